@@ -1,0 +1,194 @@
+"""What to score with: asked for (`ScorerConfig`), and settled against the files (`Settings`)."""
+
+import logging
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bertscore_core.baseline import Baseline, find_baseline, parse_baseline
+from bertscore_core.encoder import DTYPES, check_layer
+from bertscore_core.errors import BaselineNotFoundError, ConfigError
+from bertscore_core.idf import IdfTable
+from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
+from bertscore_core.resolve import ModelFiles, resolve_model
+from bertscore_core.signature import Signature
+from bertscore_core.tokenization import MaxLength, TextTokenizer, load_tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerConfig:
+    """How to score; every field has the default most people want.
+
+    Attributes:
+        model: Registry name, hub id, or folder. None: the language's default model, or the embedded
+            default when there is no language either.
+        num_layers: Layer whose output is compared. None: the registry's, tuned on WMT16.
+        language: Language code; chooses the model and the published baseline.
+        idf: Weigh tokens by inverse document frequency. The table is given to `score`, or counted
+            from the references of each call.
+        rescale: Rescale so that random pairs score about 0.
+        baseline: A `LAYER,P,R,F` table to rescale with, as a path or read already. None: the
+            published one for the language and model.
+        max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
+            tokenizer's own limit if it has one. None: the tokenizer's own limit.
+        adds_prefix_space: Put a space before every text. None: as the reference does.
+        dtype: Number format of the encoder; matching is always in float32.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`.
+        attention: Attention implementation, by transformers' names, or `auto`.
+        max_batch_tokens: Padded tokens a forward pass. None: chosen by device.
+        all_layers: Score every layer in one pass.
+        num_threads: Threads torch may use. None: torch's own choice.
+        revision: Branch, tag or commit on the hub.
+        allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
+        trust_remote_code: Whether code that comes with the model may run.
+    """
+
+    model: str | None = None
+    num_layers: int | None = None
+    language: str | None = None
+    idf: bool = False
+    rescale: bool = False
+    baseline: str | Baseline | None = None
+    max_length: MaxLength = None
+    adds_prefix_space: bool | None = None
+    dtype: str = "float32"
+    device: str = "auto"
+    attention: str = "auto"
+    max_batch_tokens: int | None = None
+    all_layers: bool = False
+    num_threads: int | None = None
+    revision: str | None = None
+    allow_pickle_weights: bool = False
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values and combinations that no file could make right."""
+        if self.dtype not in DTYPES:
+            raise ConfigError(f"unknown dtype {self.dtype!r}; expected one of {', '.join(DTYPES)}.")
+        if self.baseline is not None and not self.rescale:
+            raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")
+        for name in ("max_batch_tokens", "num_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; expected at least 1.")
+
+    @property
+    def model_name(self) -> str:
+        """The model asked for, by name or through the language."""
+        if self.model is not None:
+            return self.model
+        return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A configuration settled against the model's files, before any weight is loaded.
+
+    Attributes:
+        config: What was asked for.
+        files: The model's files.
+        tokenizer: Its tokenizer, truncation length and prefix space decided.
+        num_layers: Layer to score.
+        baseline: What to rescale with, or None.
+    """
+
+    config: ScorerConfig
+    files: ModelFiles
+    tokenizer: TextTokenizer
+    num_layers: int
+    baseline: Baseline | None
+
+    def signature(self, idf: IdfTable | None = None) -> Signature:
+        """Say how scores made with these settings are made. Reads the weight files once."""
+        config, baseline = self.config, self.baseline
+        length = self.tokenizer.max_length
+        return Signature(
+            model=self.files.name,
+            weights=self.files.weights_digest(),
+            num_layers="all" if config.all_layers else str(self.num_layers),
+            layer_semantics="hidden" if config.all_layers else "cut",
+            tokenizer=self.tokenizer.fingerprint,
+            prefix_space="yes" if self.tokenizer.adds_prefix_space else "no",
+            max_length="unlimited" if length is None else str(length),
+            idf="none" if idf is None else idf.fingerprint,
+            baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
+            dtype=config.dtype,
+            attention=config.attention,
+            version=version("bertscore-beam"),
+            torch=version("torch"),
+            transformers=version("transformers"),
+        )
+
+
+def settle(config: ScorerConfig) -> Settings:
+    """Find and check everything a configuration names, without loading the encoder.
+
+    Raises:
+        UnknownModelError: the model cannot be found.
+        UnknownLanguageError: the language has no default model.
+        BaselineNotFoundError: there is nothing to rescale with.
+        ConfigError: the layer does not exist, or is not known for this model, or the tokenizer
+            states no length and none was given.
+        ModelLoadError: the model's files cannot be used.
+    """
+    files = resolve_model(
+        config.model_name,
+        revision=config.revision,
+        allow_pickle_weights=config.allow_pickle_weights,
+    )
+    num_layers = _settle_layer(config, files)
+    baseline = _settle_baseline(config, files)
+    if baseline is not None:
+        baseline.row(files.depth if config.all_layers else num_layers)
+    tokenizer = load_tokenizer(
+        files,
+        max_length=config.max_length,
+        adds_prefix_space=config.adds_prefix_space,
+        trust_remote_code=config.trust_remote_code,
+    )
+    return Settings(
+        config=config,
+        files=files,
+        tokenizer=tokenizer,
+        num_layers=num_layers,
+        baseline=baseline,
+    )
+
+
+def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
+    if config.num_layers is None and files.spec is None:
+        if config.all_layers:
+            return files.depth
+        raise ConfigError(
+            f"no layer is known for {files.name}; expected num_layers (--num-layers) between 0 and "
+            f"{files.depth}. Two thirds of the depth is a usual choice; see also "
+            "`bertscore-beam models`."
+        )
+    known = files.spec.num_layers if files.spec is not None else 0
+    num_layers = known if config.num_layers is None else config.num_layers
+    check_layer(num_layers, files.depth, files.name)
+    return num_layers
+
+
+def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None:
+    if not config.rescale:
+        return None
+    if isinstance(config.baseline, Baseline):
+        return config.baseline
+    if config.baseline is not None:
+        try:
+            text = Path(config.baseline).read_text(encoding="utf-8")
+        except OSError as error:
+            raise BaselineNotFoundError(
+                f"baseline {config.baseline} cannot be read ({error.strerror}); expected a "
+                "LAYER,P,R,F table."
+            ) from error
+        return parse_baseline(text, str(config.baseline))
+    if config.language is None:
+        raise BaselineNotFoundError(
+            "rescaling needs a language or a baseline: got neither. Give the language (--lang en), "
+            "or a LAYER,P,R,F table (--baseline PATH)."
+        )
+    return find_baseline(config.language, files.name)

@@ -1,0 +1,242 @@
+"""The interface of the `bert-score` package: change the import, keep the calls.
+
+Arguments, defaults and return values are those of bert-score 0.3.13. Scores equal its scores at
+batch size 1 with slow tokenizers, under transformers 5 too. Where it goes on with something other
+than what was asked for, this raises instead: a missing baseline (there: raw scores under the hash
+of rescaled ones, or an error after all scoring is done), an unknown language (there: silently a
+multilingual model), a candidate without a reference.
+"""
+
+import logging
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import torch
+from torch import Tensor
+
+from bertscore_core.config import ScorerConfig
+from bertscore_core.errors import ConfigError
+from bertscore_core.idf import TokenWeights
+from bertscore_core.scorer import BertScorer, References
+from bertscore_core.signature import upstream_hash
+
+logger = logging.getLogger(__name__)
+
+Triple = tuple[Tensor, Tensor, Tensor]
+
+
+class BERTScorer:
+    """bert-score's scorer object; see its documentation for the arguments.
+
+    `batch_size` and `nthreads` are accepted and change nothing: batches are planned by token count,
+    and scores do not depend on them.
+    """
+
+    def __init__(
+        self,
+        model_type: str | None = None,
+        num_layers: int | None = None,
+        batch_size: int = 64,
+        nthreads: int = 4,
+        all_layers: bool = False,
+        idf: bool = False,
+        idf_sents: Sequence[str] | None = None,
+        device: str | None = None,
+        lang: str | None = None,
+        rescale_with_baseline: bool = False,
+        baseline_path: str | None = None,
+        use_fast_tokenizer: bool = False,
+    ) -> None:
+        """Load the model; weights come from `idf_sents` or `compute_idf` when `idf` is set.
+
+        Raises:
+            ConfigError: neither a model nor a language, or anything else that cannot be carried out.
+        """
+        if model_type is None and lang is None:
+            raise ConfigError("got neither lang nor model_type; expected at least one of them.")
+        config = ScorerConfig(
+            model=model_type,
+            num_layers=num_layers,
+            language=lang,
+            idf=idf,
+            rescale=rescale_with_baseline,
+            baseline=baseline_path if rescale_with_baseline else None,
+            max_length="reference",
+            device=device or "auto",
+            all_layers=all_layers,
+            # bert-score asks slow tokenizers alone for the space; fast ones ignore it.
+            adds_prefix_space=False if use_fast_tokenizer else None,
+        )
+        self._scorer = BertScorer(config)
+        self._use_fast_tokenizer = use_fast_tokenizer
+        self._baseline_path = baseline_path
+        self._weights: TokenWeights | None = None
+        self.batch_size = batch_size
+        self.nthreads = nthreads
+        self.all_layers = all_layers
+        self.device = str(self._scorer.encoder.device)
+        if idf_sents is not None:
+            self.compute_idf(idf_sents)
+
+    @property
+    def lang(self) -> str | None:
+        """Language code given."""
+        return self._scorer.config.language
+
+    @property
+    def idf(self) -> bool:
+        """Whether tokens are weighed by inverse document frequency."""
+        return self._scorer.config.idf
+
+    @property
+    def model_type(self) -> str:
+        """Name of the model."""
+        return self._scorer.config.model_name
+
+    @property
+    def num_layers(self) -> int:
+        """Layer whose output is compared."""
+        return self._scorer.settings.num_layers
+
+    @property
+    def rescale_with_baseline(self) -> bool:
+        """Whether scores are rescaled."""
+        return self._scorer.config.rescale
+
+    @property
+    def use_fast_tokenizer(self) -> bool:
+        """Whether texts are tokenised as bert-score does with fast tokenizers."""
+        return self._use_fast_tokenizer
+
+    @property
+    def baseline_vals(self) -> Tensor:
+        """Baseline of precision, recall and F1. Shape (3,), or (L + 1, 1, 3) for all layers."""
+        baseline = self._scorer.baseline
+        if baseline is None:
+            raise ConfigError("this scorer does not rescale; set rescale_with_baseline=True.")
+        if self.all_layers:
+            return torch.from_numpy(baseline.rows).unsqueeze(1).float()
+        return torch.from_numpy(baseline.row(self.num_layers))
+
+    @property
+    def hash(self) -> str:
+        """bert-score's hash string of these settings."""
+        return upstream_hash(
+            model=self.model_type,
+            num_layers=str(self.num_layers),
+            idf=self.idf,
+            rescaled=self.rescale_with_baseline,
+            custom_baseline=self._baseline_path is not None,
+            transformers=version("transformers"),
+            fast_tokenizer=self._use_fast_tokenizer,
+        )
+
+    def compute_idf(self, sents: Sequence[str]) -> None:
+        """Count the document frequencies of texts, for all later calls of `score`."""
+        if self._weights is not None:
+            warnings.warn("Overwriting the previous importance weights.", stacklevel=2)
+        self._weights = self._scorer.count_idf(list(sents)).weights()
+
+    def score(
+        self,
+        cands: Sequence[str],
+        refs: References,
+        verbose: bool = False,
+        batch_size: int = 64,
+        return_hash: bool = False,
+    ) -> Triple | tuple[Triple, str]:
+        """Score candidates against one reference, or one list of references, each.
+
+        Returns:
+            (P, R, F), float32 tensors of shape (N,), or (L + 1, N) for all layers; with
+            `return_hash` the pair of these and the hash string. With several references each
+            measure is the best over them.
+
+        Raises:
+            ConfigError: `idf` is set and no texts were given to count.
+            InputError: the texts do not pair up.
+        """
+        if self.idf and self._weights is None:
+            raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
+        weights = self._weights if self.idf else None
+        scores = self._score(cands, refs, weights)
+        if verbose:
+            logger.info("scored %d pairs", len(cands))
+        return (scores, self.hash) if return_hash else scores
+
+    def _score(
+        self, cands: Sequence[str], refs: References, weights: TokenWeights | None
+    ) -> Triple:
+        if weights is None:
+            weights = TokenWeights.uniform(self._scorer.tokenizer.zero_weight_ids)
+        scores = self._scorer.score_weighted(cands, refs, weights)
+        precision, recall, f1 = map(torch.from_numpy, (scores.precision, scores.recall, scores.f1))
+        return precision, recall, f1
+
+    def __repr__(self) -> str:
+        """Show the hash string, as bert-score does."""
+        return (
+            f"{type(self).__name__}(hash={self.hash}, batch_size={self.batch_size}, "
+            f"nthreads={self.nthreads})"
+        )
+
+
+def score(
+    cands: Sequence[str],
+    refs: References,
+    model_type: str | None = None,
+    num_layers: int | None = None,
+    verbose: bool = False,
+    idf: bool | Mapping[int, float] = False,
+    device: str | None = None,
+    batch_size: int = 64,
+    nthreads: int = 4,
+    all_layers: bool = False,
+    lang: str | None = None,
+    return_hash: bool = False,
+    rescale_with_baseline: bool = False,
+    baseline_path: str | None = None,
+    use_fast_tokenizer: bool = False,
+) -> Triple | tuple[Triple, str]:
+    """Score candidates with a model loaded for this call; bert-score's function.
+
+    Args are those of `BERTScorer`, and:
+        idf: True counts the references of this call; a mapping gives the weight of each token id
+            (an empty one counts as False).
+
+    Returns:
+        (P, R, F), or ((P, R, F), hash) with `return_hash`; see `BERTScorer.score`.
+
+    Raises:
+        ConfigError: the settings cannot be carried out; nothing was scored.
+        InputError: the texts do not pair up.
+    """
+    scorer = BERTScorer(
+        model_type=model_type,
+        num_layers=num_layers,
+        batch_size=batch_size,
+        nthreads=nthreads,
+        all_layers=all_layers,
+        idf=bool(idf),
+        device=device,
+        lang=lang,
+        rescale_with_baseline=rescale_with_baseline,
+        baseline_path=baseline_path,
+        use_fast_tokenizer=use_fast_tokenizer,
+    )
+    if idf and isinstance(idf, Mapping):
+        scorer._weights = _weights_of(idf)
+    elif idf:
+        scorer.compute_idf(
+            [text for group in refs for text in ([group] if isinstance(group, str) else group)]
+        )
+    return scorer.score(cands, refs, verbose, batch_size, return_hash)
+
+
+def _weights_of(weights: Mapping[int, float]) -> TokenWeights:
+    """Read a mapping of token weights; only a defaultdict says what other tokens weigh."""
+    factory = weights.default_factory if isinstance(weights, defaultdict) else None
+    return TokenWeights.from_mapping(weights, default=None if factory is None else factory())
+

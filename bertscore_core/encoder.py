@@ -1,0 +1,198 @@
+"""A pre-trained encoder, cut at a layer, that turns token ids into embeddings.
+
+Any Hugging Face encoder, or the encoder half of an encoder-decoder, whose layers stand in one of
+the places bert-score 0.3.13 knows. The forward pass is transformers' own.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+
+from bertscore_core.errors import ConfigError, ModelLoadError
+from bertscore_core.resolve import ModelFiles
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+_TEXT_ENCODERS = {"t5", "mt5", "umt5"}
+"""Architectures with an encoder-only class, which spares loading the decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """An encoder in evaluation mode on one device.
+
+    Attributes:
+        model: The module; its forward pass ends at the layer wanted.
+        device: Where it computes.
+        all_layers: Whether `encode` returns every layer.
+    """
+
+    model: Any
+    device: torch.device
+    all_layers: bool
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of an embedding, H."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def num_outputs(self) -> int:
+        """Rows `encode` returns: 1, or L + 1 for all layers."""
+        return 1 + int(self.model.config.num_hidden_layers) if self.all_layers else 1
+
+    @torch.inference_mode()
+    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Encode B texts.
+
+        Args:
+            ids: Token ids, right-padded. Shape (B, S).
+            lengths: Tokens per text. Shape (B,).
+
+        Returns:
+            Hidden states of the layer, float32. Shape (1, B, S, H), or (L + 1, B, S, H) for all
+            layers, the embeddings first. Positions behind a text's last token are undefined.
+        """
+        mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
+        output = self.model(ids, attention_mask=mask.long(), output_hidden_states=self.all_layers)
+        if self.all_layers:
+            return torch.stack([state.float() for state in output.hidden_states])
+        hidden: Tensor = output[0]
+        return hidden.float()[None]
+
+
+def load_encoder(
+    files: ModelFiles,
+    *,
+    num_layers: int,
+    all_layers: bool = False,
+    dtype: str = "float32",
+    device: str = "auto",
+    attention: str = "auto",
+    trust_remote_code: bool = False,
+) -> Encoder:
+    """Load an encoder and cut it at a layer.
+
+    Args:
+        files: The model's files.
+        num_layers: Layers kept; 0 leaves the embeddings alone.
+        all_layers: Keep every layer and return them all.
+        dtype: Number format, always set: transformers 5 would follow the checkpoint's.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
+        attention: Attention implementation of transformers, or `auto` for its default.
+        trust_remote_code: Whether code from the model's folder may run.
+
+    Raises:
+        ConfigError: unknown dtype or device, layer out of range, or an architecture whose layers
+            cannot be found.
+        ModelLoadError: the weights cannot be loaded, or some are missing.
+
+    References:
+        bert-score 0.3.13, `get_model`. Where a stack ends in a layer norm (T5, mBART, Pegasus) the
+        cut model still applies it, so its output is not the hidden state of that layer.
+    """
+    target = resolve_device(device)
+    if dtype not in DTYPES:
+        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
+    model = _load(files, DTYPES[dtype], attention, trust_remote_code)
+    if hasattr(model, "decoder") and hasattr(model, "encoder"):
+        model = model.encoder
+    if not all_layers:
+        cut(model, num_layers)
+    return Encoder(model.to(target).eval(), target, all_layers)
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the device a name stands for; `auto` is the GPU when there is one.
+
+    Raises:
+        ConfigError: the name is none torch knows, or its hardware is missing.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        target = torch.device(device)
+        torch.empty(0, device=target)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
+            "or a CUDA device that is present."
+        ) from error
+    return target
+
+
+def check_layer(num_layers: int, depth: int, name: str) -> None:
+    """Check that a layer exists.
+
+    Raises:
+        ConfigError: it is below 0 or above the depth of the encoder.
+    """
+    if not 0 <= num_layers <= depth:
+        raise ConfigError(
+            f"num_layers {num_layers} is out of range for {name}; expected 0 (the embeddings) to "
+            f"{depth}."
+        )
+
+
+def cut(model: Any, num_layers: int) -> None:
+    """Drop the layers above `num_layers`, in place, wherever the architecture keeps them.
+
+    Raises:
+        ConfigError: layer out of range, or no stack of layers where the reference looks for one.
+    """
+    kind = type(model).__name__
+    if hasattr(model, "n_layers"):  # XLM counts, and indexes its lists by the count
+        check_layer(num_layers, model.n_layers, kind)
+        model.n_layers = num_layers
+        return
+    owner = model.encoder if hasattr(model, "encoder") else model
+    if hasattr(owner, "albert_layer_groups"):  # ALBERT repeats shared layers
+        check_layer(num_layers, owner.config.num_hidden_layers, kind)
+        owner.config.num_hidden_layers = num_layers
+        return
+    if hasattr(model, "transformer"):  # DistilBERT
+        owner = model.transformer
+    for name in ("layer", "block", "layers"):
+        stack = getattr(owner, name, None)
+        if isinstance(stack, nn.ModuleList):
+            check_layer(num_layers, len(stack), kind)
+            setattr(owner, name, stack[:num_layers])
+            return
+    raise ConfigError(
+        f"{kind} cannot be cut: expected its layers under n_layers, layer, encoder.layer, "
+        "encoder.block, transformer.layer or layers. Use an encoder, or an encoder-decoder."
+    )
+
+
+def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_code: bool) -> Any:
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    try:
+        config = AutoConfig.from_pretrained(files.folder, **options)
+        if getattr(config, "attention_type", None) == "block_sparse":
+            # BigBird turns to full attention at the first short text and stays there, so its
+            # scores would depend on what was scored before.
+            config.attention_type = "original_full"
+        loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
+        model, report = loader.from_pretrained(
+            files.folder,
+            config=config,
+            dtype=dtype,
+            use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
+            attn_implementation=None if attention == "auto" else attention,
+            output_loading_info=True,
+            **options,
+        )
+    except Exception as error:
+        raise ModelLoadError(
+            f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"
+        ) from error
+    lost = [name for name in report["missing_keys"] if "pooler" not in name]
+    if lost:
+        raise ModelLoadError(
+            f"the weights of {files.name} are incomplete: {len(lost)} parameters are missing, such "
+            f"as {lost[0]}; they would be random. Get the whole checkpoint."
+        )
+    return model

@@ -1,0 +1,51 @@
+"""What can go wrong, as one tree.
+
+    BertScoreError
+    ├── ConfigError (also ValueError)      the settings cannot be carried out
+    │   ├── UnknownModelError              no such model in the registry, cache or file system
+    │   ├── UnknownLanguageError           no default model for the language
+    │   ├── BaselineNotFoundError          nothing to rescale with
+    │   ├── IdfError                       the idf table does not fit the tokenizer
+    │   └── SignatureError                 earlier results were made with other settings
+    ├── ModelLoadError                     the weights or the tokenizer cannot be loaded
+    └── InputError (also ValueError)       the texts, pairs or files cannot be used
+
+Every message says what is wrong, what was given, what was expected, and what helps. None contains
+the text of a candidate or a reference.
+"""
+
+
+class BertScoreError(Exception):
+    """Base of every error this project raises on purpose."""
+
+
+class ConfigError(BertScoreError, ValueError):
+    """The settings contradict each other or name something that does not exist."""
+
+
+class UnknownModelError(ConfigError):
+    """The model is neither in the registry, nor a local folder, nor in the local cache."""
+
+
+class UnknownLanguageError(ConfigError):
+    """The language has no default model."""
+
+
+class BaselineNotFoundError(ConfigError):
+    """No baseline is known for the (language, model, layer) asked for."""
+
+
+class IdfError(ConfigError):
+    """The idf table was made for another tokenizer or truncation, or cannot be read."""
+
+
+class SignatureError(ConfigError):
+    """Scores made with other settings are in the way, or a signature cannot be parsed."""
+
+
+class ModelLoadError(BertScoreError):
+    """The encoder or its tokenizer cannot be loaded."""
+
+
+class InputError(BertScoreError, ValueError):
+    """The texts, pairs or files given cannot be scored."""

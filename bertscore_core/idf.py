@@ -1,0 +1,236 @@
+"""Inverse document frequencies: counted in pieces, merged, saved, turned into token weights.
+
+A document is the set of token ids of one reference, special tokens included, after stripping and
+truncation. Candidates never count. Counts are integers, so merging is exact and free of order.
+"""
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import IdfError
+from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
+
+FORMAT = "bertscore-idf/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFrequencies:
+    """How many documents each token id occurs in.
+
+    Attributes:
+        num_documents: Documents counted, duplicates and empty ones included (N).
+        ids: Token ids seen, ascending. Shape (K,), int32.
+        counts: Documents that hold the id. Shape (K,), int64.
+    """
+
+    num_documents: int
+    ids: TokenIds
+    counts: IntArray
+
+    @classmethod
+    def zero(cls) -> "DocumentFrequencies":
+        """Return the frequencies of no documents, the neutral element of `+`."""
+        return cls(
+            num_documents=0, ids=np.zeros(0, dtype=np.int32), counts=np.zeros(0, dtype=np.int64)
+        )
+
+    @classmethod
+    def from_tokens(cls, texts: TokenizedTexts) -> "DocumentFrequencies":
+        """Count N documents, each as the set of its token ids."""
+        documents = np.repeat(np.arange(len(texts), dtype=np.int64), texts.lengths)
+        distinct = np.unique((documents << 32) | texts.ids.astype(np.int64))
+        ids, counts = np.unique(distinct & 0xFFFFFFFF, return_counts=True)
+        return cls(
+            num_documents=len(texts), ids=ids.astype(np.int32), counts=counts.astype(np.int64)
+        )
+
+    @classmethod
+    def merge(cls, parts: Iterable["DocumentFrequencies"]) -> "DocumentFrequencies":
+        """Add up the frequencies of any number of disjoint sets of documents."""
+        kept = list(parts)
+        if not kept:
+            return cls.zero()
+        ids, inverse = np.unique(np.concatenate([part.ids for part in kept]), return_inverse=True)
+        counts = np.zeros(len(ids), dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([part.counts for part in kept]))
+        return cls(
+            num_documents=sum(part.num_documents for part in kept),
+            ids=ids.astype(np.int32),
+            counts=counts,
+        )
+
+    def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
+        """Return the frequencies of both sets of documents together."""
+        return self.merge((self, other))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        return (
+            isinstance(other, DocumentFrequencies)
+            and self.num_documents == other.num_documents
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenWeights:
+    """The weight of every token id.
+
+    Attributes:
+        table: Weight of id v at `table[v]`. Shape (V,), float64; NaN where none is known.
+        default: Weight of every id outside the table; NaN for none.
+    """
+
+    table: npt.NDArray[np.float64]
+    default: float
+
+    def of(self, ids: TokenIds) -> FloatArray:
+        """Look up the weights of token ids. Shape as `ids`, float32.
+
+        Raises:
+            IdfError: an id has no weight.
+        """
+        inside = ids < len(self.table)
+        weights = np.where(inside, self.table[np.where(inside, ids, 0)], self.default)
+        if np.isnan(weights).any():
+            unknown = np.unique(ids[np.isnan(weights)])
+            raise IdfError(
+                f"{len(unknown)} token ids have no weight, such as {unknown[0]}; expected one for "
+                "every token of every text. Give a defaultdict that says what others weigh."
+            )
+        return weights.astype(np.float32)
+
+    @classmethod
+    def uniform(cls, zero_weight_ids: Iterable[int]) -> "TokenWeights":
+        """Weigh every token 1, except the ids given (separator and classifier), which weigh 0.
+
+        References:
+            bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` weigh nothing, so
+            other special tokens (T5's end mark, mBART's language code) count fully.
+        """
+        zeros = sorted(zero_weight_ids)
+        table = np.ones(max(zeros, default=0) + 1)
+        table[zeros] = 0.0
+        return cls(table=table, default=1.0)
+
+    @classmethod
+    def from_mapping(cls, weights: Mapping[int, float], default: float | None) -> "TokenWeights":
+        """Take the weights from a mapping of token id to weight.
+
+        Args:
+            weights: Weight by token id.
+            default: Weight of all other ids; None when they have none.
+        """
+        other = float("nan") if default is None else default
+        table = np.full(max(weights, default=0) + 1, other)
+        table[list(weights.keys())] = list(weights.values())
+        return cls(table=table, default=other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdfTable:
+    """Document frequencies of a corpus, with what they were counted with.
+
+    Attributes:
+        frequencies: The counts.
+        tokenizer: Fingerprint of the tokenizer.
+        max_length: Truncation length in tokens; None when texts were not cut.
+        corpus: What was counted, in any words or digest that identifies it.
+    """
+
+    frequencies: DocumentFrequencies
+    tokenizer: str
+    max_length: int | None
+    corpus: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything that moves a weight. 16 hexadecimal digits."""
+        head = json.dumps([FORMAT, self.frequencies.num_documents, self.tokenizer, self.max_length])
+        digest = hashlib.sha256(head.encode())
+        digest.update(self.frequencies.ids.astype("<i4").tobytes())
+        digest.update(self.frequencies.counts.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    def weights(self) -> TokenWeights:
+        """Turn frequencies into weights: ln((N + 1) / (df + 1)), and ln(N + 1) for unseen ids.
+
+        Special tokens stand in every document and so weigh exactly 0.
+
+        References:
+            Zhang et al. 2020, section 3, with the plus-one smoothing of bert-score 0.3.13.
+        """
+        documents = self.frequencies.num_documents
+        default = math.log(documents + 1)
+        table = np.full(int(self.frequencies.ids.max(initial=0)) + 1, default)
+        table[self.frequencies.ids] = np.log((documents + 1) / (self.frequencies.counts + 1))
+        return TokenWeights(table=table, default=default)
+
+    def check_fits(self, tokenizer: str, max_length: int | None) -> None:
+        """Check that the table was counted with this tokenizer and truncation.
+
+        Raises:
+            IdfError: it was not; its weights would belong to other tokens.
+        """
+        if (self.tokenizer, self.max_length) != (tokenizer, max_length):
+            raise IdfError(
+                f"the idf table does not fit the model: it was counted with tokenizer "
+                f"{self.tokenizer} at length {self.max_length}; the model has {tokenizer} at length "
+                f"{max_length}. Count it again with `bertscore-beam idf` and this model."
+            )
+
+    def to_bytes(self) -> bytes:
+        """Return the table as an .npz archive, without pickled objects."""
+        head = {
+            "format": FORMAT,
+            "tokenizer": self.tokenizer,
+            "max_length": self.max_length,
+            "corpus": self.corpus,
+            "num_documents": self.frequencies.num_documents,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
+            ids=self.frequencies.ids,
+            counts=self.frequencies.counts,
+        )
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "the given bytes") -> "IdfTable":
+        """Read a table written by `to_bytes`.
+
+        Raises:
+            IdfError: the bytes are no such table.
+        """
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                head = json.loads(archive["head"].tobytes())
+                if head["format"] != FORMAT:
+                    raise ValueError(f"format {head['format']}")
+                return cls(
+                    frequencies=DocumentFrequencies(
+                        num_documents=head["num_documents"],
+                        ids=archive["ids"].astype(np.int32),
+                        counts=archive["counts"].astype(np.int64),
+                    ),
+                    tokenizer=head["tokenizer"],
+                    max_length=head["max_length"],
+                    corpus=head["corpus"],
+                )
+        except Exception as error:
+            raise IdfError(
+                f"{source} is not an idf table of this project ({error}); expected a file written "
+                "by `bertscore-beam idf`. Make it with that command."
+            ) from error

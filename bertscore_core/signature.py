@@ -1,0 +1,152 @@
+"""How a score was made, in one line.
+
+Two scores may be compared when their signatures are equal. The long form names its fields, the
+short one abbreviates them; both parse back to the same signature.
+"""
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from bertscore_core.errors import SignatureError
+
+UPSTREAM_VERSION = "0.3.12"
+"""What bert-score 0.3.13 calls itself in its hash string."""
+
+_SHORT = {
+    "model": "m",
+    "weights": "w",
+    "num_layers": "l",
+    "layer_semantics": "ls",
+    "tokenizer": "t",
+    "prefix_space": "ps",
+    "max_length": "ml",
+    "idf": "i",
+    "baseline": "b",
+    "dtype": "d",
+    "attention": "a",
+    "version": "v",
+    "torch": "vt",
+    "transformers": "vh",
+}
+_LONG = {short: name for name, short in _SHORT.items()}
+_HEADS = {"bertscore": False, "bs": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Everything that can move a score.
+
+    Attributes:
+        model: The model's registry name, hub id, or the last part of its folder's path.
+        weights: Digest of the weight files.
+        num_layers: Layer scored, or `all`.
+        layer_semantics: `cut` (output of the encoder cut at the layer) or `hidden` (hidden state).
+        tokenizer: Fingerprint of the tokenizer.
+        prefix_space: `yes` when a space is put before each text.
+        max_length: Truncation length in tokens, or `unlimited`.
+        idf: `none`, or fingerprint of the idf table.
+        baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
+        dtype: Number format of the encoder.
+        attention: Attention implementation asked for.
+        version: Version of this package.
+        torch: Version of torch.
+        transformers: Version of transformers.
+    """
+
+    model: str
+    weights: str
+    num_layers: str
+    layer_semantics: str
+    tokenizer: str
+    prefix_space: str
+    max_length: str
+    idf: str
+    baseline: str
+    dtype: str
+    attention: str
+    version: str
+    torch: str
+    transformers: str
+
+    def format(self, *, short: bool = False) -> str:
+        """Return the signature as one line of `key:value` fields joined by `|`."""
+        fields = dataclasses.asdict(self).items()
+        names = (_SHORT[name] if short else name for name, _ in fields)
+        values = (quote(value, safe="/@+ ,=()[]") for _, value in fields)
+        head = "bs" if short else "bertscore"
+        return "|".join([head, *map(":".join, zip(names, values, strict=True))])
+
+    @classmethod
+    def parse(cls, text: str) -> "Signature":
+        """Read a signature in its short or long form.
+
+        Raises:
+            SignatureError: the text is no signature, or fields are missing, unknown or doubled.
+        """
+        head, *fields = text.strip().split("|")
+        if head not in _HEADS:
+            raise SignatureError(
+                f"not a signature: it begins with {head[:20]!r}; expected 'bertscore|' or 'bs|'."
+            )
+        values: dict[str, str] = {}
+        for field in fields:
+            name, _, value = field.partition(":")
+            name = _LONG.get(name, name) if _HEADS[head] else name
+            if name in values or name not in _SHORT:
+                raise SignatureError(
+                    f"field {name!r} is unknown or doubled; expected each of {', '.join(_SHORT)} "
+                    "once."
+                )
+            values[name] = unquote(value)
+        missing = _SHORT.keys() - values.keys()
+        if missing:
+            raise SignatureError(f"the signature lacks {', '.join(sorted(missing))}.")
+        return cls(**values)
+
+    def differences(self, other: "Signature") -> dict[str, tuple[str, str]]:
+        """Return the fields that differ, each with its value here and there."""
+        here, there = dataclasses.asdict(self), dataclasses.asdict(other)
+        return {
+            name: (value, there[name]) for name, value in here.items() if value != there[name]
+        }
+
+    @property
+    def digest(self) -> str:
+        """Digest of the long form. 16 hexadecimal digits."""
+        return hashlib.sha256(self.format().encode()).hexdigest()[:16]
+
+    def upstream_hash(self) -> str:
+        """Return the hash string bert-score prints for the same settings."""
+        return upstream_hash(
+            model=self.model,
+            num_layers=self.num_layers,
+            idf=self.idf != "none",
+            rescaled=self.baseline != "none",
+            custom_baseline=self.baseline.startswith("custom@"),
+            transformers=self.transformers,
+        )
+
+
+def upstream_hash(
+    *,
+    model: str,
+    num_layers: str,
+    idf: bool,
+    rescaled: bool,
+    custom_baseline: bool,
+    transformers: str,
+    fast_tokenizer: bool = False,
+) -> str:
+    """Return the hash string bert-score prints for some settings.
+
+    References:
+        bert-score 0.3.13, `get_hash`; its version stays 0.3.12 there. The transformers version is
+        the one in use here.
+    """
+    rescaling = ("-custom-rescaled" if custom_baseline else "-rescaled") if rescaled else ""
+    return (
+        f"{model}_L{num_layers}_{'idf' if idf else 'no-idf'}_version={UPSTREAM_VERSION}"
+        f"(hug_trans={transformers}){rescaling}{'_fast-tokenizer' if fast_tokenizer else ''}"
+    )

@@ -1,0 +1,218 @@
+"""Text to token ids, exactly as bert-score 0.3.13 makes them under transformers 4.
+
+transformers 5 drops the `add_prefix_space` argument silently, has no slow tokenizers and fails on
+empty texts; the rules are therefore applied here: strip by Python's `str.strip`, put a space before
+the text where the model's row says so, add special tokens, cut at an explicit length.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+from transformers import AutoTokenizer
+
+from bertscore_core.errors import ConfigError, InputError, ModelLoadError
+from bertscore_core.resolve import ModelFiles
+from bertscore_core.tokens import TokenizedTexts
+
+MaxLength = int | Literal["unlimited", "reference"] | None
+"""Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
+`unlimited`: no cut; `reference`: the tokenizer's own, and no cut where it states none."""
+
+_NO_LENGTH = 10**9
+"""Above this a tokenizer's `model_max_length` means that its files state none."""
+
+_CHUNK = 8192
+"""Texts handed to the tokenizer at once: enough for its threads, bounded in memory."""
+
+
+class TextTokenizer:
+    """A model's tokenizer under the reference's rules.
+
+    Attributes:
+        max_length: Truncation length in tokens, special ones included; None when unlimited.
+        adds_prefix_space: Whether a space is put before every text that is not empty.
+        zero_weight_ids: Ids that weigh 0 without idf: separator and classifier token.
+        pad_id: Id used for padding.
+        fingerprint: Digest of everything that decides the ids. 16 hexadecimal digits.
+    """
+
+    def __init__(self, tokenizer: Any, *, max_length: int | None, adds_prefix_space: bool) -> None:
+        """Wrap a transformers tokenizer; most callers want `load_tokenizer`."""
+        if tokenizer.pad_token_id is None:
+            raise ConfigError(
+                "the tokenizer has no padding token; expected one, as the reference does. Add "
+                "pad_token to its tokenizer_config.json."
+            )
+        self._tokenizer = tokenizer
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        self.max_length = max_length
+        self.adds_prefix_space = adds_prefix_space
+        self.pad_id: int = tokenizer.pad_token_id
+        self.zero_weight_ids: tuple[int, ...] = tuple(
+            sorted(
+                {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None},
+            )
+        )
+        if self._backend is not None:
+            self._backend.no_padding()
+            self._backend.no_truncation()
+        self.fingerprint = self._fingerprint()
+        if self._backend is not None and max_length is not None:
+            self._backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
+        self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
+
+    def encode(self, texts: Sequence[str]) -> TokenizedTexts:
+        """Turn N texts into token ids.
+
+        Raises:
+            InputError: a text holds lone surrogates, which are no characters.
+        """
+        prepared = [self._prepare(text) for text in texts]
+        encode = self._encode_one_by_one if self._backend is None else self._encode_batch
+        chunks = [
+            encode(prepared[start : start + _CHUNK])
+            for start in range(0, max(len(prepared), 1), _CHUNK)
+        ]
+        if len(chunks) == 1:
+            return chunks[0]
+        lengths = np.concatenate([chunk.lengths for chunk in chunks])
+        return TokenizedTexts(
+            ids=np.concatenate([chunk.ids for chunk in chunks]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            truncated=np.concatenate([chunk.truncated for chunk in chunks]),
+        )
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the tokenizer's spelling of token ids."""
+        return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
+
+    def _prepare(self, text: str) -> str:
+        stripped = text.strip()
+        return " " + stripped if stripped and self.adds_prefix_space else stripped
+
+    def _encode_batch(self, prepared: Sequence[str]) -> TokenizedTexts:
+        try:
+            encodings = self._backend.encode_batch_fast(list(prepared))  # type: ignore[union-attr]
+        except (TypeError, UnicodeEncodeError) as error:
+            raise _surrogates(prepared) from error
+        lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings))
+        ids = chain.from_iterable(encoding.ids for encoding in encodings)
+        return TokenizedTexts(
+            ids=np.fromiter(ids, dtype=np.int32, count=int(lengths.sum())),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            truncated=np.array(
+                [
+                    length == self.max_length and bool(encoding.overflowing)
+                    for length, encoding in zip(lengths, encodings, strict=True)
+                ],
+                dtype=np.bool_,
+            ),
+        )
+
+    def _encode_one_by_one(self, prepared: Sequence[str]) -> TokenizedTexts:
+        """Encode with a tokenizer that has no batched backend (ByT5, XLM, ProphetNet, ...)."""
+        rows: list[list[int]] = []
+        truncated: list[bool] = []
+        for text in prepared:
+            ids = self._python_ids(text)
+            if self.max_length is not None and len(ids) > self.max_length:
+                ids = self._python_ids(text, truncation=True, max_length=self.max_length)
+                truncated.append(True)
+            else:
+                truncated.append(False)
+            rows.append(ids)
+        return TokenizedTexts.from_rows(rows, truncated)
+
+    def _python_ids(self, text: str, **options: Any) -> list[int]:
+        if not text:
+            return list(self._tokenizer.build_inputs_with_special_tokens([]))
+        return list(self._tokenizer.encode(text, add_special_tokens=True, **options))
+
+    def _fingerprint(self) -> str:
+        if self._backend is not None:
+            content = self._backend.to_str()
+        else:
+            vocabulary = sorted(self._tokenizer.get_vocab().items())
+            content = json.dumps([type(self._tokenizer).__name__, vocabulary])
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
+        digest.update(json.dumps([self.adds_prefix_space, self._tokenizer.truncation_side]).encode())
+        return digest.hexdigest()[:16]
+
+
+def load_tokenizer(
+    files: ModelFiles,
+    *,
+    max_length: MaxLength = None,
+    adds_prefix_space: bool | None = None,
+    trust_remote_code: bool = False,
+) -> TextTokenizer:
+    """Load a model's tokenizer and settle its truncation length and prefix space.
+
+    Args:
+        files: The model's files.
+        max_length: Truncation length; None takes the registry's, else the tokenizer's own.
+        adds_prefix_space: Overrides the registry's rule.
+        trust_remote_code: Whether code from the model's folder may run.
+
+    Raises:
+        ConfigError: no length was given and the tokenizer states none, so the reference would score
+            texts of any length or die in the encoder, depending on the model.
+        ModelLoadError: the tokenizer's files cannot be read.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            files.folder, local_files_only=True, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:
+        raise ModelLoadError(
+            f"the tokenizer of {files.name} cannot be loaded from {files.folder}: {error}"
+        ) from error
+    return TextTokenizer(
+        tokenizer,
+        max_length=_settle_length(files, tokenizer, max_length),
+        adds_prefix_space=(
+            files.adds_prefix_space() if adds_prefix_space is None else adds_prefix_space
+        ),
+    )
+
+
+def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int | None:
+    if asked == "unlimited":
+        return None
+    own = files.spec.max_length if files.spec is not None else None
+    length = asked if isinstance(asked, int) else own or int(tokenizer.model_max_length)
+    if length > _NO_LENGTH:
+        if asked == "reference":
+            return None
+        raise ConfigError(
+            f"the tokenizer of {files.name} states no maximum length and none was given. Give "
+            "--max-length 512 (max_length=512) to cut texts there, or --max-length unlimited for "
+            "what bert-score does: whole texts, at the encoder's own risk."
+        )
+    if length <= tokenizer.num_special_tokens_to_add():
+        raise ConfigError(
+            f"max_length {length} leaves no room for a token beside the "
+            f"{tokenizer.num_special_tokens_to_add()} special ones of {files.name}."
+        )
+    return length
+
+
+def _surrogates(texts: Sequence[str]) -> InputError:
+    bad = [index for index, text in enumerate(texts) if not _is_encodable(text)]
+    return InputError(
+        f"{len(bad)} texts hold lone surrogates, which are no characters (first at position "
+        f"{bad[0] if bad else '?'} of its chunk); expected valid Unicode. Decode the source with "
+        "errors='replace'."
+    )
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""Token ids and token embeddings of many texts, without padding.
+
+Axis letters used in every docstring of this package: N texts or pairs, T tokens of all texts
+together, B pairs in a batch, C candidate tokens, R reference tokens, H hidden size, V vocabulary,
+L layers of the encoder (so L + 1 rows of hidden states).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import InputError
+
+IntArray = npt.NDArray[np.int64]
+TokenIds = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float32]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizedTexts:
+    """Token ids of N texts, laid end to end.
+
+    Attributes:
+        ids: Token ids of all texts, special tokens included. Shape (T,), int32.
+        offsets: Text n owns `ids[offsets[n]:offsets[n + 1]]`. Shape (N + 1,), int64.
+        truncated: Whether text n was longer than the maximum length. Shape (N,), bool.
+    """
+
+    ids: TokenIds
+    offsets: IntArray
+    truncated: BoolArray
+
+    def __post_init__(self) -> None:
+        """Check that the three arrays describe the same texts."""
+        if len(self.offsets) != len(self.truncated) + 1 or self.offsets[-1] != len(self.ids):
+            raise InputError(
+                f"token offsets do not fit: got {len(self.offsets)} offsets ending at "
+                f"{self.offsets[-1]}, {len(self.truncated)} texts and {len(self.ids)} ids; expected "
+                "one offset more than texts, ending at the number of ids."
+            )
+
+    def __len__(self) -> int:
+        """Return the number of texts, N."""
+        return len(self.truncated)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Tokens per text, special tokens included. Shape (N,)."""
+        return np.diff(self.offsets)
+
+    def row(self, index: int) -> TokenIds:
+        """Return the token ids of one text. Shape (tokens,)."""
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @classmethod
+    def from_rows(
+        cls, rows: Sequence[Sequence[int]], truncated: Sequence[bool] | None = None
+    ) -> "TokenizedTexts":
+        """Lay the token ids of N texts end to end."""
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        flat = [np.asarray(row, dtype=np.int32) for row in rows if len(row)]
+        return cls(
+            ids=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
+            offsets=offsets,
+            truncated=np.asarray(
+                truncated if truncated is not None else [False] * len(rows), dtype=np.bool_
+            ),
+        )
