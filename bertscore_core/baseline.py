@@ -48,7 +48,8 @@ class Baseline:
                 f"baseline {self.name} has no row for layer {layer}; it has 0 to "
                 f"{len(self.rows) - 1}. Compute one for the layer, or score without rescaling."
             )
-        return self.rows[layer].astype(np.float32)
+        row: FloatArray = self.rows[layer].astype(np.float32)
+        return row
 
 
 def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:

@@ -114,6 +114,7 @@ class Settings:
             max_length="unlimited" if length is None else str(length),
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
+            empty="zero",
             dtype=config.dtype,
             attention=config.attention,
             version=version("bertscore-beam"),

@@ -52,7 +52,7 @@ class BERTScorer:
         """Load the model; weights come from `idf_sents` or `compute_idf` when `idf` is set.
 
         Raises:
-            ConfigError: neither a model nor a language, or anything else that cannot be carried out.
+            ConfigError: neither a model nor a language, or what cannot be carried out.
         """
         if model_type is None and lang is None:
             raise ConfigError("got neither lang nor model_type; expected at least one of them.")
@@ -239,4 +239,3 @@ def _weights_of(weights: Mapping[int, float]) -> TokenWeights:
     """Read a mapping of token weights; only a defaultdict says what other tokens weigh."""
     factory = weights.default_factory if isinstance(weights, defaultdict) else None
     return TokenWeights.from_mapping(weights, default=None if factory is None else factory())
-

@@ -4,12 +4,15 @@ Any Hugging Face encoder, or the encoder half of an encoder-decoder, whose layer
 the places bert-score 0.3.13 knows. The forward pass is transformers' own.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.resolve import ModelFiles
@@ -167,6 +170,18 @@ def cut(model: Any, num_layers: int) -> None:
     )
 
 
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing a bar for every weight file."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
 def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_code: bool) -> Any:
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     try:
@@ -176,15 +191,16 @@ def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_co
             # scores would depend on what was scored before.
             config.attention_type = "original_full"
         loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
-        model, report = loader.from_pretrained(
-            files.folder,
-            config=config,
-            dtype=dtype,
-            use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
-            attn_implementation=None if attention == "auto" else attention,
-            output_loading_info=True,
-            **options,
-        )
+        with _no_progress_bar():
+            model, report = loader.from_pretrained(
+                files.folder,
+                config=config,
+                dtype=dtype,
+                use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
+                attn_implementation=None if attention == "auto" else attention,
+                output_loading_info=True,
+                **options,
+            )
     except Exception as error:
         raise ModelLoadError(
             f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"

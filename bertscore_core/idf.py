@@ -184,9 +184,9 @@ class IdfTable:
         """
         if (self.tokenizer, self.max_length) != (tokenizer, max_length):
             raise IdfError(
-                f"the idf table does not fit the model: it was counted with tokenizer "
-                f"{self.tokenizer} at length {self.max_length}; the model has {tokenizer} at length "
-                f"{max_length}. Count it again with `bertscore-beam idf` and this model."
+                "the idf table does not fit the model: it was counted with tokenizer "
+                f"{self.tokenizer} at length {self.max_length}; the model has {tokenizer} at "
+                f"length {max_length}. Count it again with `bertscore-beam idf` and this model."
             )
 
     def to_bytes(self) -> bytes:

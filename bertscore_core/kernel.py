@@ -155,7 +155,7 @@ def _windows(
     encoder: Encoder,
     budget: Budget,
 ) -> Iterator[IntArray]:
-    """Cut the pairs into windows whose texts fit the byte budget; equal references stay together."""
+    """Cut the pairs into windows whose texts fit the budget; equal references stay together."""
     bytes_per_token = 4 * encoder.hidden_size * encoder.num_outputs
     limit = max(budget.window_bytes // bytes_per_token, 1)
     lengths = texts.lengths
@@ -194,7 +194,9 @@ def _encode(encoder: Encoder, ids: Tensor, lengths: Tensor) -> Tensor:
             raise
     torch.cuda.empty_cache()
     half = len(ids) // 2
-    parts = [_encode(encoder, ids[part], lengths[part]) for part in (slice(half), slice(half, None))]
+    parts = [
+        _encode(encoder, ids[part], lengths[part]) for part in (slice(half), slice(half, None))
+    ]
     return torch.cat(parts, dim=1)
 
 

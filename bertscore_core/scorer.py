@@ -1,6 +1,6 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -196,7 +196,7 @@ def _as_groups(references: References) -> list[Sequence[str]]:
     return [(group,) if isinstance(group, str) else group for group in references]
 
 
-def _check(candidates: Sequence[str], groups: Sequence[Sequence[str]]) -> None:
+def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
     if isinstance(candidates, str):
         raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
     if len(candidates) != len(groups):
@@ -205,9 +205,10 @@ def _check(candidates: Sequence[str], groups: Sequence[Sequence[str]]) -> None:
             "reference, or one list of references, for every candidate."
         )
     for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
-        if not isinstance(candidate, str) or not all(isinstance(text, str) for text in group):
+        texts = [candidate, *group] if isinstance(group, Iterable) else [None]
+        if not all(isinstance(text, str) for text in texts):
             raise InputError(f"pair {position} holds something that is no text; expected str.")
-        if not len(group):
+        if len(texts) == 1:
             raise InputError(
                 f"pair {position} has an empty list of references; expected at least one. Leave "
                 "the pair out."
@@ -241,7 +242,9 @@ def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> npt.NDArray[n
     """Find the texts that tokenise to what an empty text does. Shape (N,)."""
     same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
     empty = np.zeros(len(tokens), dtype=np.bool_)
-    empty[same_length] = [np.array_equal(tokens.row(index), empty_ids) for index in same_length]
+    empty[same_length] = [
+        np.array_equal(tokens.row(int(index)), empty_ids) for index in same_length
+    ]
     return empty
 
 

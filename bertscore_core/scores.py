@@ -52,8 +52,9 @@ class Scores:
     @property
     def unweighted(self) -> BoolArray:
         """Pairs with a text in which no token has any weight: its average is NaN. Shape (N,)."""
-        undefined = np.isnan(self.raw_precision) | np.isnan(self.raw_recall)
-        return undefined if undefined.ndim == 1 else undefined.any(axis=0)
+        sums = np.atleast_2d(self.raw_precision + self.raw_recall)
+        undefined: BoolArray = np.isnan(sums).any(axis=0)
+        return undefined
 
     def __repr__(self) -> str:
         """Show the number of pairs and the means."""

@@ -24,6 +24,7 @@ _SHORT = {
     "max_length": "ml",
     "idf": "i",
     "baseline": "b",
+    "empty": "e",
     "dtype": "d",
     "attention": "a",
     "version": "v",
@@ -48,6 +49,7 @@ class Signature:
         max_length: Truncation length in tokens, or `unlimited`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
+        empty: `zero` when a pair with an empty side scores 0 before rescaling, else `null`.
         dtype: Number format of the encoder.
         attention: Attention implementation asked for.
         version: Version of this package.
@@ -64,6 +66,7 @@ class Signature:
     max_length: str
     idf: str
     baseline: str
+    empty: str
     dtype: str
     attention: str
     version: str
@@ -108,9 +111,7 @@ class Signature:
     def differences(self, other: "Signature") -> dict[str, tuple[str, str]]:
         """Return the fields that differ, each with its value here and there."""
         here, there = dataclasses.asdict(self), dataclasses.asdict(other)
-        return {
-            name: (value, there[name]) for name, value in here.items() if value != there[name]
-        }
+        return {name: (value, there[name]) for name, value in here.items() if value != there[name]}
 
     @property
     def digest(self) -> str:

@@ -139,7 +139,9 @@ class TextTokenizer:
             vocabulary = sorted(self._tokenizer.get_vocab().items())
             content = json.dumps([type(self._tokenizer).__name__, vocabulary])
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
-        digest.update(json.dumps([self.adds_prefix_space, self._tokenizer.truncation_side]).encode())
+        digest.update(
+            json.dumps([self.adds_prefix_space, self._tokenizer.truncation_side]).encode()
+        )
         return digest.hexdigest()[:16]
 
 

@@ -38,8 +38,8 @@ class TokenizedTexts:
         if len(self.offsets) != len(self.truncated) + 1 or self.offsets[-1] != len(self.ids):
             raise InputError(
                 f"token offsets do not fit: got {len(self.offsets)} offsets ending at "
-                f"{self.offsets[-1]}, {len(self.truncated)} texts and {len(self.ids)} ids; expected "
-                "one offset more than texts, ending at the number of ids."
+                f"{self.offsets[-1]}, {len(self.truncated)} texts and {len(self.ids)} ids; "
+                "expected one offset more than texts, ending at the number of ids."
             )
 
     def __len__(self) -> int:

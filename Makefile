@@ -1,0 +1,85 @@
+# The commands of the project. Only make and Python 3.11 or later are needed:
+#
+#   make demo     install, score the sample dump in configs/demo on two workers, show the result
+#   make test     install with the test dependencies, run the whole test suite
+#   make check    formatting, lint, types and import contracts
+#   make golden   make the golden scores again with the reference implementation (needs the network)
+#   make clean    remove what these commands made, except the environment in .venv
+#
+# Variables, each given as in `make demo PYTHON=python3.12`:
+#
+#   PYTHON        the interpreter that .venv is made with
+#   PIP_ARGS      more arguments for pip install, such as an index with the CPU build of torch
+#   PYTEST_ARGS   more arguments for pytest, such as `-k matching` or `-m "not slow"`
+
+PYTHON ?= python3
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_FLAGS := --quiet --disable-pip-version-check $(PIP_ARGS)
+PIP_INSTALL := $(BIN)/python -m pip install $(PIP_FLAGS)
+PINS := pyproject.toml constraints.txt
+DEMO_OUTPUT := build/demo-scores
+GOLDEN_VENV := build/golden-venv
+
+.PHONY: help demo test check golden clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+# The folder is cleared first, so that every call shows a whole run and not a resumed one.
+demo: $(VENV)/.demo-stamp
+	rm -rf $(DEMO_OUTPUT)
+	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
+
+# Nothing is fetched while testing: the models are in the environment or made by the tests.
+test: export TOKENIZERS_PARALLELISM = false
+test: export HF_HUB_OFFLINE = 1
+test: $(VENV)/.test-stamp
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.test-stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The reference implementation needs an older transformers than the project: its own environment.
+golden: $(GOLDEN_VENV)/.stamp
+	$(GOLDEN_VENV)/bin/python -m tests.golden.make_golden
+
+clean:
+	rm -rf build dist *.egg-info .coverage htmlcov
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find bertscore_core pipelines configs tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# Environments. A stamp is as old as the last installation from these files, so a second call of
+# any command above starts at once.
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "No interpreter '$(PYTHON)'. Install Python 3.11 or later, or name one: make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-stamp: $(PINS) | $(BIN)/python
+	@echo "Installing into $(VENV): a few minutes the first time."
+	$(PIP_INSTALL) -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(VENV)/.test-stamp: $(PINS) | $(BIN)/python
+	@echo "Installing into $(VENV): a few minutes the first time."
+	$(PIP_INSTALL) -c constraints.txt -e '.[demo,s3,test,dev]'
+	@touch $@ $(VENV)/.demo-stamp
+
+$(GOLDEN_VENV)/.stamp: tests/golden/requirements.txt | $(BIN)/python
+	$(BIN)/python -m venv $(GOLDEN_VENV)
+	$(GOLDEN_VENV)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@

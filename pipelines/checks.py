@@ -1,0 +1,77 @@
+"""Strict values of options: of the right type, in range, and free of credentials when shown."""
+
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from bertscore_core.errors import ConfigError
+from pipelines.io.files import mask_credentials
+
+_KINDS: Mapping[object, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    types.NoneType: "nothing",
+}
+
+
+def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
+    """Return a value as the type of its field, or raise."""
+    choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Union else choices
+    for choice in choices:
+        if typing.get_origin(choice) is Literal:
+            if isinstance(value, str) and value in typing.get_args(choice):
+                return value
+        elif typing.get_origin(choice) is tuple:
+            items = [value] if isinstance(value, str) else value
+            if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
+                return tuple(items)
+        elif choice is float and type(value) in (int, float):
+            return float(typing.cast("float", value))
+        elif type(value) is choice:
+            return value
+    expected = " or ".join(_kind(choice) for choice in choices)
+    quotes = " Put the word in quotes." if isinstance(value, bool) and str in choices else ""
+    raise ConfigError(
+        f"{name!r} in {source} does not fit: got {plain_value(value)!r} ({type(value).__name__}); "
+        f"expected {expected}.{quotes}"
+    )
+
+
+def _kind(choice: Any) -> str:
+    """Say what a type stands for."""
+    if typing.get_origin(choice) is Literal:
+        return " or ".join(repr(word) for word in typing.get_args(choice))
+    return "a list of texts" if typing.get_origin(choice) is tuple else _KINDS[choice]
+
+
+def plain_value(value: object) -> Any:
+    """Return a value as JSON knows it, without credentials."""
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    return mask_credentials(value) if isinstance(value, str) else value
+
+
+def unknown_key(key: str, known: list[str], source: str) -> ConfigError:
+    """Say that a key is not known, and which one may be meant."""
+    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
+    return ConfigError(
+        f"unknown option in {source}: got {key!r}; expected one of {', '.join(sorted(known))}. "
+        f"{hint}"
+    )
+
+
+def check_value(fine: bool, name: str, got: object, expected: str, cure: str) -> None:
+    """Raise unless a value is fine."""
+    if not fine:
+        raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Raise unless a number is large enough."""
+    check_value(value >= least, name, value, f"at least {least}", "Leave it out for the default.")

@@ -1,0 +1,208 @@
+"""bertscore-beam: score | idf | models.
+
+Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
+as far as possible, with more rejects than allowed.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import apache_beam as beam
+from rich.console import Console
+from rich.table import Table
+
+from bertscore_core import (
+    EMBEDDED_MODEL,
+    BertScoreError,
+    ConfigError,
+    known_languages,
+    model_for_language,
+)
+from pipelines import manifest
+from pipelines.flags import StrictParser, read_options, unknown_flag
+from pipelines.idf import build_idf_pipeline, prepare_idf
+from pipelines.io.files import exists, join, mask_credentials, read_bytes
+from pipelines.options import IdfOptions, JobOptions, ScoreOptions
+from pipelines.progress import RunProgress, show_progress
+from pipelines.report import plan_table, registry_rows, registry_table, summary_table
+from pipelines.runners import beam_options, is_local, threads_per_worker
+from pipelines.score import ScoreJob, build_score_pipeline, prepare_score, start_run
+from pipelines.scoring import final_signature
+from pipelines.totals import RunTotals
+from pipelines.transforms.finish import finish_run
+from pipelines.transforms.idf import load_idf
+
+DONE, BROKEN, UNUSABLE, TOO_MANY_REJECTS = 0, 1, 2, 3
+
+HELP = """\
+usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
+
+  score    score candidates against references, Parquet to Parquet
+  idf      count document frequencies over references and save the table
+  models   print the registry of models
+
+`bertscore-beam COMMAND --help` lists the flags of a command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if not given or given[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return DONE if given else UNUSABLE
+    try:
+        command = COMMANDS.get(given[0])
+        if command is None:
+            raise ConfigError(
+                f"unknown command {given[0]!r}; expected one of {', '.join(COMMANDS)}."
+            )
+        return command(given[1:])
+    except BertScoreError as error:
+        print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        print("bertscore-beam: stopped; the same command goes on from here.", file=sys.stderr)
+        return BROKEN
+    except Exception as error:
+        logging.getLogger(__name__).exception("the job broke off")
+        print(
+            f"bertscore-beam: the job broke off ({type(error).__name__}); what was committed is "
+            "kept, and the same command goes on from there.",
+            file=sys.stderr,
+        )
+        return BROKEN
+
+
+def score_command(arguments: Sequence[str]) -> int:
+    """Check, plan, run, report."""
+    options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
+    console = Console(stderr=True)
+    _announce_model(options, console)
+    job = prepare_score(options)
+    if options.dry_run:
+        _show(plan_table(job))
+        return DONE
+    pipeline_options = beam_options(options)
+    if _is_finished(job):
+        console.print("Everything is scored already; nothing to do.")
+    else:
+        start_run(job, options)
+        _run(job, options, pipeline_options, console)
+    return _conclude(job)
+
+
+def idf_command(arguments: Sequence[str]) -> int:
+    """Count the references of a dump and save the table."""
+    options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
+    _announce_model(options, Console(stderr=True))
+    job = prepare_idf(options)
+    if not options.dry_run:
+        _share_cores(options)
+        with beam.Pipeline(options=beam_options(options)) as root:
+            build_idf_pipeline(root, job)
+    print(f"{job.plan.num_rows:,} rows of {job.plan.num_files:,} files: {job.output}")
+    return DONE
+
+
+def models_command(arguments: Sequence[str]) -> int:
+    """Print the registry."""
+    parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+    if parsed.json:
+        print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
+    else:
+        _show(registry_table())
+    return DONE
+
+
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "score": score_command,
+    "idf": idf_command,
+    "models": models_command,
+}
+
+
+def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: Any, console: Console) -> None:
+    """Run the pipeline with progress; with nothing left to score only the end is written."""
+    if not job.pending:
+        finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job))
+        return
+    _share_cores(options)
+    progress = RunProgress(job.output, job.pending, job.goal.started)
+    pipeline = beam.Pipeline(options=pipeline_options)
+    build_score_pipeline(pipeline, job)
+    with show_progress(progress, console):
+        pipeline.run().wait_until_finish()
+
+
+def _conclude(job: ScoreJob) -> int:
+    """Print the summary and turn it into an exit status."""
+    summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
+    _show(summary_table(summary, job.output))
+    if summary["success"]:
+        return DONE
+    if not summary["complete"]:
+        print(
+            f"bertscore-beam: {summary['failed_splits']} splits could not be read; mend or remove "
+            "their files and run the same command again.",
+            file=sys.stderr,
+        )
+        return BROKEN
+    print(
+        f"bertscore-beam: {summary['reject_fraction']:.2%} of the rows or files have no score, "
+        f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows.",
+        file=sys.stderr,
+    )
+    return TOO_MANY_REJECTS
+
+
+def _is_finished(job: ScoreJob) -> bool:
+    """Whether an earlier run of the same job ended well and nothing has changed since."""
+    return not job.pending and exists(join(job.output, manifest.SUCCESS_FILE))
+
+
+def _signature_with_idf(job: ScoreJob) -> str:
+    idf = None if job.idf_path is None else load_idf(job.idf_path)
+    return final_signature(job.signature, idf).format()
+
+
+def _share_cores(options: JobOptions) -> None:
+    """Give local worker processes their share of threads, the tokenizers' own included."""
+    threads = threads_per_worker(options)
+    if is_local(options) and threads is not None:
+        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+
+
+def _announce_model(options: JobOptions, console: Console) -> None:
+    """Say aloud when a model was chosen for the user."""
+    if options.model is not None:
+        return
+    if options.lang is None:
+        console.print(
+            f"No model and no language given: scoring with the embedded default {EMBEDDED_MODEL}. "
+            "For the model most papers use on English: --model roberta-large --lang en.",
+            highlight=False,
+        )
+    else:
+        console.print(
+            f"Model for language {options.lang}: {model_for_language(options.lang)}.",
+            highlight=False,
+        )
+
+
+def _show(table: Table) -> None:
+    """Print a table, as wide as the terminal; whole when the output goes elsewhere."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)

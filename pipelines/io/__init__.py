@@ -1,0 +1,1 @@
+"""Files and Parquet over fsspec, and the names of the columns in one place."""

@@ -1,0 +1,219 @@
+"""The names of our columns, the checks on the input's columns, and texts out of Arrow columns."""
+
+import difflib
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bertscore_core.errors import ConfigError, InputError
+
+PRECISION = "bertscore_precision"
+RECALL = "bertscore_recall"
+F1 = "bertscore_f1"
+RAW_PRECISION = "bertscore_raw_precision"
+RAW_RECALL = "bertscore_raw_recall"
+RAW_F1 = "bertscore_raw_f1"
+BEST_REFERENCE = "bertscore_best_reference"
+CANDIDATE_TOKENS = "bertscore_candidate_tokens"
+REFERENCE_TOKENS = "bertscore_reference_tokens"
+TRUNCATED = "bertscore_truncated"
+ERROR = "bertscore_error"
+
+# In the order in which they follow the input's columns.
+OUTPUT_COLUMNS = (
+    PRECISION,
+    RECALL,
+    F1,
+    RAW_PRECISION,
+    RAW_RECALL,
+    RAW_F1,
+    BEST_REFERENCE,
+    CANDIDATE_TOKENS,
+    REFERENCE_TOKENS,
+    TRUNCATED,
+    ERROR,
+)
+
+
+class UnreadableText(Enum):
+    """Stands in a list of texts for one that is there but is no text. The value is the reason."""
+
+    INVALID_UTF8 = "invalid_utf8"
+
+
+Text: TypeAlias = str | UnreadableText | None
+"""A text, None for a null, or why it cannot be read."""
+
+
+def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
+    """Check that a file has the columns to score, in types that can be scored.
+
+    A text may be string, large_string, string_view or a dictionary of these; a reference may also
+    be a list of them, of any kind of list. A column that holds nothing but nulls and so has no type
+    passes: its rows are rejected one by one.
+
+    Args:
+        schema: Schema of the file.
+        candidate_column: Name of the candidates, None if only references are wanted.
+        reference_column: Name of the references.
+
+    Raises:
+        InputError: If a column is missing, there twice, or of another type.
+    """
+    if candidate_column is not None:
+        kind = _column_type(schema, candidate_column, "candidate")
+        if not is_text(kind):
+            raise _wrong_type(candidate_column, kind, "candidate", "a string type")
+    kind = _column_type(schema, reference_column, "reference")
+    if not is_text(kind) and not is_list(kind):
+        raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+
+
+def check_collisions(schema: pa.Schema) -> None:
+    """Check that no input column bears the name of one of ours.
+
+    Raises:
+        ConfigError: If one does.
+    """
+    taken = [name for name in OUTPUT_COLUMNS if name in schema.names]
+    if taken:
+        raise ConfigError(
+            f"the input already has score columns: got {', '.join(taken)}; expected none of the "
+            "names that bertscore-beam writes. Is it the output of an earlier run? Score the "
+            "original dump, or drop or rename these columns."
+        )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds one text per row."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds a list of texts per row."""
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in kinds) and is_text(kind.value_type)
+
+
+def texts_from_column(column: pa.ChunkedArray) -> list[Text]:
+    """Return the texts of a column. Shape (rows,).
+
+    Never fails on the content: a null is None, bytes that are not UTF-8 are
+    `UnreadableText.INVALID_UTF8`, and neither touches the rows beside it.
+    """
+    return [text for chunk in column.chunks for text in _texts(chunk)]
+
+
+def reference_texts(column: pa.ChunkedArray) -> list[list[Text] | None]:
+    """Return the references of each row, one or several. Shape (rows,) of (references,).
+
+    None is a null, [] an empty list; the items are as in `texts_from_column`. A column of single
+    texts gives lists of one.
+    """
+    if is_list(column.type):
+        return [texts for chunk in column.chunks for texts in _text_lists(chunk)]
+    return [None if text is None else [text] for text in texts_from_column(column)]
+
+
+def append_scores(
+    table: pa.Table, columns: Mapping[str, pa.Array], metadata: Mapping[str, str]
+) -> pa.Table:
+    """Put score columns behind the input's columns and notes into the schema metadata.
+
+    The input's columns, fields and metadata stay as they are. Columns are put in the order of
+    `OUTPUT_COLUMNS`, whatever the order given.
+
+    Args:
+        table: Rows of the input.
+        columns: Score columns by name, each as long as the table.
+        metadata: Notes to add; on equal keys they replace the input's.
+
+    Raises:
+        ConfigError: If a column is none of ours, or the input has it already.
+        InputError: If a column has another number of rows.
+    """
+    check_collisions(table.schema)
+    strange = sorted(set(columns) - set(OUTPUT_COLUMNS))
+    if strange:
+        raise ConfigError(
+            f"unknown score columns: got {strange}; expected names from {list(OUTPUT_COLUMNS)}."
+        )
+    for name in sorted(columns, key=OUTPUT_COLUMNS.index):
+        if len(columns[name]) != table.num_rows:
+            raise InputError(
+                f"score column {name!r} does not fit: got {len(columns[name])} rows; expected "
+                f"{table.num_rows}."
+            )
+        table = table.append_column(name, columns[name])
+    notes = {key.encode(): value.encode() for key, value in metadata.items()}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **notes})
+
+
+def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
+    """Return the type of the one column of that name."""
+    found = schema.get_all_field_indices(name)
+    if len(found) == 1:
+        return schema.field(found[0]).type
+    if found:
+        raise InputError(
+            f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
+            "expected one. Rename the others."
+        )
+    near = difflib.get_close_matches(name, schema.names, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise InputError(
+        f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
+        f"{hint}Name the right one with --{role}-column."
+    )
+
+
+def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
+    """Say that a column cannot be scored."""
+    return InputError(
+        f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
+        f"Convert the column, or name another one with --{role}-column."
+    )
+
+
+def _texts(array: pa.Array) -> list[Text]:
+    """Return the texts of one chunk."""
+    if isinstance(array, pa.DictionaryArray):
+        values = _texts(array.dictionary)
+        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+    try:
+        texts: list[Text] = array.to_pylist()
+    except UnicodeDecodeError:
+        is_view = pa.types.is_string_view(array.type)
+        raw = pc.cast(array, pa.binary_view() if is_view else pa.large_binary())
+        return [_decode(item) for item in raw.to_pylist()]
+    return texts
+
+
+def _decode(raw: bytes | None) -> Text:
+    """Return the text of UTF-8 bytes, or why there is none."""
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return UnreadableText.INVALID_UTF8
+
+
+def _text_lists(array: pa.Array) -> list[list[Text] | None]:
+    """Return the lists of texts of one chunk."""
+    # flatten() leaves out what lies under null lists, and minds slices.
+    flat = _texts(array.flatten())
+    lists: list[list[Text] | None] = []
+    start = 0
+    for length in pc.list_value_length(array).to_pylist():
+        lists.append(None if length is None else flat[start : start + length])
+        start += length or 0
+    return lists

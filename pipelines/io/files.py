@@ -1,0 +1,204 @@
+"""Every file of a run, local or in an object store, reached through fsspec.
+
+A path is a local path or a URL with a scheme (`memory://`, `s3://`, `gs://`, `https://` for
+reading). Paths are taken literally; a name with `*`, `?`, `[`, `::` or `#` in it is an ordinary
+name (`io/inputs.py` is where patterns are understood). No error message holds credentials.
+"""
+
+import contextlib
+import os
+import posixpath
+import re
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import fsspec
+import pyarrow as pa
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractBufferedFile
+
+from bertscore_core.errors import ConfigError
+
+# Hidden from every reader; what a killed process leaves behind can be told by it.
+TEMPORARY_PREFIX = ".bertscore-tmp-"
+# Waiting for an object store, not computing: many more threads than cores.
+IO_THREADS = 32
+
+_SENSITIVE = r"(?:key|secret|token|passw(?:or)?d|signature|sig|credential)"
+_SECRET_PAIR = re.compile(rf"((?:^|[?&;,\s-])[\w.-]*{_SENSITIVE}[\w.-]*=)[^&;,\s]+", re.I)
+_USER_INFO = re.compile(r"(\w://)[^/@\s]+@")
+
+
+def resolve(path: str) -> tuple[AbstractFileSystem, str]:
+    """Return the file system of a path and the path as that file system writes it.
+
+    Raises:
+        ConfigError: If the scheme is not known, or the package for it is not installed.
+    """
+    scheme, separator, _ = path.partition("://")
+    if not separator:
+        return fsspec.filesystem("file"), os.path.abspath(os.path.expanduser(path))
+    try:
+        kind = fsspec.get_filesystem_class(scheme)
+        fs = fsspec.filesystem(scheme, **kind._get_kwargs_from_urls(path))
+    except (ValueError, ImportError) as error:
+        raise ConfigError(
+            f"no file system for {mask_credentials(path)!r}: got scheme {scheme!r} ({error}); "
+            "expected a local path or one of memory, s3, gs, https. For s3 install the extra "
+            "'s3', for gs the extra 'gcs'."
+        ) from error
+    return fs, str(kind._strip_protocol(path))
+
+
+def absolute(path: str) -> str:
+    """Return the path in the one way this module writes it."""
+    fs, inner = resolve(path)
+    return with_scheme(fs, inner)
+
+
+def with_scheme(fs: AbstractFileSystem, path: str) -> str:
+    """Put the scheme back in front of a path, except for a local one."""
+    return path if isinstance(fs, LocalFileSystem) else str(fs.unstrip_protocol(path))
+
+
+def join(root: str, *parts: str) -> str:
+    """Append relative names to a folder.
+
+    Raises:
+        ConfigError: If a name is absolute or climbs out of the folder.
+    """
+    for part in parts:
+        if not part or part.startswith("/") or ".." in part.split("/") or "://" in part:
+            raise ConfigError(
+                f"a name would leave its folder: got {part!r}; expected a relative path without "
+                "'..'. Rename the input."
+            )
+    base = root if root.endswith("/") else root + "/"
+    return base + "/".join(parts)
+
+
+def open_source(path: str) -> pa.NativeFile | AbstractBufferedFile:
+    """Open a file for reading by Arrow. Close it when done; it has a size, as `source_size` says.
+
+    Raises:
+        OSError: If it is not there or may not be read.
+    """
+    fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        return pa.OSFile(inner, "rb")
+    return fs.open(inner, "rb")
+
+
+def source_size(source: pa.NativeFile | AbstractBufferedFile) -> int:
+    """Return the size in bytes of what `open_source` opened."""
+    return int(source.size() if callable(source.size) else source.size or 0)
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+    """
+    fs, inner = resolve(path)
+    return bytes(fs.cat_file(inner))
+
+
+def read_many(paths: Sequence[str]) -> list[bytes | None]:
+    """Read many small files at a time, in the order given; None for one that is not there."""
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        return list(pool.map(_read_if_there, paths))
+
+
+def _read_if_there(path: str) -> bytes | None:
+    """Return the content of a file, None if it is not there."""
+    try:
+        return read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is a file or folder at a path, asking afresh."""
+    fs, inner = resolve(path)
+    fs.invalidate_cache()
+    return bool(fs.exists(inner))
+
+
+def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
+    """List all files below a folder: their path below it, and their size in bytes, sorted.
+
+    Temporary files are left out. A folder that is not there is an empty one.
+    """
+    fs, inner = resolve(root)
+    fs.invalidate_cache()
+    try:
+        found = fs.find(inner, detail=True)
+    except FileNotFoundError:
+        return {}
+    start = len(inner.rstrip("/")) + 1
+    names = {name[start:]: int(info.get("size") or 0) for name, info in found.items()}
+    return {
+        name: names[name]
+        for name in sorted(names)
+        if name.endswith(suffix) and not posixpath.basename(name).startswith(TEMPORARY_PREFIX)
+    }
+
+
+def delete(path: str) -> None:
+    """Remove one file; it is no error if it is gone already."""
+    fs, inner = resolve(path)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(inner)
+
+
+def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part of it.
+
+    Locally: a temporary file in the same folder, flushed to the disk, then renamed over the target.
+    Permissions are those of any new file (the umask). Elsewhere: one put, which object stores make
+    visible only when it is complete. Folders are made as needed.
+
+    Raises:
+        OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
+    """
+    fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        _replace_local(inner, data)
+    else:
+        fs.pipe_file(inner, bytes(data))
+
+
+def _replace_local(path: str, data: bytes | bytearray | memoryview) -> None:
+    """Write a local file beside its place, then move it there."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename outlive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def mask_credentials(text: str) -> str:
+    """Replace user info and secret-looking `key=value` pairs of a path or flag by "***"."""
+    return _SECRET_PAIR.sub(r"\1***", _USER_INFO.sub(r"\1***@", text))

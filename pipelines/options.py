@@ -1,0 +1,264 @@
+"""Options of the jobs: frozen, checked once, from YAML with flags on top.
+
+Every field of a class is a key of the YAML file and, with dashes, a flag of the command line.
+"""
+
+import dataclasses
+import difflib
+import re
+import typing
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import yaml
+
+from bertscore_core.errors import ConfigError
+from pipelines.checks import check_at_least, check_value, fit_value, plain_value, unknown_key
+from pipelines.io.files import mask_credentials, read_bytes
+
+IDF_WORDS = ("none", "corpus")
+# 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
+# costs little and 2 to 50 workers are evenly busy, large enough that a part is worth a file.
+DEFAULT_SPLIT_ROWS = 20_000
+# A worker holds about four times a split (bytes, Arrow, Python texts, tokens); 4 x 64 MiB is little
+# beside a model.
+DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
+# A few blank lines in a dump are ordinary and must not fail a night's run; one row in a hundred
+# without a score means that something upstream is broken.
+DEFAULT_MAX_REJECT_FRACTION = 0.01
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What every job over a dump needs to know.
+
+    Attributes:
+        input: Globs, folders or files.
+        output: Where the result goes.
+        model: Hub id, local folder or registry name; None for the language's model, or else the
+            embedded one.
+        lang: Language of the texts, which chooses the model and the baseline.
+        reference_column: Column of the references: a text, or a list of texts.
+        max_length: Tokens at which a text is cut; None for the model's own length.
+        revision: Revision of a model on the hub.
+        workers: Worker processes.
+        overwrite: Replace what was made with other settings.
+        split_rows: Most rows in a split.
+        split_bytes: Most bytes in a split, as its Parquet file counts them.
+        dry_run: Check everything, print the plan and stop.
+        beam: Options for Beam, as it spells them.
+    """
+
+    input: tuple[str, ...]
+    output: str
+    model: str | None = None
+    lang: str | None = None
+    reference_column: str = "reference"
+    max_length: int | Literal["unlimited"] | None = None
+    revision: str | None = None
+    workers: int = 1
+    overwrite: bool = False
+    split_rows: int = DEFAULT_SPLIT_ROWS
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    dry_run: bool = False
+    beam: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without looking at files or models."""
+        check_value(
+            bool(self.input), "input", self.input, "at least one path", "Name what to score."
+        )
+        for name in ("input", "output", "model", "lang", "reference_column", "revision"):
+            value = getattr(self, name)
+            for text in value if isinstance(value, tuple) else (value,):
+                blank = text is not None and not text.strip()
+                check_value(not blank, name, text, "some text", "Leave it out for the default.")
+        check_value(
+            not self.output.startswith(("http://", "https://")),
+            "output",
+            mask_credentials(self.output),
+            "a place that can be written to",
+            "Use a local folder, s3:// or gs://; http is for reading only.",
+        )
+        for name in ("workers", "split_rows", "split_bytes"):
+            check_at_least(name, getattr(self, name), 1)
+        if isinstance(self.max_length, int):
+            check_at_least("max_length", self.max_length, 1)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values, strictly.
+
+        Args:
+            mapping: Values by key; dashes in a key are as good as underscores.
+            source: Where they come from, for the error messages.
+
+        Raises:
+            ConfigError: If a key is unknown, missing or there twice, or a value does not fit.
+        """
+        hints = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for key, value in mapping.items():
+            name = str(key).replace("-", "_")
+            if name not in hints:
+                raise unknown_key(str(key), list(hints), source)
+            check_value(name not in values, name, "the key twice", "one of it", f"See {source}.")
+            values[name] = fit_value(name, value, hints[name], source)
+        for field in dataclasses.fields(cls):
+            if field.default is dataclasses.MISSING and field.name not in values:
+                raise ConfigError(
+                    f"no {field.name!r} in {source}: got {sorted(values)}; expected it among them. "
+                    f"Give it there or as --{field.name}."
+                )
+        return cls(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the options as plain values for `_run.json`, without credentials."""
+        return {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(JobOptions):
+    """What `bertscore-beam score` needs to know, beside what every job does.
+
+    Attributes:
+        candidate_column: Column of the candidates.
+        num_layers: Layer whose embeddings are compared; None for the registry's.
+        idf: `none`, `corpus` to count over all references first, or the path of a saved table.
+        rescale: Rescale with the baseline of the language, model and layer.
+        baseline: Table to rescale with instead of a published one.
+        empty: Score of a pair with an empty side: `zero`, as the reference implementation does, or
+            `null`. The reason is given either way.
+        dtype: Number format of the encoder.
+        device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
+        max_reject_fraction: Share of the rows that may go without a score before the job, done as
+            far as possible, reports failure. From 0 to 1; 1 never fails.
+        allow_pickle_weights: Load weights that are not safetensors, which can run code.
+    """
+
+    candidate_column: str = "candidate"
+    num_layers: int | None = None
+    idf: str = "none"
+    rescale: bool = False
+    baseline: str | None = None
+    empty: Literal["zero", "null"] = "zero"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "auto"
+    max_batch_tokens: int | None = None
+    max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
+    allow_pickle_weights: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the combinations as well."""
+        JobOptions.__post_init__(self)
+        for name, least in (("num_layers", 0), ("max_batch_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None:
+                check_at_least(name, value, least)
+        check_value(
+            self.candidate_column.strip() not in ("", self.reference_column),
+            "candidate_column",
+            self.candidate_column,
+            "a name other than the reference column's",
+            "Texts compared with themselves all score 1.",
+        )
+        check_value(
+            0.0 <= self.max_reject_fraction <= 1.0,
+            "max_reject_fraction",
+            self.max_reject_fraction,
+            "a share from 0 to 1",
+            "For 5 percent write 0.05.",
+        )
+        check_value(
+            _DEVICE.fullmatch(self.device) is not None,
+            "device",
+            self.device,
+            "auto, cpu, mps, cuda or cuda:N",
+            "Leave it out to use a GPU when there is one.",
+        )
+        _check_idf(self.idf)
+        _check_rescale(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfOptions(JobOptions):
+    """What `bertscore-beam idf` needs to know: `output` is the file of the table."""
+
+
+def load_yaml(path: str) -> dict[str, Any]:
+    """Read a file of options. An empty file has none.
+
+    Raises:
+        ConfigError: If it is not there, is not YAML, holds a key twice or is no mapping.
+    """
+    shown = mask_credentials(path)
+    try:
+        content = yaml.load(read_bytes(path), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        raise ConfigError(
+            f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
+            "YAML file. Check --config."
+        ) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"the config file {shown!r} is not valid: got {error}; expected YAML with "
+            "`key: value` lines. Mend the line named."
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"the config file {shown!r} has the wrong shape: got a {type(content).__name__}; "
+            "expected `key: value` lines."
+        )
+    return content
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Plain YAML in which a key may stand once only."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build a mapping, refusing a second value for a key."""
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _check_idf(idf: str) -> None:
+    """Raise for a word that is neither known nor looks like a path."""
+    near = difflib.get_close_matches(idf, IDF_WORDS, n=1)
+    check_value(
+        idf in IDF_WORDS or "/" in idf or "." in idf,
+        "idf",
+        idf,
+        "'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
+        f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
+    )
+
+
+def _check_rescale(options: ScoreOptions) -> None:
+    """Raise for a rescaling without baseline, or a baseline without rescaling."""
+    check_value(
+        not options.rescale or options.lang is not None or options.baseline is not None,
+        "rescale",
+        True,
+        "a language, whose published baseline is used, or a baseline of your own",
+        "Add --lang CODE or --baseline PATH.",
+    )
+    check_value(
+        options.rescale or options.baseline is None,
+        "baseline",
+        mask_credentials(options.baseline or ""),
+        "a baseline only together with rescale",
+        "Add --rescale, or leave --baseline out.",
+    )

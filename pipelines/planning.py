@@ -1,0 +1,250 @@
+"""Plan a run: which splits there are, and which files cannot be scored.
+
+Only footers are read, many files at a time. A bad file is set aside with its reason and never stops
+the others. The plan is saved next to the output, and a pipeline is given its path alone.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.io.columns import check_collisions, check_columns
+from pipelines.io.files import IO_THREADS, mask_credentials
+from pipelines.io.inputs import InputFile
+from pipelines.io.parquet import read_layout
+from pipelines.splits import Split, common_folder, input_names, plan_file
+
+# Bump when a saved plan can no longer be read as before.
+_PLAN_FORMAT = 1
+_PLAN_KEY = b"bertscore.plan"
+_SHOWN = 3
+
+
+class FileReason(StrEnum):
+    """Why a file is set aside; also the word under which it is counted."""
+
+    UNREADABLE = "unreadable_file"
+    NOT_PARQUET = "not_parquet"
+    BAD_COLUMNS = "bad_columns"
+    COLUMN_COLLISION = "column_collision"
+    BAD_NAME = "bad_file_name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedFile:
+    """A file that cannot be scored.
+
+    Attributes:
+        path: Where it lies.
+        reason: Why, in one word.
+        message: Why, in a sentence, with what helps.
+    """
+
+    path: str
+    reason: FileReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run has to do.
+
+    Attributes:
+        splits: All splits, by file and then by row.
+        rejected_files: Files set aside, by path.
+        digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
+            read. 16 hex digits. The cut into splits does not enter.
+    """
+
+    splits: tuple[Split, ...]
+    rejected_files: tuple[RejectedFile, ...]
+    digest: str
+
+    @property
+    def num_rows(self) -> int:
+        """Rows to score."""
+        return sum(split.num_rows for split in self.splits)
+
+    @property
+    def num_files(self) -> int:
+        """Files with at least one split."""
+        return len({split.input_name for split in self.splits})
+
+
+def plan_inputs(
+    files: Sequence[InputFile],
+    *,
+    candidate_column: str | None,
+    reference_column: str,
+    target_rows: int,
+    target_bytes: int,
+    root: str | None = None,
+) -> Plan:
+    """Read the footer of every file and cut the good ones into splits.
+
+    Args:
+        files: What to plan, as `expand_inputs` returns it.
+        candidate_column: Name of the candidates, None if only references are wanted.
+        reference_column: Name of the references.
+        target_rows: Most rows in a split.
+        target_bytes: Most encoded bytes in a split.
+        root: The folder that input names are counted from; by default the deepest one that holds
+            every place where the search for files began.
+
+    Raises:
+        InputError: If there is no file, or none that can be scored.
+        ConfigError: If a target is below 1.
+    """
+    if root is None:
+        root = common_folder([file.root for file in files]) if all(f.root for f in files) else None
+    names = input_names([file.path for file in files], root)
+
+    def plan_one(file: InputFile) -> list[Split] | RejectedFile:
+        return _plan_one(
+            file, names[file.path], candidate_column, reference_column, target_rows, target_bytes
+        )
+
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        outcomes = list(pool.map(plan_one, files))
+    rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
+    planned = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
+    if not planned:
+        raise _nothing_left(rejected)
+    splits = tuple(split for one_file in planned for split in one_file)
+    return Plan(
+        splits=splits,
+        rejected_files=rejected,
+        digest=_digest(splits, candidate_column, reference_column),
+    )
+
+
+def _plan_one(
+    file: InputFile,
+    name: str,
+    candidate_column: str | None,
+    reference_column: str,
+    target_rows: int,
+    target_bytes: int,
+) -> list[Split] | RejectedFile:
+    """Cut one file, or say why not."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        message = f"the name {name!a} is not valid UTF-8. Rename the file."
+        return _rejected(ascii(file.path)[1:-1], FileReason.BAD_NAME, message)
+    try:
+        layout = read_layout(file.path)
+    except InputError as error:
+        return _rejected(file.path, FileReason.NOT_PARQUET, str(error))
+    except OSError as error:
+        return _rejected(file.path, FileReason.UNREADABLE, f"{type(error).__name__}: {error}")
+    try:
+        check_columns(layout.schema, candidate_column, reference_column)
+        check_collisions(layout.schema)
+    except InputError as error:
+        return _rejected(file.path, FileReason.BAD_COLUMNS, str(error))
+    except ConfigError as error:
+        return _rejected(file.path, FileReason.COLUMN_COLLISION, str(error))
+    return plan_file(
+        file.path,
+        name,
+        layout.row_groups,
+        target_rows=target_rows,
+        target_bytes=target_bytes,
+        file_size=layout.file_size,
+        file_version=file.version,
+    )
+
+
+def _rejected(path: str, reason: FileReason, message: str) -> RejectedFile:
+    """Set a file aside, without its credentials."""
+    return RejectedFile(
+        path=mask_credentials(path), reason=reason, message=mask_credentials(message)
+    )
+
+
+def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError:
+    """Say that no file can be scored, with the first few reasons."""
+    if not rejected:
+        return InputError("no input: got no file to plan; expected at least one Parquet file.")
+    lines = [f"  {file.path}: {file.message}" for file in rejected[:_SHOWN]]
+    if len(rejected) > _SHOWN:
+        lines.append(f"  and {len(rejected) - _SHOWN} more")
+    return InputError(
+        f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
+        "at least one good one.\n" + "\n".join(lines)
+    )
+
+
+def _digest(splits: Sequence[Split], *columns: str | None) -> str:
+    """Hash the identity of the files and the names of the columns."""
+    files = sorted(
+        {(s.input_name, s.file_size, s.file_version, s.file_rows) for s in splits},
+    )
+    text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plan_to_bytes(plan: Plan) -> bytes:
+    """Save a plan as a Parquet file: a row per split, the rest in the schema metadata."""
+    rest = {
+        "format": _PLAN_FORMAT,
+        "digest": plan.digest,
+        "rejected_files": [asdict(file) for file in plan.rejected_files],
+    }
+    table = pa.table(
+        {name: [getattr(split, name) for split in plan.splits] for name in _SCHEMA.names},
+        schema=_SCHEMA.with_metadata({_PLAN_KEY: json.dumps(rest).encode()}),
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def plan_from_bytes(data: bytes, source: str) -> Plan:
+    """Load a plan.
+
+    Args:
+        data: What `plan_to_bytes` made.
+        source: Where it comes from, for the error message.
+
+    Raises:
+        InputError: If it is not a plan, or one of another format.
+    """
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read()
+        rest: dict[str, Any] = json.loads(table.schema.metadata[_PLAN_KEY])
+        if rest["format"] != _PLAN_FORMAT:
+            raise ValueError(f"format {rest['format']}")
+        return Plan(
+            splits=tuple(Split(**row) for row in table.to_pylist()),
+            rejected_files=tuple(
+                RejectedFile(
+                    path=file["path"], reason=FileReason(file["reason"]), message=file["message"]
+                )
+                for file in rest["rejected_files"]
+            ),
+            digest=str(rest["digest"]),
+        )
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source!r} is not a plan of this version: got {error!r}; expected one that "
+            f"bertscore-beam wrote (format {_PLAN_FORMAT}). Delete it and run the job again."
+        ) from error
+
+
+def _column_types() -> pa.Schema:
+    """Return the schema of a saved plan: the fields of a split, in order."""
+    kinds = {"str": pa.string(), "int": pa.int64(), str: pa.string(), int: pa.int64()}
+    return pa.schema([pa.field(f.name, kinds[f.type], nullable=False) for f in fields(Split)])
+
+
+_SCHEMA = _column_types()

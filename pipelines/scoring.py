@@ -1,0 +1,227 @@
+"""Score one table: which rows can be scored, their scores as columns, a reason for the others.
+
+Free of Beam: `pipelines.transforms.scoring` only carries tables here and back.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bertscore_core import BertScorer, IdfTable, Scores, ScoreSummary, Signature
+from pipelines.io import columns
+from pipelines.io.columns import (
+    Text,
+    UnreadableText,
+    is_list,
+    reference_texts,
+    texts_from_column,
+)
+
+SCHEMA_VERSION = "1"
+"""Version of the score columns' names and meanings, kept in every part's metadata."""
+
+
+class Reason(StrEnum):
+    """Why a row has no scores, or scores that need a second look; the values of bertscore_error."""
+
+    NULL_CANDIDATE = "null_candidate"
+    NULL_REFERENCE = "null_reference"
+    NO_REFERENCES = "no_references"
+    INVALID_UTF8 = "invalid_utf8"
+    NO_WEIGHTED_TOKEN = "no_weighted_token"
+    EMPTY_CANDIDATE = "empty_candidate"
+    EMPTY_REFERENCE = "empty_reference"
+
+
+EMPTY_REASONS = frozenset({Reason.EMPTY_CANDIDATE, Reason.EMPTY_REFERENCE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFields:
+    """Which columns hold the texts, and what becomes of empty ones.
+
+    Attributes:
+        candidate_column: Column of candidates: strings.
+        reference_column: Column of references: strings, or lists of strings.
+        empty: `zero` scores a pair with an empty side 0 before rescaling, as the reference does;
+            `null` leaves it without scores. The reason is given either way.
+    """
+
+    candidate_column: str
+    reference_column: str
+    empty: str = "zero"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredTable:
+    """A table with score columns behind its own, and the sums over its rows."""
+
+    table: pa.Table
+    summary: ScoreSummary
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The rows that can be scored (by position) and the reason of each row that cannot."""
+
+    rows: npt.NDArray[np.int64]
+    candidates: list[str]
+    references: list[list[str]]
+    reasons: list[str | None]
+    several: bool
+
+
+def score_table(
+    scorer: BertScorer,
+    table: pa.Table,
+    fields: TableFields,
+    *,
+    idf: IdfTable | None,
+    signature: Signature,
+) -> ScoredTable:
+    """Score every row that can be scored; no row is dropped and the order is kept.
+
+    Args:
+        scorer: The loaded scorer.
+        table: Input rows with all their columns.
+        fields: Where the texts are.
+        idf: Token weights' counts, when the scorer weighs by idf.
+        signature: How the scores are made; kept in the schema's metadata with the idf table's
+            fingerprint filled in.
+
+    Raises:
+        ConfigError: a column is missing, mistyped, or named like one of ours.
+    """
+    pairs = _select_pairs(table, fields)
+    scores = scorer.score(pairs.candidates, pairs.references, idf=idf)
+    reasons = list(pairs.reasons)
+    for row, reason in zip(pairs.rows.tolist(), _score_reasons(scores), strict=True):
+        reasons[row] = reason
+    unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if fields.empty == "null" else set())
+    kept = np.array([reasons[row] not in unscored for row in pairs.rows.tolist()], dtype=np.bool_)
+    added = _score_columns(scorer, scores, pairs, kept, len(table))
+    added[columns.ERROR] = pa.array(reasons, type=pa.string())
+    return ScoredTable(
+        table=columns.append_scores(table, added, _metadata(signature, idf)),
+        summary=ScoreSummary.of(
+            scores.precision[kept],
+            scores.recall[kept],
+            scores.f1[kept],
+            rows=len(table),
+            reasons=Counter(str(reason) for reason in reasons if reason is not None),
+        ),
+    )
+
+
+def final_signature(signature: Signature, idf: IdfTable | None) -> Signature:
+    """Fill in the fingerprint of the idf table, known once the corpus has been counted."""
+    return signature if idf is None else dataclasses.replace(signature, idf=idf.fingerprint)
+
+
+def _metadata(signature: Signature, idf: IdfTable | None) -> dict[str, str]:
+    """Return what a part says about its scores."""
+    signature = final_signature(signature, idf)
+    return {
+        "bertscore.schema_version": SCHEMA_VERSION,
+        "bertscore.signature": signature.format(),
+        "bertscore.hash": signature.upstream_hash(),
+    }
+
+
+def readable_references(column: pa.ChunkedArray) -> list[str]:
+    """Return every reference of a column that a pair could be scored against: the idf corpus.
+
+    Rows whose references are rejected are left out whole, as they are when scoring.
+    """
+    return [
+        text
+        for group in reference_texts(column)
+        if _reference_reason(group) is None
+        for text in _strings(group)
+    ]
+
+
+def _select_pairs(table: pa.Table, fields: TableFields) -> _Pairs:
+    candidates = texts_from_column(table[fields.candidate_column])
+    groups = reference_texts(table[fields.reference_column])
+    reasons: list[str | None] = [
+        _candidate_reason(candidate) or _reference_reason(group)
+        for candidate, group in zip(candidates, groups, strict=True)
+    ]
+    rows = [row for row, reason in enumerate(reasons) if reason is None]
+    return _Pairs(
+        np.array(rows, dtype=np.int64),
+        [candidate for row in rows if isinstance(candidate := candidates[row], str)],
+        [_strings(groups[row]) for row in rows],
+        reasons,
+        is_list(table.schema.field(fields.reference_column).type),
+    )
+
+
+def _candidate_reason(candidate: Text) -> str | None:
+    if candidate is None:
+        return Reason.NULL_CANDIDATE
+    return candidate.value if isinstance(candidate, UnreadableText) else None
+
+
+def _reference_reason(group: Sequence[Text] | None) -> str | None:
+    if group is None or any(text is None for text in group):
+        return Reason.NULL_REFERENCE
+    unreadable = [text.value for text in group if isinstance(text, UnreadableText)]
+    if unreadable:
+        return unreadable[0]
+    return None if len(group) else Reason.NO_REFERENCES
+
+
+def _strings(group: Sequence[Text] | None) -> list[str]:
+    return [text for text in group or () if isinstance(text, str)]
+
+
+def _score_reasons(scores: Scores) -> list[str | None]:
+    """Give a reason to the scored pairs that need one, in the order of the pairs."""
+    reasons = np.full(len(scores), None, dtype=object)
+    reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
+    reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
+    reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    return reasons.tolist()
+
+
+def _score_columns(
+    scorer: BertScorer,
+    scores: Scores,
+    pairs: _Pairs,
+    kept: npt.NDArray[np.bool_],
+    num_rows: int,
+) -> dict[str, pa.Array]:
+    """Lay the scores out over all rows of the table, null where there are none."""
+    everything = np.ones(len(pairs.rows), dtype=np.bool_)
+
+    def column(values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> pa.Array:
+        laid_out = np.zeros(num_rows, dtype=values.dtype)
+        missing = np.ones(num_rows, dtype=np.bool_)
+        laid_out[pairs.rows] = values
+        missing[pairs.rows] = ~filled
+        return pa.array(laid_out, mask=missing)
+
+    result = {
+        columns.PRECISION: column(scores.precision, kept),
+        columns.RECALL: column(scores.recall, kept),
+        columns.F1: column(scores.f1, kept),
+    }
+    if scorer.config.rescale:
+        result[columns.RAW_PRECISION] = column(scores.raw_precision, kept)
+        result[columns.RAW_RECALL] = column(scores.raw_recall, kept)
+        result[columns.RAW_F1] = column(scores.raw_f1, kept)
+    if pairs.several:
+        result[columns.BEST_REFERENCE] = column(scores.best_reference, kept)
+    result[columns.CANDIDATE_TOKENS] = column(scores.candidate_tokens, everything)
+    result[columns.REFERENCE_TOKENS] = column(scores.reference_tokens, everything)
+    result[columns.TRUNCATED] = column(scores.truncated, everything)
+    return result

@@ -1,0 +1,145 @@
+"""What a run adds up to, mergeable, and the verdict on it."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertscore_core import ScoreSummary
+from pipelines.manifest import PartRecord
+from pipelines.splits import Split
+
+SHOWN_FAILURES = 100
+"""Failed splits named in the summary; all of them are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSplit:
+    """A split whose rows could not be read, with the reason."""
+
+    split: Split
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTotals:
+    """Sums over parts and failed splits.
+
+    Attributes:
+        parts: Parts written.
+        summary: Sums over their rows.
+        seconds: Time spent scoring, over all workers.
+        failed_splits: Splits that could not be read.
+        failed_rows: Their rows.
+        failures: Some of them, as (part name, reason), by part name.
+    """
+
+    parts: int = 0
+    summary: ScoreSummary = field(default_factory=ScoreSummary)
+    seconds: float = 0.0
+    failed_splits: int = 0
+    failed_rows: int = 0
+    failures: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of_record(cls, record: PartRecord) -> "RunTotals":
+        """Return the totals of one part."""
+        return cls(parts=1, summary=record.summary, seconds=record.seconds)
+
+    @classmethod
+    def of_failure(cls, failure: FailedSplit) -> "RunTotals":
+        """Return the totals of one failed split."""
+        return cls(
+            failed_splits=1,
+            failed_rows=failure.split.num_rows,
+            failures=((failure.split.part_name, failure.reason),),
+        )
+
+    @classmethod
+    def sum(cls, totals: Iterable["RunTotals"]) -> "RunTotals":
+        """Add up any number of totals."""
+        result = cls()
+        for one in totals:
+            result += one
+        return result
+
+    def __add__(self, other: "RunTotals") -> "RunTotals":
+        """Return the totals of both."""
+        return RunTotals(
+            parts=self.parts + other.parts,
+            summary=self.summary + other.summary,
+            seconds=self.seconds + other.seconds,
+            failed_splits=self.failed_splits + other.failed_splits,
+            failed_rows=self.failed_rows + other.failed_rows,
+            failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGoal:
+    """What a run was to do, against which its totals are judged.
+
+    Attributes:
+        parts: Parts planned.
+        rows: Rows planned.
+        files: Input files, those set aside included.
+        rejected_files: Files set aside, by path, with the reason.
+        max_reject_fraction: Largest share of rows, or of files, that may go without a score.
+        started: When the run began, in seconds since the epoch.
+        carried: Totals of the parts that earlier runs committed.
+    """
+
+    parts: int
+    rows: int
+    files: int
+    rejected_files: Mapping[str, str]
+    max_reject_fraction: float
+    started: float
+    carried: RunTotals
+
+
+def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
+    """Form the summary of a run.
+
+    Rows count as rejected when they have no score; the reasons of pairs with an empty side that
+    were scored 0 are counted too, under `reasons`, but are no rejects.
+
+    Args:
+        goal: What was planned.
+        new: Totals of this run.
+        signature: How the scores were made.
+
+    Returns:
+        The content of `_summary.json`. `complete` says that every planned part was written,
+        `success` also that the share of rejects is within the limit.
+    """
+    total = goal.carried + new
+    summary = total.summary
+    unscored = summary.rows - summary.scored + total.failed_rows
+    share = max(
+        unscored / goal.rows if goal.rows else 0.0,
+        len(goal.rejected_files) / goal.files if goal.files else 0.0,
+    )
+    complete = total.parts == goal.parts and summary.rows == goal.rows
+    seconds = time.time() - goal.started
+    return {
+        "complete": complete,
+        "success": complete and share <= goal.max_reject_fraction,
+        "rows": summary.rows,
+        "scored": summary.scored,
+        "rejected": unscored,
+        "reject_fraction": share,
+        "max_reject_fraction": goal.max_reject_fraction,
+        "reasons": dict(sorted(summary.reasons.items())),
+        **summary.means,
+        "parts": total.parts,
+        "parts_of_earlier_runs": goal.carried.parts,
+        "files": goal.files,
+        "rejected_files": dict(goal.rejected_files),
+        "failed_splits": total.failed_splits,
+        "failures": dict(total.failures),
+        "seconds": round(seconds, 3),
+        "scoring_seconds": round(total.seconds, 3),
+        "pairs_per_second": round(new.summary.rows / seconds, 3) if seconds > 0 else None,
+        "signature": signature,
+    }

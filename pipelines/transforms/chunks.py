@@ -1,0 +1,72 @@
+"""What flows inside the fused scoring stage: a split's rows, then its scored rows.
+
+Neither ever crosses a stage boundary. They have a coder all the same: Beam samples the size of the
+elements on every edge, and without `estimate_size` it would pickle the whole table to learn it.
+"""
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from bertscore_core import IdfTable
+from pipelines.scoring import ScoredTable
+from pipelines.splits import Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A split with its rows and the idf table to weigh them with."""
+
+    split: Split
+    table: pa.Table
+    idf: IdfTable | None
+
+    def __len__(self) -> int:
+        """Return the number of rows, which RunInference reports as inferences."""
+        return len(self.table)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the rows in memory, in bytes."""
+        return int(self.table.nbytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredChunk:
+    """A split with its scored rows and the seconds that scoring took."""
+
+    split: Split
+    scored: ScoredTable
+    seconds: float
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the rows in memory, in bytes."""
+        return int(self.scored.table.nbytes)
+
+
+class ChunkCoder(beam.coders.Coder):
+    """Pickle, with the size taken from the table instead."""
+
+    def encode(self, value: Any) -> bytes:
+        """Return the chunk's bytes."""
+        return pickle.dumps(value)
+
+    def decode(self, encoded: bytes) -> Any:
+        """Return the chunk; the bytes come from a worker of the same job."""
+        return pickle.loads(encoded)  # noqa: S301
+
+    def estimate_size(self, value: Any) -> int:
+        """Return the size of the chunk's table in bytes."""
+        return int(value.nbytes)
+
+    def is_deterministic(self) -> bool:
+        """Chunks are never keys."""
+        return False
+
+
+beam.coders.registry.register_coder(Chunk, ChunkCoder)
+beam.coders.registry.register_coder(ScoredChunk, ChunkCoder)

@@ -1,0 +1,122 @@
+"""Corpus document frequencies as a combine: counted split by split, added up, saved."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+
+from bertscore_core import DocumentFrequencies, IdfTable, ScorerConfig, Settings, settle
+from pipelines import metrics
+from pipelines.io.files import read_bytes, write_atomically
+from pipelines.io.parquet import read_split
+from pipelines.scoring import readable_references
+from pipelines.splits import Split
+
+
+@dataclass
+class CountDocumentFrequencies(beam.PTransform):
+    """Splits -> one IdfTable over all their references.
+
+    Attributes:
+        config: Names the tokenizer and its truncation.
+        reference_column: Column of references.
+        corpus: Fingerprint of the corpus, kept in the table.
+    """
+
+    config: ScorerConfig
+    reference_column: str
+    corpus: str
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+        """Count in the splits' own stage; only frequencies cross to the combine."""
+        return (
+            splits
+            # One sparse table of frequencies a split.
+            | "CountSplit" >> beam.ParDo(_CountSplit(self.config, self.reference_column))
+            # The fan-out keeps a single key from taking every split's table one by one.
+            | "MergeFrequencies" >> beam.CombineGlobally(MergeFrequencies()).with_fanout(16)
+            | "LabelTable" >> beam.ParDo(_LabelTable(self.config, self.corpus))
+        )
+
+
+@dataclass
+class SaveIdf(beam.PTransform):
+    """Write the table to a path and pass it on, so that whoever uses it finds it saved."""
+
+    path: str
+
+    def expand(self, tables: beam.PCollection[IdfTable]) -> beam.PCollection[IdfTable]:
+        """Write each table; there is one."""
+        return tables | "WriteTable" >> beam.Map(_save, self.path)
+
+
+def load_idf(path: str) -> IdfTable:
+    """Read a saved table."""
+    return IdfTable.from_bytes(read_bytes(path), source=path)
+
+
+def _save(table: IdfTable, path: str) -> IdfTable:
+    write_atomically(path, table.to_bytes())
+    return table
+
+
+def count_references(settings: Settings, column: pa.ChunkedArray) -> DocumentFrequencies:
+    """Count the references of some rows, each a document."""
+    return DocumentFrequencies.from_tokens(settings.tokenizer.encode(readable_references(column)))
+
+
+class MergeFrequencies(beam.CombineFn):
+    """Add up document frequencies; exact in any order."""
+
+    def create_accumulator(self) -> DocumentFrequencies:
+        """Start from no documents."""
+        return DocumentFrequencies.zero()
+
+    def add_input(
+        self, accumulator: DocumentFrequencies, element: DocumentFrequencies
+    ) -> DocumentFrequencies:
+        """Add one split's."""
+        return accumulator + element
+
+    def merge_accumulators(
+        self, accumulators: Iterable[DocumentFrequencies]
+    ) -> DocumentFrequencies:
+        """Add up several."""
+        return DocumentFrequencies.merge(accumulators)
+
+    def extract_output(self, accumulator: DocumentFrequencies) -> DocumentFrequencies:
+        """Return the sum."""
+        return accumulator
+
+
+class _CountSplit(beam.DoFn):
+    def __init__(self, config: ScorerConfig, reference_column: str) -> None:
+        self._config = config
+        self._column = reference_column
+
+    def setup(self) -> None:
+        self._settings = settle(self._config)
+
+    def process(self, split: Split) -> Iterator[DocumentFrequencies]:
+        column = read_split(split, [self._column])[self._column]
+        frequencies = count_references(self._settings, column)
+        metrics.count(metrics.DOCUMENTS_COUNTED, frequencies.num_documents)
+        yield frequencies
+
+
+class _LabelTable(beam.DoFn):
+    def __init__(self, config: ScorerConfig, corpus: str) -> None:
+        self._config = config
+        self._corpus = corpus
+
+    def setup(self) -> None:
+        self._settings = settle(self._config)
+
+    def process(self, frequencies: DocumentFrequencies) -> Iterator[IdfTable]:
+        yield IdfTable(
+            frequencies=frequencies,
+            tokenizer=self._settings.tokenizer.fingerprint,
+            max_length=self._settings.tokenizer.max_length,
+            corpus=self._corpus,
+        )

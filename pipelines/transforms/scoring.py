@@ -1,0 +1,169 @@
+"""The fused scoring stage: read a split, score it on the device, write its part."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.typehints import no_annotations
+
+from bertscore_core import BertScorer, IdfTable, InputError, ScorerConfig, Signature
+from pipelines import metrics
+from pipelines.io.files import join, mask_credentials, write_atomically
+from pipelines.io.parquet import read_split, write_part
+from pipelines.manifest import PartRecord, write_record
+from pipelines.scoring import TableFields, score_table
+from pipelines.splits import Split
+from pipelines.totals import FailedSplit
+from pipelines.transforms.chunks import Chunk, ScoredChunk
+
+FAILED = "failed"
+"""Tag of the output with the splits that could not be read."""
+
+_DEVICE = threading.Lock()
+"""Held while a chunk is scored, so that bundles of one process read and write beside it, but do not
+double what is on the device."""
+
+
+class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
+    """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
+
+    Batching is done inside, by token count and over all pairs of a chunk, so that what is computed
+    depends on the chunk alone; RunInference's own batching is switched off.
+    """
+
+    def __init__(self, config: ScorerConfig, fields: TableFields, signature: Signature) -> None:
+        """Keep the settings; the model is loaded on the worker.
+
+        Args:
+            config: How to score.
+            fields: Where the texts are.
+            signature: How the scores are made, up to the idf table, which comes with each chunk.
+        """
+        super().__init__()
+        self._config = config
+        self._fields = fields
+        self._signature = signature
+
+    def load_model(self) -> BertScorer:
+        """Load the scorer, once a process."""
+        return BertScorer(self._config)
+
+    def run_inference(
+        self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None
+    ) -> Sequence[ScoredChunk]:
+        """Score one chunk."""
+        with _DEVICE:
+            started = time.perf_counter()
+            scored = score_table(
+                model,
+                batch.table,
+                self._fields,
+                idf=batch.idf,
+                signature=self._signature,
+            )
+            seconds = time.perf_counter() - started
+        metrics.count(metrics.PAIRS_SCORED, scored.summary.scored)
+        for reason, number in scored.summary.reasons.items():
+            metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)
+        metrics.observe(metrics.SPLIT_MSEC, seconds * 1000)
+        return [ScoredChunk(split=batch.split, scored=scored, seconds=seconds)]
+
+    def get_num_bytes(self, batch: Chunk) -> int:
+        """Size of the chunk's rows."""
+        return batch.nbytes
+
+    def should_skip_batching(self) -> bool:
+        """Chunks are batches already."""
+        return True
+
+    def get_metrics_namespace(self) -> str:
+        """Namespace of RunInference's own metrics."""
+        return metrics.NAMESPACE
+
+
+@dataclass
+class ScoreSplits(beam.PTransform):
+    """Splits -> (records of the parts written, splits that could not be read).
+
+    The side input goes to the reader and not to the scoring step: a step with a side input cannot
+    be fused with what comes before it, and the rows would be stored between the two.
+
+    Attributes:
+        config: How to score.
+        fields: Where the texts are.
+        output: Folder of the parts.
+        job_digest: Identity of the run's settings, kept in every record.
+        signature: How the scores are made.
+        idf: Singleton with the idf table, or None.
+    """
+
+    config: ScorerConfig
+    fields: TableFields
+    output: str
+    job_digest: str
+    signature: Signature
+    idf: beam.PCollection[IdfTable] | None = None
+
+    @no_annotations  # Beam has no type hint for several outputs
+    def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
+        """Read, score and write in one stage; only splits and records cross its boundaries."""
+        idf = None if self.idf is None else AsSingleton(self.idf)
+        handler = BertScoreModelHandler(self.config, self.fields, self.signature)
+        # Chunk: the rows of one split.
+        read = splits | "ReadSplit" >> beam.ParDo(ReadSplit(), idf).with_outputs(
+            FAILED, main="chunks"
+        )
+        records = (
+            read.chunks
+            # ScoredChunk: the same rows with score columns.
+            | "ScoreChunk" >> RunInference(handler)
+            # PartRecord: what was written, a few hundred bytes a split.
+            | "WritePart" >> beam.ParDo(WritePart(self.output, self.job_digest))
+        )
+        return records, read[FAILED]
+
+
+class ReadSplit(beam.DoFn):
+    """Read a split's rows; one that cannot be read goes to the failed output, with the reason."""
+
+    def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
+        """Yield the chunk, or the failure."""
+        try:
+            table = read_split(element)
+        except (InputError, FileNotFoundError, PermissionError) as error:
+            # The file is bad, or gone; any other trouble is the way there, and the runner retries.
+            metrics.count(metrics.SPLITS_FAILED)
+            reason = mask_credentials(f"{type(error).__name__}: {error}")
+            yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))
+            return
+        yield Chunk(split=element, table=table, idf=idf)
+
+
+class WritePart(beam.DoFn):
+    """Write a part whole, then its record; doing it again writes the same bytes."""
+
+    def __init__(self, output: str, job_digest: str) -> None:
+        """Keep where to write."""
+        self._output = output
+        self._job_digest = job_digest
+
+    def process(self, element: ScoredChunk) -> Iterator[PartRecord]:
+        """Write the part and yield its record."""
+        split = element.split
+        data = write_part(element.scored.table)
+        write_atomically(join(self._output, split.part_name), data)
+        record = PartRecord.of(
+            split,
+            signature=self._job_digest,
+            summary=element.scored.summary,
+            seconds=element.seconds,
+            part_bytes=len(data),
+        )
+        write_record(self._output, record)
+        metrics.count(metrics.PARTS_WRITTEN)
+        yield record

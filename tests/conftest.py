@@ -1,0 +1,25 @@
+"""Fixtures every test may use."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+from bertscore_core import BertScorer, ScorerConfig
+
+# Same examples every run; no deadline, since other work on the machine is no failure.
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.load_profile("project")
+
+TORCH_DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=TORCH_DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    """Run a test on the CPU, and on the GPU where there is one."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def scorer() -> BertScorer:
+    """Return a scorer with the embedded model, on the CPU."""
+    return BertScorer(ScorerConfig(device="cpu"))

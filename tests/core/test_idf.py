@@ -1,0 +1,92 @@
+"""Document frequencies: exact under any split and order; weights as in the reference."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, TokenizedTexts, TokenWeights
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, 60), max_size=8), max_size=30)
+
+
+def frequencies(documents: list[list[int]]) -> DocumentFrequencies:
+    return DocumentFrequencies.from_tokens(TokenizedTexts.from_rows(documents))
+
+
+def table(documents: list[list[int]], **changes) -> IdfTable:
+    values = {"tokenizer": "t", "max_length": 8, "corpus": "c"} | changes
+    return IdfTable(frequencies=frequencies(documents), **values)
+
+
+@given(documents=DOCUMENTS)
+def test_counts_equal_a_counter_over_sets(documents):
+    counted = frequencies(documents)
+    expected = Counter(token for document in documents for token in set(document))
+    assert dict(zip(counted.ids.tolist(), counted.counts.tolist(), strict=True)) == expected
+    assert counted.num_documents == len(documents)
+
+
+@given(documents=DOCUMENTS, cuts=st.lists(st.integers(0, 30), max_size=4), seed=st.randoms())
+def test_merging_pieces_in_any_order_equals_counting_once(documents, cuts, seed):
+    edges = sorted({0, len(documents), *(min(cut, len(documents)) for cut in cuts)})
+    pieces = [documents[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    seed.shuffle(pieces)
+    merged = DocumentFrequencies.merge(map(frequencies, pieces))
+    added = sum(map(frequencies, pieces), DocumentFrequencies.zero())
+    assert merged == frequencies(documents) == added
+
+
+def test_weights_follow_the_smoothed_formula():
+    weights = table([[1, 5, 2], [1, 5, 5, 2], [1, 2]]).weights()
+    found = weights.of(np.array([1, 5, 7, 400], dtype=np.int32))
+    assert found.dtype == np.float32
+    assert found[0] == 0.0  # in every document: special tokens weigh nothing
+    assert found[1] == np.float32(math.log(4 / 3))
+    assert found[2] == found[3] == np.float32(math.log(4))
+
+
+def test_without_idf_only_the_given_ids_weigh_nothing():
+    weights = TokenWeights.uniform([3, 0])
+    assert weights.of(np.array([0, 1, 3, 99], dtype=np.int32)).tolist() == [0, 1, 0, 1]
+    assert TokenWeights.uniform([]).of(np.array([0, 5], dtype=np.int32)).tolist() == [1, 1]
+
+
+def test_mapping_without_default_refuses_unknown_ids():
+    weights = TokenWeights.from_mapping({4: 0.5}, default=None)
+    assert weights.of(np.array([4], dtype=np.int32)).tolist() == [0.5]
+    for token_id in (3, 5):
+        with pytest.raises(IdfError, match=f"1 token ids have no weight, such as {token_id}"):
+            weights.of(np.array([4, token_id], dtype=np.int32))
+
+
+@given(documents=DOCUMENTS, max_length=st.none() | st.integers(3, 512))
+def test_saved_table_comes_back_equal(documents, max_length):
+    saved = table(documents, max_length=max_length)
+    loaded = IdfTable.from_bytes(saved.to_bytes())
+    assert loaded.frequencies == saved.frequencies
+    assert (loaded.tokenizer, loaded.max_length, loaded.corpus) == ("t", max_length, "c")
+    assert loaded.fingerprint == saved.fingerprint
+
+
+def test_fingerprint_follows_what_moves_a_weight_and_nothing_else():
+    base = table([[1, 2]])
+    assert base.fingerprint == table([[2, 1]], corpus="elsewhere").fingerprint
+    others = [table([[1, 3]]), table([[1, 2]] * 2), table([[1, 2]], tokenizer="u")]
+    others.append(table([[1, 2]], max_length=None))
+    assert len({base.fingerprint, *(other.fingerprint for other in others)}) == 5
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 no archive", table([[1]]).to_bytes()[:-40]])
+def test_damaged_table_is_named(data):
+    with pytest.raises(IdfError, match="nightly.npz is not an idf table"):
+        IdfTable.from_bytes(data, source="nightly.npz")
+
+
+def test_table_of_another_tokenizer_is_refused():
+    table([[1]]).check_fits("t", 8)
+    with pytest.raises(IdfError, match="counted with tokenizer t at length 8; the model has u"):
+        table([[1]]).check_fits("u", 8)

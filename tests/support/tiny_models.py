@@ -1,0 +1,110 @@
+"""Tiny random encoders of every architecture, the same bytes wherever they are built.
+
+The golden scores were computed with the reference implementation on transformers 4 and are
+compared with ours on transformers 5, so both sides must hold the same model without sharing a
+file. Weights are therefore a pure function of (family, parameter name, shape): integers from a
+hash, scaled by powers of two, which gives identical float32 values on every platform. They do not
+depend on any library's initialisation or random generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from transformers import AutoConfig, AutoModel
+
+from tests.support.tiny_families import FAMILY_BUILDERS
+from tests.support.tiny_tokenizers import write_json
+
+FAMILIES: tuple[str, ...] = tuple(FAMILY_BUILDERS)
+"""The architectures that :func:`build_tiny_model` knows."""
+
+_TIED_TO_SHARED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+_COMPUTED = ("position_ids", "token_type_ids", "embed_positions.weight_table")
+
+
+def build_tiny_model(family: str, folder: Path) -> Path:
+    """Write configuration, weights and tokenizer of one tiny encoder.
+
+    Args:
+        family: one of :data:`FAMILIES`.
+        folder: made if missing. Note that the reference implementation loads an encoder as T5 if
+            its path contains "t5", so give it a relative path there.
+
+    Returns:
+        The folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config, tokenizer_config = FAMILY_BUILDERS[family](folder)
+    write_json(folder / "config.json", config)
+    write_json(folder / "tokenizer_config.json", tokenizer_config)
+    model: Any = AutoModel.from_config(AutoConfig.from_pretrained(folder))
+    weights = {
+        name: _values(family, name, tuple(tensor.shape))
+        for name, tensor in model.state_dict().items()
+        if _is_stored(name, model)
+    }
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def weights_digest(folder: Path) -> str:
+    """Digest of all weights: their names, shapes and float32 bytes, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, values in sorted(load_file(folder / "model.safetensors").items()):
+        digest.update(f"{name}{values.shape}".encode())
+        digest.update(np.ascontiguousarray(values, dtype="<f4").tobytes())
+    return digest.hexdigest()[:16]
+
+
+def tokenizer_digest(folder: Path) -> str:
+    """Digest of configuration and vocabulary files.
+
+    Sentencepiece models are left out: their normalisation table is compiled by the installed
+    sentencepiece, whose versions lay it out differently.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".txt", ".tokenizer"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_stored(name: str, model: torch.nn.Module) -> bool:
+    if name.endswith(_COMPUTED):
+        return False
+    return not (name in _TIED_TO_SHARED and "shared.weight" in model.state_dict())
+
+
+def _uniform(family: str, name: str, count: int) -> np.ndarray:
+    """Draw float32 values in [-1, 1), multiples of 2^-15, from a hash of the name."""
+    seed = f"{family}/{name}".encode()
+    data = hashlib.shake_256(seed).digest(2 * count)
+    return np.frombuffer(data, dtype="<i2").astype(np.float32) / np.float32(2**15)
+
+
+def _values(family: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Choose the values of one parameter, by its role.
+
+    Norm weights lie near 1, so that a model's output is well scaled; token embeddings are wide and
+    matrices keep the variance of what they multiply, so that cosines of different tokens spread
+    from negative to high values and every layer moves them.
+    """
+    draw = _uniform(family, name, math.prod(shape)).reshape(shape)
+    lower = name.lower()
+    if "norm" in lower and len(shape) == 1:
+        return 1 + draw / 8 if name.endswith("weight") else draw / 16
+    if "position" in lower and len(shape) == 2:
+        return draw / 2
+    if "embed" in lower or "shared" in lower or "word_" in lower:
+        return draw * 2 if len(shape) == 2 else draw / 16
+    if len(shape) < 2:
+        return draw / 8
+    fan_in = math.prod(shape[1:])
+    return draw * np.float32(2.0 ** round(1 - math.log2(fan_in) / 2))

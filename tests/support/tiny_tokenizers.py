@@ -1,0 +1,283 @@
+"""Small tokenizers of every kind, made from a built-in corpus without any download.
+
+Each builder writes the vocabulary files that a checkpoint of that kind carries on the hub, so that
+every version of transformers loads them through its own code path. Nothing here depends on
+transformers; sentencepiece only lends its normalisation table to the unigram models.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+CORPUS: tuple[str, ...] = (
+    "The old harbour slept under a thin grey fog while the pilot wrote his notes.",
+    "A cat on the warm roof watched the rivers bend around old stones.",
+    "Nobody knows who rang the bell at noon, but it was heard in New York and in Rome.",
+    "It costs 1,299.50 euros (about 35% less); isn't that 'cheap' for a state-of-the-art tool?",
+    'She said: "Write to me @ 10 #home & bring [two] {small} <boxes> / bags!" = + * ~ ^ | \\ _ `x`',
+    "rivers bend slowly and the ferry left in spite of heavy fog, snow fell on the dry pass",
+    "ZEBRA JACKETS QUICKLY FIXED BY WISE OWLS AND VAIN MONKEYS 0123456789",
+    "Die Straße über den Fluss war schön, größer und älter; Äpfel, Öl und Übermut.",
+    "L'été dernier, à l'école, nous étions très heureux: ça va, où êtes-vous, cœur, île?",
+    "¿Dónde está el niño? ¡Aquí! mañana, corazón, pingüino",
+    "İstanbul'da ılık bir akşam, güneş, çiçek, ağaç",
+    "Trời hôm nay rất đẹp, chúng tôi đi chợ; Żółta łódź płynie, česká řeka, țară și mâine",
+    "Вчера вечером шёл сильный дождь, и кот ел рыбу. Її хата, ґанок, съезд, юла, цирк, ящик, щука",
+    "Ο καφές είναι πολύ ζεστός και ο δρόμος μακρύς. ψυχή, ξένος, Ωμέγα, γλώσσα, βήμα, θέμα",
+    "Բարև, ինչպես ես այսօր · დღეს კარგი ამინდია",
+    "الطقس جميل اليوم في المدينة. كَتَبَ الوَلَدُ على باب صغير؟ می\u200cخواهم کتاب",
+    "הספר נמצא על השולחן. שלום, ילדים צועקים בחוץ גם עכשיו",
+    "बच्चे पार्क में खेल रहे हैं। आज मौसम अच्छा है ॥",
+    "இன்று மழை பெய்கிறது · วันนี้อากาศดีมาก เราไปตลาด",
+    "今天天气很好，我们去公园。河流慢，图书馆读书？上海、東京！",
+    "昨日は図書館で本を読みました。カタカナ テスト ひらがな ｶﾀｶﾅ きのう",
+    "오늘 아침에 비가 왔어요. 한국어 문장 하나",
+    "emoji \U0001f600 \U0001f44d \u2764\ufe0f and marks e\u0301 n\u0303 a\u0308",
+)
+"""Own sentences in the scripts that the golden texts use; changing one changes every model."""
+
+MERGES = 260
+
+WORDS = (
+    "the rivers bend old stones cat on roof and was a in of to it slow ly ing ed er s "
+    "sch ein über вечер дожд και μου today harbour pilot tide"
+)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON with a stable layout."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _characters(*, lower: bool) -> list[str]:
+    text = "".join(CORPUS)
+    if lower:
+        text = unicodedata.normalize("NFD", text.lower())
+    return sorted({char for char in text if not char.isspace()})
+
+
+def write_wordpiece(path: Path, specials: Sequence[str], *, lower: bool, last: str = "") -> int:
+    """Write a ``vocab.txt``: special tokens, characters, continued characters, a few words."""
+    chars = _characters(lower=lower)
+    words = WORDS.split()
+    pieces = [*specials, *chars, *words, *(f"##{piece}" for piece in (*chars, *words))]
+    unique = list(dict.fromkeys([*pieces, last] if last else pieces))
+    path.write_text("".join(f"{piece}\n" for piece in unique), encoding="utf-8")
+    return len(unique)
+
+
+def learn_merges(words: Iterable[Sequence[str]], count: int) -> list[tuple[str, str]]:
+    """Learn byte-pair merges; ties go to the pair that sorts first, so that runs agree."""
+    pieces = Counter(tuple(word) for word in words)
+    merges: list[tuple[str, str]] = []
+    for _ in range(count):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, times in pieces.items():
+            for pair in zip(word, word[1:], strict=False):
+                pairs[pair] += times
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        merges.append(best)
+        merged: Counter[tuple[str, ...]] = Counter()
+        for word, times in pieces.items():
+            merged[_merge(word, best)] += times
+        pieces = merged
+    return merges
+
+
+def _merge(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
+    result: list[str] = []
+    index = 0
+    while index < len(word):
+        if word[index : index + 2] == pair:
+            result.append(pair[0] + pair[1])
+            index += 2
+        else:
+            result.append(word[index])
+            index += 1
+    return tuple(result)
+
+
+def byte_alphabet() -> list[str]:
+    """List the printable stand-in for each of the 256 bytes, as GPT-2 chose them."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    stand_ins = {byte: chr(byte) for byte in printable}
+    spare = 256
+    for byte in range(256):
+        if byte not in stand_ins:
+            stand_ins[byte] = chr(spare)
+            spare += 1
+    return [stand_ins[byte] for byte in range(256)]
+
+
+def write_byte_bpe(folder: Path, first: Sequence[str], last: Sequence[str]) -> int:
+    """Write ``vocab.json`` and ``merges.txt`` of a byte-level BPE that covers all bytes."""
+    alphabet = byte_alphabet()
+    words = []
+    for sentence in CORPUS:
+        for number, word in enumerate(sentence.split(" ")):
+            data = word if number == 0 else " " + word
+            words.append([alphabet[byte] for byte in data.encode("utf-8")])
+    merges = learn_merges(words, MERGES)
+    pieces = [*first, *sorted(alphabet), *(a + b for a, b in merges), *last]
+    return _write_bpe(folder, pieces, merges, header="#version: 0.2\n")
+
+
+def write_word_bpe(folder: Path, first: Sequence[str], *, continued: bool) -> int:
+    """Write a BPE over characters with ``</w>`` word ends (XLM), or ``@@`` pieces (Blenderbot).
+
+    Args:
+        folder: where the files go.
+        first: special tokens, in the order of their ids.
+        continued: vocabulary entries are ``piece@@`` inside a word and ``piece`` at its end.
+    """
+    chars = _characters(lower=True)
+    words = [
+        [*word[:-1], word[-1] + "</w>"]
+        for sentence in CORPUS
+        for word in sentence.lower().split(" ")
+        if word
+    ]
+    merges = learn_merges(words, MERGES)
+    pieces = [*chars, *(char + "</w>" for char in chars), *(a + b for a, b in merges)]
+    if continued:
+        pieces = [p[: -len("</w>")] if p.endswith("</w>") else p + "@@" for p in pieces]
+    header = "#version: 0.2\n" if continued else ""
+    return _write_bpe(folder, [*first, *pieces], merges, header=header)
+
+
+def _write_bpe(
+    folder: Path, pieces: Sequence[str], merges: Sequence[tuple[str, str]], *, header: str
+) -> int:
+    unique = list(dict.fromkeys(pieces))
+    write_json(folder / "vocab.json", {piece: index for index, piece in enumerate(unique)})
+    lines = "".join(f"{a} {b}\n" for a, b in merges)
+    (folder / "merges.txt").write_text(header + lines, encoding="utf-8")
+    return len(unique)
+
+
+def write_unigram(path: Path, **options: Any) -> int:
+    """Write a sentencepiece unigram model made from the corpus; return its number of pieces.
+
+    The model is put together by hand, not trained: trainers of different sentencepiece versions
+    order pieces differently. Only the normalisation table comes from the library.
+
+    Args:
+        path: the model file.
+        **options: see :func:`_unigram_specials`, and ``rule``, the name of the normalisation.
+    """
+    normalizer = _normalizer_spec(options.pop("rule", "nmt_nfkc"))
+    specials, ids = _unigram_specials(**options)
+    words = [["▁", *word] for sentence in CORPUS for word in sentence.split(" ") if word]
+    merges = [a + b for a, b in learn_merges(words, MERGES)]
+    chars = ["▁", *_characters(lower=False)]
+    # Distinct scores, exact in float32, better for frequent and for longer pieces.
+    scored = [(piece, -2 - rank / 64) for rank, piece in enumerate(merges)]
+    scored += [(piece, -8 - rank / 64) for rank, piece in enumerate(chars)]
+    taken = {piece for piece, _ in specials}
+    pieces = [_piece(piece, 0.0, kind) for piece, kind in specials]
+    pieces += [_piece(piece, score, _NORMAL) for piece, score in scored if piece not in taken]
+    trainer = b"".join([_number(3, 1), _number(4, len(pieces)), *ids])
+    body = b"".join(_bytes(1, piece) for piece in pieces)
+    path.write_bytes(body + _bytes(2, trainer) + normalizer)
+    return len(pieces)
+
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+
+
+def _unigram_specials(
+    *,
+    unk: tuple[int, str] = (0, "<unk>"),
+    bos: tuple[int, str] | None = None,
+    eos: tuple[int, str] | None = None,
+    pad: tuple[int, str] | None = None,
+    control: Sequence[str] = (),
+    user_defined: Sequence[str] = (),
+) -> tuple[list[tuple[str, int]], list[bytes]]:
+    """List the special pieces with their types, and the trainer settings that name them.
+
+    Args:
+        unk: id and piece of the unknown token; the next three likewise, None where there is none.
+        bos: begin of sequence.
+        eos: end of sequence.
+        pad: padding.
+        control: further pieces that no text can contain.
+        user_defined: further pieces that are cut out of texts whole.
+    """
+    roles = [(40, 45, unk), (41, 46, bos), (42, 47, eos), (43, 48, pad)]
+    settings = []
+    for id_field, piece_field, role in roles:
+        settings.append(_number(id_field, -1 if role is None else role[0]))
+        if role is not None:
+            settings.append(_bytes(piece_field, role[1].encode()))
+    first = sorted((*role, _UNKNOWN if role is unk else _CONTROL) for _, _, role in roles if role)
+    pieces = [(piece, kind) for _, piece, kind in first]
+    pieces += [(piece, _CONTROL) for piece in control]
+    pieces += [(piece, _USER_DEFINED) for piece in user_defined]
+    return pieces, settings
+
+
+def _normalizer_spec(rule: str) -> bytes:
+    """Cut the normaliser's settings (field 3), as sentencepiece compiles them, from a model."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c"] * 9),
+        model_writer=model,
+        vocab_size=8,
+        hard_vocab_limit=False,
+        normalization_rule_name=rule,
+        minloglevel=2,
+    )
+    data = model.getvalue()
+    position = 0
+    while position < len(data):
+        tag, start = _read_varint(data, position)
+        size, content = _read_varint(data, start)
+        if tag == (3 << 3 | 2):
+            return data[position : content + size]
+        position = content + size
+    raise ValueError("the sentencepiece model holds no normalizer settings")
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, position
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _piece(piece: str, score: float, kind: int) -> bytes:
+    number = _varint(2 << 3 | 5) + struct.pack("<f", score)
+    return _bytes(1, piece.encode()) + number + _number(3, kind)

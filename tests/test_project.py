@@ -1,0 +1,196 @@
+"""The files around the code: pins, licence, changelog, the demo's sample and the configs."""
+
+import dataclasses
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from pipelines.options import ScoreOptions, load_yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = ROOT / "configs" / "demo" / "sample"
+TESTED_EXTRAS = ("demo", "s3", "test", "dev")
+CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
+SCORE_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
+
+
+def read_pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def read_pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, version in pins.items()}
+
+
+def direct_requirements() -> list[Requirement]:
+    project = read_pyproject()["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *(line for name in TESTED_EXTRAS for line in extras[name])]
+    return [Requirement(line) for line in lines]
+
+
+def load_make_sample() -> ModuleType:
+    path = ROOT / "configs" / "demo" / "make_sample.py"
+    spec = importlib.util.spec_from_file_location("make_sample", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sample() -> dict[str, pa.Table]:
+    return {path.name: pq.read_table(path) for path in sorted(SAMPLE.glob("*.parquet"))}
+
+
+@pytest.mark.parametrize("requirement", direct_requirements(), ids=lambda r: r.name)
+def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
+    pin = read_pins().get(canonicalize_name(requirement.name))
+    assert pin is not None, f"{requirement.name} is not in constraints.txt"
+    assert requirement.specifier.contains(pin)
+
+
+@pytest.mark.parametrize("name", ["apache-beam", "torch", "transformers"])
+def test_the_libraries_that_move_scores_are_ranged_and_pinned(name: str) -> None:
+    (requirement,) = [line for line in direct_requirements() if line.name == name]
+    assert str(requirement.specifier), f"{name} has no range in pyproject.toml"
+    assert read_pins()[name].local is None, "a local label would refuse every other build"
+
+
+def test_constraints_are_exact_pins_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert pins == sorted(pins, key=str.casefold)
+    assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
+
+
+def test_the_licence_is_apache_2() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert read_pyproject()["project"]["license"] == "Apache-2.0"
+
+
+def test_the_changelog_knows_the_version_and_what_it_does_to_scores() -> None:
+    version = read_pyproject()["project"]["version"]
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{version}]" in text
+    assert "### Scores" in text
+
+
+def test_ci_runs_the_two_make_targets() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").splitlines()[-2:] == ["make check", "make test"]
+
+
+def test_make_explains_an_interpreter_that_is_missing(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = subprocess.run(
+        ["make", "demo", "PYTHON=no-such-python"],
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "No interpreter 'no-such-python'. Install Python 3.11 or later" in done.stderr
+
+
+def test_the_committed_sample_is_what_the_script_makes(sample: dict[str, pa.Table]) -> None:
+    made = load_make_sample().make_tables()
+    assert sorted(made) == sorted(sample)
+    for name, table in made.items():
+        assert table.schema.equals(sample[name].schema), name
+        assert table.equals(sample[name].combine_chunks()), name
+
+
+def test_making_the_sample_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    make_sample = load_make_sample()
+    first = make_sample.write_sample(tmp_path / "first")
+    second = make_sample.write_sample(tmp_path / "second")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_the_sample_is_small_and_has_several_splits() -> None:
+    paths = list(SAMPLE.glob("*.parquet"))
+    assert sum(path.stat().st_size for path in paths) < 200_000
+    assert all(pq.ParquetFile(path).num_row_groups > 1 for path in paths)
+
+
+def test_ids_of_the_sample_are_unique(sample: dict[str, pa.Table]) -> None:
+    ids = pa.chunked_array([chunk for table in sample.values() for chunk in table["id"].chunks])
+    assert 300 <= len(ids) < 1000
+    assert pc.count_distinct(ids).as_py() == len(ids)
+
+
+def test_the_sample_shows_what_real_dumps_contain(sample: dict[str, pa.Table]) -> None:
+    single = sample["news-europe.parquet"]
+    candidates = single["candidate"].to_pylist()
+    assert candidates.count(None) == 1
+    assert candidates.count("") == 1
+    languages = {code for table in sample.values() for code in table["language"].to_pylist()}
+    assert len(languages) >= 12
+    references = sample["several-references.parquet"]["reference"].to_pylist()
+    assert {len(texts) for texts in references} == {2, 3}
+    assert pa.types.is_timestamp(single.schema.field("created").type)
+    assert pa.types.is_struct(single.schema.field("meta").type)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_opens_with_a_comment(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+@pytest.mark.parametrize("path", SCORE_CONFIGS, ids=lambda path: path.stem)
+def test_every_key_of_a_score_config_is_commented(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    keys = [number for number, line in enumerate(lines) if re.match(r"(# )?[a-z_]+:( |$)", line)]
+    assert len(keys) >= len(yaml.safe_load("\n".join(lines)))
+    bare = [lines[n] for n in keys if n == 0 or not lines[n - 1].startswith("#")]
+    assert bare == []
+
+
+@pytest.mark.parametrize("path", SCORE_CONFIGS, ids=lambda path: path.stem)
+def test_every_score_config_is_accepted_by_the_strict_options(path: Path) -> None:
+    options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
+    assert options.input
+    assert options.output.startswith("build/")
+
+
+def test_the_local_config_explains_every_option_with_its_default() -> None:
+    path = ROOT / "configs" / "score" / "local.yaml"
+    explained = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", path.read_text(encoding="utf-8"), re.M)
+    fields = {field.name: field.default for field in dataclasses.fields(ScoreOptions)}
+    assert sorted(explained) == sorted(fields)
+    options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
+    changed = {name for name, value in fields.items() if getattr(options, name) != value}
+    assert changed == {"input", "output"}
+
+
+def test_the_demo_uses_what_is_in_the_project() -> None:
+    path = str(ROOT / "configs" / "demo" / "demo.yaml")
+    options = ScoreOptions.from_mapping(load_yaml(path), path)
+    assert (options.idf, options.rescale, options.workers) == ("corpus", True, 2)
+    assert options.input == ("configs/demo/sample",)
+    assert options.baseline == "configs/demo/baseline.csv"
