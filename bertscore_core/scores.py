@@ -53,7 +53,7 @@ class Scores:
     def unweighted(self) -> BoolArray:
         """Pairs with a text in which no token has any weight: its average is NaN. Shape (N,)."""
         sums = np.atleast_2d(self.raw_precision + self.raw_recall)
-        undefined: BoolArray = np.isnan(sums).any(axis=0)
+        undefined: BoolArray = np.logical_or.reduce(np.isnan(sums), axis=0)
         return undefined
 
     def __repr__(self) -> str:

@@ -9,9 +9,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 from rich.table import Table
 
@@ -35,6 +36,7 @@ from pipelines.scoring import final_signature
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
+from pipelines.worker_log import workers_log_to_file
 
 DONE, BROKEN, UNUSABLE, TOO_MANY_REJECTS = 0, 1, 2, 3
 
@@ -93,7 +95,7 @@ def score_command(arguments: Sequence[str]) -> int:
         console.print("Everything is scored already; nothing to do.")
     else:
         start_run(job, options)
-        _run(job, options, pipeline_options, console)
+        _run(job, options, pipeline_options)
     return _conclude(job)
 
 
@@ -104,7 +106,10 @@ def idf_command(arguments: Sequence[str]) -> int:
     job = prepare_idf(options)
     if not options.dry_run:
         _share_cores(options)
-        with beam.Pipeline(options=beam_options(options)) as root:
+        with (
+            workers_log_to_file(enabled=is_local(options) and options.workers > 1),
+            beam.Pipeline(options=beam_options(options)) as root,
+        ):
             build_idf_pipeline(root, job)
     print(f"{job.plan.num_rows:,} rows of {job.plan.num_files:,} files: {job.output}")
     return DONE
@@ -131,7 +136,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
 }
 
 
-def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: Any, console: Console) -> None:
+def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: PipelineOptions) -> None:
     """Run the pipeline with progress; with nothing left to score only the end is written."""
     if not job.pending:
         finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job))
@@ -140,7 +145,10 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: Any, console: C
     progress = RunProgress(job.output, job.pending, job.goal.started)
     pipeline = beam.Pipeline(options=pipeline_options)
     build_score_pipeline(pipeline, job)
-    with show_progress(progress, console):
+    with (
+        workers_log_to_file(enabled=is_local(options) and options.workers > 1) as (terminal, _),
+        show_progress(progress, Console(file=terminal)),
+    ):
         pipeline.run().wait_until_finish()
 
 

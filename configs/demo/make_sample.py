@@ -9,8 +9,9 @@ twice with words drawn by a seeded generator, and five made-up systems "translat
 * ``swapped`` is fluent but names another person, place, day or number;
 * ``truncated`` stops halfway.
 
-So a useful metric puts them in roughly that order. Running the script again gives the same files,
-byte for byte with the pyarrow of constraints.txt::
+Some rows of a sixth, ``oddities``, hold what real dumps contain too: a missing candidate, an empty
+one, invisible characters. Running the script again gives the same files, byte for byte with the
+pyarrow of constraints.txt::
 
     python configs/demo/make_sample.py [FOLDER]
 """

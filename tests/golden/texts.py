@@ -117,14 +117,18 @@ EDGE_PAIRS: tuple[PairCase, ...] = (
         "\U0001f468\u200d\U0001f469\u200d\U0001f467 at \u2764\ufe0f \U0001f1ee\U0001f1f3",
         "a family \U0001f44b\U0001f3fd at home",
     ),
-    PairCase("combining_marks", "cafe\u0301 nin\u0303o a\u0308\u0323", "caf\u00e9 ni\u00f1o \u1ea1\u0308"),
+    PairCase(
+        "combining_marks", "cafe\u0301 nin\u0303o a\u0308\u0323", "caf\u00e9 ni\u00f1o \u1ea1\u0308"
+    ),
     PairCase("compatibility_forms", "ﬁne ①② ｗｉｄｅ x²", "fine 12 wide x2"),
     PairCase("soft_hyphen", "ri\u00advers bend", "rivers bend"),
     PairCase("direction_marks", "\u202erivers\u202c \u200fbend", "rivers bend"),
     PairCase("private_use", "rivers \ue000 bend", "rivers bend"),
     PairCase("new_characters", "rivers \U0001fae8 \u20c0 bend", "rivers bend"),
-    PairCase("negative_cosine", "tax", "\U0001f9ff qzxj ॥ 河 ؟"),
-    PairCase("negative_cosine_short", "no", "॥"),
+    PairCase("unrelated_symbols", "tax", "\U0001f9ff qzxj ॥ 河 ؟"),
+    PairCase("unrelated_mark", "no", "॥"),
+    PairCase("negative_cosine", "quarterly earnings rose", "democracy"),
+    PairCase("negative_cosine_both", "he plays the violin", "quarterly earnings rose"),
 )
 """Spaces, invisible characters, empty and over-long texts, special tokens, symbols."""
 
@@ -210,7 +214,8 @@ FAMILY_PAIR_NAMES: tuple[str, ...] = (
     "emoji_sequences",
     "combining_marks",
     "compatibility_forms",
-    "negative_cosine_short",
+    "unrelated_mark",
+    "negative_cosine",
 )
 """The pairs that every tiny family is scored on."""
 

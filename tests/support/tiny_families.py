@@ -116,9 +116,7 @@ def _mpnet(folder: Path) -> tuple[Settings, Settings]:
 
 
 def _prophetnet(folder: Path) -> tuple[Settings, Settings]:
-    size = write_wordpiece(
-        folder / "prophetnet.tokenizer", (*BERT_SPECIALS, "[X_SEP]"), lower=True
-    )
+    size = write_wordpiece(folder / "prophetnet.tokenizer", (*BERT_SPECIALS, "[X_SEP]"), lower=True)
     config = {
         "model_type": "prophetnet",
         "vocab_size": size,

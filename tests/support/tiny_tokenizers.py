@@ -13,6 +13,8 @@ import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,7 @@ def learn_merges(words: Iterable[Sequence[str]], count: int) -> list[tuple[str, 
     for _ in range(count):
         pairs: Counter[tuple[str, str]] = Counter()
         for word, times in pieces.items():
-            for pair in zip(word, word[1:], strict=False):
+            for pair in pairwise(word):
                 pairs[pair] += times
         if not pairs:
             break
@@ -226,6 +228,7 @@ def _unigram_specials(
     return pieces, settings
 
 
+@lru_cache
 def _normalizer_spec(rule: str) -> bytes:
     """Cut the normaliser's settings (field 3), as sentencepiece compiles them, from a model."""
     import sentencepiece
