@@ -173,6 +173,11 @@ def load_tokenizer(
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers 5 makes of no files
+        raise ModelLoadError(
+            f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no vocabulary "
+            "beside the special tokens; expected tokenizer.json, vocab.txt or the like there."
+        )
     return TextTokenizer(
         tokenizer,
         max_length=_settle_length(files, tokenizer, max_length),

@@ -37,8 +37,8 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
     expected = " or ".join(_kind(choice) for choice in choices)
     quotes = " Put the word in quotes." if isinstance(value, bool) and str in choices else ""
     raise ConfigError(
-        f"{name!r} in {source} does not fit: got {plain_value(value)!r} ({type(value).__name__}); "
-        f"expected {expected}.{quotes}"
+        f"{name!r} in {source} does not fit: got {mask_credentials(repr(value))} "
+        f"({type(value).__name__}); expected {expected}.{quotes}"
     )
 
 

@@ -110,7 +110,7 @@ def record_from_json(data: bytes) -> PartRecord | None:
         if fields.pop("format") != _RECORD_FORMAT:
             return None
         record = PartRecord(**{**fields, "summary": ScoreSummary(**fields["summary"])})
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return record if _is_well_typed(record) else None
 

@@ -59,9 +59,8 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     found: dict[str, InputFile] = {}
-    shut = None if exclude is None else absolute(exclude).rstrip("/") + "/"
     for pattern in globs:
-        matched = [f for f in _expand(pattern) if shut is None or not f.path.startswith(shut)]
+        matched = _expand(pattern)
         if not matched:
             raise InputError(
                 f"no input: nothing matches {mask_credentials(pattern)!r}; expected a Parquet "
@@ -72,7 +71,19 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
             found.setdefault(file.path, file)
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    return sorted(found.values(), key=lambda file: file.path)
+    kept = [file for file in found.values() if not _is_below(file.path, exclude)]
+    if not kept:
+        raise InputError(
+            f"no input: all {len(found)} files that match lie in the output folder "
+            f"{mask_credentials(exclude or '')!r}, which is never read; expected files elsewhere. "
+            "Choose another --output."
+        )
+    return sorted(kept, key=lambda file: file.path)
+
+
+def _is_below(path: str, folder: str | None) -> bool:
+    """Tell whether a file lies in a folder."""
+    return folder is not None and path.startswith(absolute(folder).rstrip("/") + "/")
 
 
 def _expand(pattern: str) -> list[InputFile]:

@@ -8,7 +8,6 @@ import fsspec
 import pytest
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.io import files
 from pipelines.io.files import (
     TEMPORARY_PREFIX,
     absolute,
@@ -26,7 +25,17 @@ from pipelines.io.files import (
 from pipelines.io.inputs import expand_inputs
 from tests.support.s3 import over_http, s3_bucket
 
-HOSTILE_NAMES = ["plain", "two words", "ü 日本 🎉", "a[1]b", "star*", "what?", "10:30", "100%", "a#b"]
+HOSTILE_NAMES = [
+    "plain",
+    "two words",
+    "ü 日本 🎉",
+    "a[1]b",
+    "star*",
+    "what?",
+    "10:30",
+    "100%",
+    "a#b",
+]
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +154,8 @@ def test_output_folder_below_the_input_is_not_read_again(folder: str) -> None:
     fill(folder, "in/a.parquet", "in/out/a.parquet/part-0.parquet", "in/outer/b.parquet")
     got = names_of(folder, [join(folder, "in")], exclude=join(folder, "in/out"))
     assert got == ["in/a.parquet", "in/outer/b.parquet"]
+    with pytest.raises(InputError, match=r"all 2 files that match lie in the output folder"):
+        expand_inputs([join(folder, "in/*.parquet"), join(folder, "in/out")], exclude=folder)
 
 
 def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content(
@@ -229,7 +240,7 @@ def test_failed_write_keeps_the_old_content_and_leaves_nothing_behind(
     def disk_full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", disk_full)
+    monkeypatch.setattr(os, "fsync", disk_full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(str(path), b"new")
     assert path.read_bytes() == b"old"
@@ -277,7 +288,10 @@ def test_unknown_scheme_is_an_error_that_names_it(path: str) -> None:
     ("text", "masked"),
     [
         ("s3://user:pass@bucket/x", "s3://***@bucket/x"),
-        ("https://h/x.parquet?X-Amz-Signature=abc&a=1", "https://h/x.parquet?X-Amz-Signature=***&a=1"),
+        (
+            "https://h/x.parquet?X-Amz-Signature=abc&a=1",
+            "https://h/x.parquet?X-Amz-Signature=***&a=1",
+        ),
         ("https://h/x?sig=abc", "https://h/x?sig=***"),
         ("--secret_key=abc", "--secret_key=***"),
         ("--runner=DataflowRunner", "--runner=DataflowRunner"),

@@ -1,5 +1,6 @@
 import datetime
 import decimal
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ def every_type(rows: int = ROWS) -> pa.Table:
     """A table with a column of every type that a dump may hold, nulls in each."""
     texts = [None if i % 7 == 3 else f"text {i % 5} ü" for i in range(rows)]
     lists = [None if i % 5 == 4 else texts[: i % 4] for i in range(rows)]
-    zone = datetime.timezone.utc
+    zone = datetime.UTC
     stamp = datetime.datetime(2026, 1, 1, 12, 30, 1, 123456, tzinfo=zone)
     every: dict[str, pa.Array] = {
         "candidate": pa.array(texts, pa.string()),
@@ -193,9 +194,7 @@ def test_columns_of_one_name_pass_through(tmp_path: Path) -> None:
 
 def test_file_written_without_arrow_schema_is_read(tmp_path: Path) -> None:
     table = pa.table({"candidate": ["a"], "reference": [["b"]]})
-    path = write(
-        tmp_path / "a.parquet", table, store_schema=False, use_compliant_nested_type=False
-    )
+    path = write(tmp_path / "a.parquet", table, store_schema=False, use_compliant_nested_type=False)
     (split,) = plan(path, 10)
     assert read_split(split).to_pylist() == [{"candidate": "a", "reference": ["b"]}]
 
@@ -273,6 +272,35 @@ def test_splits_are_read_through_fsspec(kind: str) -> None:
     assert repr(got.to_pylist()) == repr(table.to_pylist())
 
 
+def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parquet, "_BUFFER_BYTES", 1000)
+    fetched: list[int] = []
+    file_type = importlib.import_module("s3fs.core").S3File
+    fetch = file_type._fetch_range
+
+    def counted(file: object, start: int, end: int) -> object:
+        fetched.append(end - start)
+        return fetch(file, start, end)
+
+    monkeypatch.setattr(file_type, "_fetch_range", counted)
+    table = pa.table({"text": [f"{i * 7919 % 10**8:08d}" * 4 for i in range(40_000)]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table, sink, 10_000, compression="none", use_dictionary=False, data_page_size=4_000
+    )
+    data = bytes(sink.getvalue())
+    with s3_bucket() as bucket:
+        path = f"{bucket}/big.parquet"
+        write_atomically(path, data)
+        for rows, most in ((40_000, 1.1), (10_000, 0.35), (100, 0.1)):
+            first = plan(path, rows)[0]
+            fetched.clear()
+            assert read_split(first).num_rows == rows
+            assert sum(fetched) < most * len(data)
+
+
 def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B008 - a constant
     """A string column with a row that is not UTF-8."""
     raw = pa.array([b"fine", b"\xff\xfe", None, b"\xed\xa0\x80", "ü".encode()], pa.binary())
@@ -281,7 +309,9 @@ def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B
         return pa.chunked_array([pa.DictionaryArray.from_arrays([0, 1, 2, 3, 4, 1], column)])
     if pa.types.is_list(kind):
         return pa.chunked_array([pa.ListArray.from_arrays([0, 2, 2, None, 5], column)])
-    return pa.chunked_array([raw.cast(pa.large_binary()).view(kind) if kind != pa.string() else column])
+    return pa.chunked_array(
+        [raw.cast(pa.large_binary()).view(kind) if kind != pa.string() else column]
+    )
 
 
 BAD = UnreadableText.INVALID_UTF8

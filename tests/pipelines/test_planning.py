@@ -158,9 +158,7 @@ def test_all_files_bad_is_an_error_with_the_first_few(tmp_path: Path) -> None:
 
 def test_no_files_is_an_error() -> None:
     with pytest.raises(InputError, match="got no file to plan"):
-        plan_inputs(
-            [], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1
-        )
+        plan_inputs([], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1)
 
 
 def test_target_below_one_is_refused(dump: Path) -> None:

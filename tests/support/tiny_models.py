@@ -25,7 +25,14 @@ from tests.support.tiny_tokenizers import write_json
 FAMILIES: tuple[str, ...] = tuple(FAMILY_BUILDERS)
 """The architectures that :func:`build_tiny_model` knows."""
 
-_TIED_TO_SHARED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+_TIED = {
+    "encoder.embed_tokens.weight": "shared.weight",
+    "decoder.embed_tokens.weight": "shared.weight",
+    "encoder.word_embeddings.weight": "word_embeddings.weight",
+    "decoder.word_embeddings.weight": "word_embeddings.weight",
+}
+"""Parameters that checkpoints leave out because they are the same as another one."""
+
 _COMPUTED = ("position_ids", "token_type_ids", "embed_positions.weight_table")
 
 
@@ -77,9 +84,7 @@ def tokenizer_digest(folder: Path) -> str:
 
 
 def _is_stored(name: str, model: torch.nn.Module) -> bool:
-    if name.endswith(_COMPUTED):
-        return False
-    return not (name in _TIED_TO_SHARED and "shared.weight" in model.state_dict())
+    return not name.endswith(_COMPUTED) and _TIED.get(name) not in model.state_dict()
 
 
 def _uniform(family: str, name: str, count: int) -> np.ndarray:

@@ -1,0 +1,93 @@
+"""Everything that cannot work is said before the encoder is loaded."""
+
+import pytest
+
+from bertscore_core import (
+    BaselineNotFoundError,
+    ConfigError,
+    ScorerConfig,
+    UnknownLanguageError,
+    UnknownModelError,
+    find_baseline,
+    settle,
+)
+from tests.support.tiny_models import build_tiny_model
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"num_layers": 7}, ConfigError, "num_layers 7 is out of range for all-MiniLM-L6-v2"),
+        ({"num_layers": -1}, ConfigError, r"expected 0 \(the embeddings\) to 6"),
+        ({"rescale": True}, BaselineNotFoundError, "needs a language or a baseline"),
+        (
+            {"rescale": True, "model": "all-MiniLM-L6-v2", "language": "en"},
+            BaselineNotFoundError,
+            "no published baseline for language 'en' and model 'all-MiniLM-L6-v2'",
+        ),
+        ({"rescale": True, "baseline": "no/such.csv"}, BaselineNotFoundError, "cannot be read"),
+        ({"language": "klingon"}, UnknownLanguageError, "no default model"),
+        ({"model": "no/such/model/folder"}, UnknownModelError, "neither a local folder"),
+        ({"max_length": 1}, ConfigError, "leaves no room"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        settle(ScorerConfig(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dtype": "int8"}, "unknown dtype 'int8'; expected one of float32, bfloat16, float16"),
+        ({"baseline": "b.csv"}, "baseline was given without rescale"),
+        ({"max_batch_tokens": 0}, "max_batch_tokens is 0"),
+        ({"num_threads": -2}, "num_threads is -2"),
+    ],
+)
+def test_contradictions_are_refused_at_once(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        ScorerConfig(**changes)
+
+
+def test_baseline_must_reach_the_layer(tmp_path):
+    table = tmp_path / "baseline.csv"
+    table.write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n")
+    config = {"rescale": True, "baseline": str(table)}
+    assert settle(ScorerConfig(num_layers=1, **config)).baseline is not None
+    with pytest.raises(BaselineNotFoundError, match="no row for layer 6"):
+        settle(ScorerConfig(**config))
+    with pytest.raises(BaselineNotFoundError, match="no row for layer 6"):
+        settle(ScorerConfig(num_layers=1, all_layers=True, **config))
+
+
+def test_unregistered_model_needs_a_layer(tmp_path):
+    folder = str(build_tiny_model("bert", tmp_path))
+    with pytest.raises(ConfigError, match="no layer is known"):
+        settle(ScorerConfig(model=folder))
+    assert settle(ScorerConfig(model=folder, num_layers=1)).num_layers == 1
+
+
+def test_language_chooses_model_and_baseline():
+    assert ScorerConfig(language="en").model_name == "roberta-large"
+    assert ScorerConfig(language="ru").model_name == "bert-base-multilingual-cased"
+    assert find_baseline("de", "bert-base-multilingual-cased").name.startswith("de/")
+
+
+def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
+    table = tmp_path / "baseline.csv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.1,0.1\n" for n in range(7)))
+    variants = [
+        {},
+        {"num_layers": 5},
+        {"max_length": 128},
+        {"adds_prefix_space": True},
+        {"dtype": "bfloat16"},
+        {"attention": "eager"},
+        {"rescale": True, "baseline": str(table)},
+        {"all_layers": True},
+    ]
+    signatures = [settle(ScorerConfig(**changes)).signature() for changes in variants]
+    assert len({signature.digest for signature in signatures}) == len(variants)
+    for same in ({"max_batch_tokens": 99}, {"num_threads": 1}, {"device": "cpu"}):
+        assert settle(ScorerConfig(**same)).signature() == signatures[0]

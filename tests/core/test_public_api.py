@@ -1,0 +1,48 @@
+"""What is public stays public: a change of this list is a change of the interface."""
+
+import inspect
+
+import bertscore_core
+
+PUBLIC = """
+BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DocumentFrequencies
+EMBEDDED_MODEL IdfError IdfTable InputError ModelLoadError ModelSpec PairScores ScoreSummary
+ScorerConfig Scores Settings Signature SignatureError TextTokenizer TokenWeights TokenizedTexts
+UnknownLanguageError UnknownModelError find_baseline get_model_spec greedy_match greedy_match_pair
+known_languages known_models load_tokenizer model_for_language padding_fraction parse_baseline
+plan_batches published_baselines rescale score settle
+"""
+
+
+def test_public_names_are_frozen():
+    assert sorted(bertscore_core.__all__) == sorted(PUBLIC.split())
+    assert all(hasattr(bertscore_core, name) for name in bertscore_core.__all__)
+
+
+def test_everything_public_is_documented():
+    for name in bertscore_core.__all__:
+        value = getattr(bertscore_core, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), name
+
+
+def test_drop_in_takes_the_references_arguments():
+    """Names, order and defaults of bert-score 0.3.13."""
+    common = {"model_type": None, "num_layers": None}
+    score = inspect.signature(bertscore_core.score).parameters
+    assert list(score) == [
+        *("cands", "refs", "model_type", "num_layers", "verbose", "idf", "device", "batch_size"),
+        *("nthreads", "all_layers", "lang", "return_hash", "rescale_with_baseline"),
+        *("baseline_path", "use_fast_tokenizer"),
+    ]
+    scorer = inspect.signature(bertscore_core.BERTScorer).parameters
+    assert list(scorer) == [
+        *("model_type", "num_layers", "batch_size", "nthreads", "all_layers", "idf", "idf_sents"),
+        *("device", "lang", "rescale_with_baseline", "baseline_path", "use_fast_tokenizer"),
+    ]
+    for parameters in (score, scorer):
+        assert {name: parameters[name].default for name in common} == common
+        assert parameters["batch_size"].default == 64
+        assert parameters["nthreads"].default == 4
+    method = inspect.signature(bertscore_core.BERTScorer.score).parameters
+    assert list(method) == ["self", "cands", "refs", "verbose", "batch_size", "return_hash"]

@@ -1,0 +1,212 @@
+"""BertScorer on the embedded model: order, duplicates, references, idf, layers, invariance."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertscore_core import (
+    BertScorer,
+    ConfigError,
+    IdfError,
+    InputError,
+    ScorerConfig,
+)
+from bertscore_core.kernel import Budget
+from bertscore_core.scorer import BertScorer as ScorerClass
+from tests.support.tiny_models import build_tiny_model
+from tests.support.tolerances import INVARIANCE_ATOL
+
+CANDIDATES = [
+    "The cat sat on the mat.",
+    "Rain is expected in the north tomorrow.",
+    "",
+    "one",
+    "The cat sat on the mat.",
+    "кошка сидит на коврике",
+]
+REFERENCES = [
+    "A cat was sitting on the mat.",
+    "Tomorrow it will rain in the north.",
+    "something",
+    "one",
+    "A dog slept by the door.",
+    "кот сидел на ковре",
+]
+
+
+def stack(scores):
+    return np.stack([scores.precision, scores.recall, scores.f1])
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Return a scorer with a tiny model whose cosines are often negative."""
+    folder = build_tiny_model("bert", tmp_path_factory.mktemp("bert"))
+    return BertScorer(ScorerConfig(model=str(folder), num_layers=2, device="cpu"))
+
+
+def test_scores_come_in_input_order_and_look_right(scorer):
+    scores = scorer.score(CANDIDATES, REFERENCES)
+    assert len(scores) == 6
+    assert scores.f1.dtype == scores.precision.dtype == np.float32
+    assert scores.f1[0] > scores.f1[4] > 0.3
+    assert scores.f1[3] == pytest.approx(1.0, abs=INVARIANCE_ATOL)
+    assert scores.f1[2] == scores.precision[2] == scores.recall[2] == 0.0
+    assert scores.empty_candidate.tolist() == [False, False, True, False, False, False]
+    assert not scores.empty_reference.any()
+    assert repr(scores).startswith("Scores(6 pairs, precision=0.")
+
+
+def test_a_pair_scores_the_same_alone_and_in_company(scorer):
+    together = stack(scorer.score(CANDIDATES, REFERENCES))
+    for index, (candidate, reference) in enumerate(zip(CANDIDATES, REFERENCES, strict=True)):
+        alone = stack(scorer.score([candidate], [reference]))
+        np.testing.assert_allclose(together[:, [index]], alone, atol=INVARIANCE_ATOL, rtol=0)
+
+
+@settings(max_examples=20)
+@given(
+    order=st.permutations(range(12)),
+    batch_tokens=st.integers(1, 200),
+    window_bytes=st.integers(1, 1 << 16),
+    match_elements=st.integers(1, 1 << 16),
+)
+def test_scores_do_not_depend_on_order_batches_or_windows(
+    tiny, order, batch_tokens, window_bytes, match_elements
+):
+    words = "ab cd ef gh ij kl mn op qr st".split()
+    texts = [" ".join(words[(i * k) % 10] for k in range(1, 2 + i % 7)) for i in range(24)]
+    candidates, references = texts[:12], texts[12:]
+    expected = stack(tiny.score(candidates, references))
+    squeezed = ScorerClass.__new__(ScorerClass)
+    squeezed.settings, squeezed.encoder = tiny.settings, tiny.encoder
+    squeezed._budget = Budget(
+        batch_tokens=batch_tokens, window_bytes=window_bytes, match_elements=match_elements
+    )
+    found = stack(
+        squeezed.score([candidates[i] for i in order], [references[i] for i in order])
+    )
+    np.testing.assert_allclose(found, expected[:, list(order)], atol=INVARIANCE_ATOL, rtol=0)
+
+
+def test_best_of_several_references_is_taken_for_each_measure(scorer):
+    candidate = "The cat sat on the mat."
+    group = ["The cat sat.", "Yesterday the cat sat on the mat by the open door.", "Rain."]
+    single = [scorer.score([candidate], [text]) for text in group]
+    best = scorer.score([candidate], [group])
+    assert best.precision[0] == pytest.approx(max(s.precision[0] for s in single), abs=1e-6)
+    assert best.recall[0] == pytest.approx(max(s.recall[0] for s in single), abs=1e-6)
+    assert best.best_reference[0] == int(np.argmax([s.f1[0] for s in single]))
+    assert best.reference_tokens[0] == sum(s.reference_tokens[0] for s in single)
+    assert np.argmax([s.precision[0] for s in single]) != np.argmax([s.recall[0] for s in single])
+
+
+def test_first_of_equal_references_is_the_best(scorer):
+    scores = scorer.score(["a cat"], [["the cat", "the cat"]])
+    assert scores.best_reference.tolist() == [0]
+
+
+def test_every_text_is_encoded_once(scorer, monkeypatch):
+    rows = []
+    encode = type(scorer.encoder).encode
+    monkeypatch.setattr(
+        type(scorer.encoder),
+        "encode",
+        lambda self, ids, lengths: (rows.append(len(ids)), encode(self, ids, lengths))[1],
+    )
+    scorer.score(["a cat", "a dog"] * 20, ["the cat"] * 40)
+    assert sum(rows) == 3
+
+
+def test_idf_is_counted_from_the_references_of_the_call(scorer):
+    weighted = BertScorer(ScorerConfig(idf=True, device="cpu"))
+    counted = weighted.count_idf(REFERENCES)
+    assert counted.frequencies.num_documents == 6
+    own = stack(weighted.score(CANDIDATES, REFERENCES))
+    np.testing.assert_array_equal(own, stack(weighted.score(CANDIDATES, REFERENCES, idf=counted)))
+    assert np.abs(own - stack(scorer.score(CANDIDATES, REFERENCES))).max() > 1e-3
+    with pytest.raises(ConfigError, match="without idf"):
+        scorer.score(CANDIDATES, REFERENCES, idf=counted)
+
+
+def test_idf_of_another_tokenizer_is_refused(scorer, tiny):
+    weighted = BertScorer(ScorerConfig(idf=True, device="cpu"))
+    with pytest.raises(IdfError, match="does not fit the model"):
+        weighted.score(CANDIDATES, REFERENCES, idf=tiny.count_idf(REFERENCES))
+
+
+def test_text_without_weighted_token_is_marked(scorer):
+    weighted = BertScorer(ScorerConfig(idf=True, device="cpu"))
+    scores = weighted.score(["a cat sat"], ["a cat"])  # one reference: all its tokens weigh 0
+    assert np.isnan(scores.recall[0])
+    assert scores.f1[0] == 0.0
+    assert scores.unweighted.tolist() == [True]
+
+
+def test_all_layers_equal_layers_one_by_one(scorer):
+    every = BertScorer(ScorerConfig(all_layers=True, device="cpu")).score(CANDIDATES, REFERENCES)
+    assert every.f1.shape == (7, 6)
+    for layer in (0, 3, 6):
+        one = BertScorer(ScorerConfig(num_layers=layer, device="cpu"))
+        np.testing.assert_allclose(
+            every.f1[layer],
+            one.score(CANDIDATES, REFERENCES).f1,
+            atol=INVARIANCE_ATOL,
+            rtol=0,
+        )
+
+
+def test_rescaling_keeps_the_raw_scores(tmp_path, scorer):
+    table = tmp_path / "baseline.csv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.25,0.2\n" for n in range(7)))
+    config = ScorerConfig(rescale=True, baseline=str(table), device="cpu")
+    scores = BertScorer(config).score(CANDIDATES, REFERENCES)
+    raw = scorer.score(CANDIDATES, REFERENCES)
+    np.testing.assert_array_equal(scores.raw_f1, raw.f1)
+    np.testing.assert_allclose(scores.precision, (raw.precision - 0.5) / 0.5, atol=1e-6)
+    np.testing.assert_allclose(scores.f1, (raw.f1 - 0.2) / 0.8, atol=1e-6)
+    every = BertScorer(
+        ScorerConfig(rescale=True, baseline=str(table), all_layers=True, device="cpu")
+    )
+    np.testing.assert_allclose(
+        every.score(CANDIDATES, REFERENCES).f1[6], scores.f1, atol=INVARIANCE_ATOL
+    )
+
+
+def test_no_pairs_give_no_scores(scorer):
+    scores = scorer.score([], [])
+    assert len(scores) == 0
+    assert scores.f1.shape == scores.truncated.shape == scores.best_reference.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "references", "message"),
+    [
+        (["a"], ["b", "c"], "got 1 candidates and 2 references"),
+        ("a", "b", "candidates is one text"),
+        (["a"], [[]], "pair 0 has an empty list of references"),
+        (["a", None], ["b", "c"], "pair 1 holds something that is no text"),
+        (["a"], [None], "pair 0 holds something that is no text"),
+        (["a"], [["b", 3]], "pair 0 holds something that is no text"),
+    ],
+)
+def test_what_is_no_pair_is_refused(scorer, candidates, references, message):
+    with pytest.raises(InputError, match=message):
+        scorer.score(candidates, references)
+
+
+def test_bfloat16_stays_close(device):
+    half = BertScorer(ScorerConfig(dtype="bfloat16", device=device))
+    full = BertScorer(ScorerConfig(device=device))
+    drift = stack(half.score(CANDIDATES, REFERENCES)) - stack(full.score(CANDIDATES, REFERENCES))
+    assert 0 < np.abs(drift).max() < 0.02
+
+
+def test_devices_agree(scorer, device):
+    other = BertScorer(ScorerConfig(device=device))
+    np.testing.assert_allclose(
+        stack(other.score(CANDIDATES, REFERENCES)),
+        stack(scorer.score(CANDIDATES, REFERENCES)),
+        atol=1e-5,
+    )

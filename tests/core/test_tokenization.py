@@ -1,0 +1,111 @@
+"""Text to ids: the reference's rules, in batches."""
+
+import numpy as np
+import pytest
+
+from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer
+from bertscore_core.resolve import resolve_model
+from tests.support.tiny_models import build_tiny_model
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Return a function that builds the model of a family once."""
+    built = {}
+
+    def build(family):
+        if family not in built:
+            folder = tmp_path_factory.mktemp(family)
+            built[family] = resolve_model(str(build_tiny_model(family, folder)))
+        return built[family]
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("raw", "same_as"),
+    [
+        ("  a cat \n", "a cat"),
+        ("\u00a0a cat\u3000", "a cat"),
+        ("\x1ca cat\x1f", "a cat"),
+        ("   ", ""),
+    ],
+)
+def test_text_is_stripped_as_python_does(scorer, raw, same_as):
+    ids = scorer.tokenizer.encode([raw, same_as])
+    assert ids.row(0).tolist() == ids.row(1).tolist()
+
+
+def test_long_text_is_cut_and_marked(scorer):
+    tokens = scorer.tokenizer.encode(["word " * 600, "word " * 510, "short"])
+    assert tokens.lengths.tolist() == [512, 512, 3]
+    assert tokens.truncated.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("family", ["bert", "byt5", "prophetnet"])
+def test_given_length_is_kept_with_and_without_a_batched_backend(tiny, family):
+    tokenizer = load_tokenizer(tiny(family), max_length=5)
+    tokens = tokenizer.encode(["one two three four five six", "a", ""])
+    assert tokens.lengths.max() == 5
+    assert tokens.truncated.tolist() == [True, False, False]
+    whole = load_tokenizer(tiny(family), max_length="unlimited")
+    assert whole.max_length is None
+    assert whole.encode(["word " * 99]).lengths[0] > 99
+
+
+@pytest.mark.parametrize("family", ["deberta", "xlnet"])
+def test_tokenizer_without_length_is_an_error_until_one_is_given(tiny, family):
+    with pytest.raises(ConfigError, match="states no maximum length and none was given"):
+        load_tokenizer(tiny(family))
+    assert load_tokenizer(tiny(family), max_length=20).max_length == 20
+    assert load_tokenizer(tiny(family), max_length="reference").max_length is None
+
+
+def test_length_without_room_for_a_token_is_refused(tiny):
+    with pytest.raises(ConfigError, match="leaves no room for a token beside the 2 special ones"):
+        load_tokenizer(tiny("bert"), max_length=2)
+
+
+def test_prefix_space_follows_the_models_files_and_can_be_overridden(tiny):
+    expected = {"roberta": True, "bart": False, "longformer": False, "xlm_roberta": False}
+    for family, adds in expected.items():
+        assert load_tokenizer(tiny(family)).adds_prefix_space is adds
+    without = load_tokenizer(tiny("roberta"), adds_prefix_space=False)
+    with_space = load_tokenizer(tiny("roberta"))
+    assert without.encode(["return"]).ids.tolist() != with_space.encode(["return"]).ids.tolist()
+    assert without.encode([" "]).ids.tolist() == with_space.encode([""]).ids.tolist()
+    assert without.fingerprint != with_space.fingerprint
+
+
+def test_batches_do_not_change_ids(scorer):
+    texts = [f"text number {number} " * (number % 7) for number in range(9000)]
+    together = scorer.tokenizer.encode(texts)
+    assert len(together) == 9000
+    for index in (0, 1, 8191, 8192, 8999):
+        alone = scorer.tokenizer.encode([texts[index]])
+        assert together.row(index).tolist() == alone.ids.tolist()
+
+
+def test_no_texts_give_no_tokens(scorer):
+    tokens = scorer.tokenizer.encode([])
+    assert len(tokens) == 0
+    assert tokens.ids.dtype == np.int32
+
+
+def test_lone_surrogates_are_refused_without_the_text(scorer):
+    with pytest.raises(InputError, match="1 texts hold lone surrogates") as caught:
+        scorer.tokenizer.encode(["fine", "secret \ud800"])
+    assert "secret" not in str(caught.value)
+
+
+def test_fingerprint_is_stable_and_free_of_padding_settings(tiny):
+    first, second = (load_tokenizer(tiny("bert"), max_length=length) for length in (8, 9))
+    assert first.fingerprint == second.fingerprint
+
+
+def test_folder_without_tokenizer_is_named(tiny, tmp_path):
+    source = tiny("bert").folder
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+    with pytest.raises(ModelLoadError, match="tokenizer of .* cannot be loaded"):
+        load_tokenizer(resolve_model(str(tmp_path)))

@@ -1,0 +1,241 @@
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from bertscore_core.errors import SignatureError
+from bertscore_core.scores import ScoreSummary
+from pipelines.io.files import exists, join, write_atomically
+from pipelines.manifest import (
+    RUN_FILE,
+    PartRecord,
+    check_same_run,
+    is_done,
+    orphan_parts,
+    pending_splits,
+    read_part_sizes,
+    read_records,
+    read_run,
+    record_from_json,
+    record_path,
+    stale_parts,
+    write_record,
+)
+from pipelines.planning import Plan
+from pipelines.splits import RowGroup, Split, plan_file
+from tests.support.s3 import s3_bucket
+
+DIGEST = "0123456789abcdef"
+IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "s3":
+        with s3_bucket() as bucket:
+            yield f"{bucket}/out"
+    elif request.param == "memory":
+        yield f"memory://{uuid.uuid4().hex}"
+        fsspec.filesystem("memory").store.clear()
+    else:
+        yield str(tmp_path / "out")
+
+
+def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:
+    return plan_file(
+        f"/in/{name}",
+        name,
+        [RowGroup(num_rows=rows, num_bytes=rows)],
+        target_rows=target_rows,
+        target_bytes=10**9,
+        file_size=rows * 7,
+        file_version="v1",
+    )
+
+
+def plan_of(*splits: Split) -> Plan:
+    return Plan(splits=splits, rejected_files=(), digest="d")
+
+
+PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
+
+
+def record_of(split: Split, signature: str = DIGEST, part_bytes: int = 5) -> PartRecord:
+    summary = ScoreSummary(
+        rows=split.num_rows,
+        scored=split.num_rows - 1,
+        precision=1.25,
+        recall=1.0 / 3.0,
+        f1=0.1,
+        reasons={"null_reference": 1},
+    )
+    return PartRecord.of(
+        split, signature=signature, summary=summary, seconds=0.5, part_bytes=part_bytes
+    )
+
+
+def test_record_survives_json() -> None:
+    record = record_of(PLAN.splits[1])
+    assert record_from_json(record.to_json()) == record
+    assert record.to_json() == record_of(PLAN.splits[1]).to_json()
+
+
+def test_records_are_read_back_by_part_name(output: str) -> None:
+    records = [record_of(split) for split in PLAN.splits]
+    for record in records:
+        write_record(output, record)
+    assert read_records(output) == {record.part_name: record for record in records}
+    assert exists(join(output, "_manifest/parts/a.parquet/part-000000000010.parquet.json"))
+
+
+def test_folder_without_records_has_none(output: str) -> None:
+    assert read_records(output) == {}
+    assert read_part_sizes(output) == {}
+
+
+def mangled(**changes: object) -> bytes:
+    fields = json.loads(record_of(PLAN.splits[0]).to_json())
+    fields.update(changes)
+    return json.dumps(fields).encode()
+
+
+WHOLE = record_of(PLAN.splits[0]).to_json()
+BROKEN_RECORDS = {
+    "torn": WHOLE[: len(WHOLE) // 2],
+    "empty": b"",
+    "zeros": bytes(100),
+    "list": b"[]",
+    "number": b"7",
+    "not UTF-8": b"\xff\xfe{}",
+    "other format": mangled(format=99),
+    "no format": b"{}",
+    "unknown field": mangled(surprise=1),
+    "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
+    "wrong type": mangled(num_rows="10"),
+    "true for a number": mangled(num_rows=True),
+    "summary is no mapping": mangled(summary=None),
+    "summary of other fields": mangled(summary={"rows": 1, "strange": 2}),
+    "deep nonsense": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
+def test_broken_record_counts_as_absent(tmp_path: Path, data: bytes) -> None:
+    assert record_from_json(data) is None
+    write_record(str(tmp_path), record_of(PLAN.splits[1]))
+    write_atomically(record_path(str(tmp_path), PLAN.splits[0].part_name), data)
+    assert list(read_records(str(tmp_path))) == [PLAN.splits[1].part_name]
+
+
+def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path: Path) -> None:
+    path = record_path(str(tmp_path), PLAN.splits[0].part_name)
+    write_atomically(path, record_of(PLAN.splits[1]).to_json())
+    assert read_records(str(tmp_path)) == {}
+
+
+def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
+    write_record(output, record_of(PLAN.splits[0]))
+    write_atomically(join(output, "_manifest/plan.parquet"), b"plan")
+    write_atomically(join(output, "_rejects/x.parquet"), b"rejects")
+    write_atomically(join(output, "_SUCCESS"), b"")
+    for split in PLAN.splits:
+        write_atomically(join(output, split.part_name), b"12345")
+    assert read_part_sizes(output) == {split.part_name: 5 for split in PLAN.splits}
+
+
+def test_finished_splits_are_not_pending() -> None:
+    records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
+    assert pending_splits(PLAN, records, DIGEST) == [PLAN.splits[0], PLAN.splits[4]]
+    assert pending_splits(PLAN, {}, DIGEST) == list(PLAN.splits)
+
+
+SPLIT = PLAN.splits[0]
+CHANGES = {
+    "another signature": (SPLIT, record_of(SPLIT, signature="other")),
+    "another size of the file": (replace(SPLIT, file_size=1), record_of(SPLIT)),
+    "another version of the file": (replace(SPLIT, file_version="v2"), record_of(SPLIT)),
+    "another number of rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT)),
+    "another length of the split": (replace(SPLIT, num_rows=9), record_of(SPLIT)),
+    "another part": (SPLIT, record_of(PLAN.splits[1])),
+    "no record": (SPLIT, None),
+}
+
+
+@pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
+def test_split_is_scored_again_after_any_change(split: Split, record: PartRecord | None) -> None:
+    assert is_done(SPLIT, record_of(SPLIT), DIGEST)
+    assert not is_done(split, record, DIGEST)
+
+
+def test_moved_file_and_other_row_groups_are_no_change() -> None:
+    moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
+    assert is_done(moved, record_of(SPLIT), DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "done"),
+    [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False), (None, True)],
+)
+def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int] | None, done: bool) -> None:
+    assert is_done(SPLIT, record_of(SPLIT), DIGEST, sizes) is done
+    records = {SPLIT.part_name: record_of(SPLIT)}
+    assert (pending_splits(plan_of(SPLIT), records, DIGEST, sizes) == []) is done
+
+
+def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
+    names = [split.part_name for split in PLAN.splits]
+    rest = plan_of(*splits_of("a.parquet", 30))
+    assert orphan_parts(rest, names) == [name for name in names if name.startswith("sub dir/")]
+    assert stale_parts(rest, names) == []
+    assert orphan_parts(PLAN, names) == []
+
+
+def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:
+    names = [split.part_name for split in PLAN.splits]
+    wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
+    assert stale_parts(wider, names) == [
+        "a.parquet/part-000000000010.parquet",
+        "a.parquet/part-000000000020.parquet",
+    ]
+    assert orphan_parts(wider, names) == []
+
+
+def test_earlier_run_is_read_and_its_absence_is_none(output: str) -> None:
+    assert read_run(output) is None
+    write_atomically(join(output, RUN_FILE), b'{"signature": "x"}')
+    assert read_run(output) == {"signature": "x"}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
+def test_damaged_run_file_is_an_error_with_a_cure(tmp_path: Path, data: bytes) -> None:
+    write_atomically(join(str(tmp_path), RUN_FILE), data)
+    with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
+        read_run(str(tmp_path))
+
+
+def test_run_with_the_same_identity_goes_on() -> None:
+    check_same_run({"identity": dict(IDENTITY), "options": {"workers": 9}}, IDENTITY)
+    check_same_run(None, IDENTITY)
+
+
+def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> None:
+    before = {"model": "tiny", "num_layers": "5", "language": "en"}
+    with pytest.raises(SignatureError) as caught:
+        check_same_run({"identity": before}, IDENTITY)
+    assert "num_layers: '5' there, '3' now" in str(caught.value)
+    assert "idf: None there, 'none' now" in str(caught.value)
+    assert "language: 'en' there, None now" in str(caught.value)
+    assert "model" not in str(caught.value)
+    assert "--overwrite" in str(caught.value)
+    check_same_run({"identity": before}, IDENTITY, overwrite=True)
+
+
+@pytest.mark.parametrize("run", [{}, {"identity": None}, {"identity": "nonsense"}])
+def test_run_that_does_not_say_what_it_was_is_refused(run: dict[str, object]) -> None:
+    with pytest.raises(SignatureError, match="got no identity; expected what an earlier run"):
+        check_same_run(run, IDENTITY)
+    check_same_run(run, IDENTITY, overwrite=True)
