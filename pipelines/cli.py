@@ -92,7 +92,7 @@ def score_command(arguments: Sequence[str]) -> int:
         return DONE
     pipeline_options = beam_options(options)
     if _is_finished(job):
-        console.print("Everything is scored already; nothing to do.")
+        console.print("Everything is scored already; nothing to do.", soft_wrap=True)
     else:
         start_run(job, options)
         _run(job, options, pipeline_options)
@@ -196,16 +196,13 @@ def _announce_model(options: JobOptions, console: Console) -> None:
     if options.model is not None:
         return
     if options.lang is None:
-        console.print(
-            f"No model and no language given: scoring with the embedded default {EMBEDDED_MODEL}. "
-            "For the model most papers use on English: --model roberta-large --lang en.",
-            highlight=False,
+        words = (
+            f"No model and no language given: the embedded default {EMBEDDED_MODEL} is used. For "
+            "the model most papers use on English: --model roberta-large --lang en."
         )
     else:
-        console.print(
-            f"Model for language {options.lang}: {model_for_language(options.lang)}.",
-            highlight=False,
-        )
+        words = f"Model for language {options.lang}: {model_for_language(options.lang)}."
+    console.print(words, highlight=False, soft_wrap=True)
 
 
 def _show(table: Table) -> None:

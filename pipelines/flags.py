@@ -47,11 +47,13 @@ def read_options(options: type[JobOptions], arguments: Sequence[str], prog: str)
         raise unknown_flag(unknown[0], parser)
     flags = {name: value for name, value in vars(parsed).items() if value is not None}
     config = flags.pop("config", None)
-    values = {} if config is None else {str(k): v for k, v in load_yaml(config).items()}
-    values = {name.replace("-", "_"): value for name, value in values.items()} | flags
-    if beam:
-        values["beam"] = [*values.get("beam", ()), *beam]
     source = "the flags" if config is None else f"{config} and the flags"
+    values = {} if config is None else dict(load_yaml(config))
+    given = {name.replace("_", "-") for name in flags} | flags.keys()
+    values = {name: value for name, value in values.items() if str(name) not in given} | flags
+    if beam:
+        before = values.get("beam", [])
+        values["beam"] = [*([before] if isinstance(before, str) else before), *beam]
     return options.from_mapping(values, source)
 
 

@@ -168,6 +168,7 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
             files=len(files),
             rejected_files={file.path: file.message for file in plan.rejected_files},
             max_reject_fraction=options.max_reject_fraction,
+            orphan_parts=(() if options.overwrite else tuple(manifest.orphan_parts(plan, sizes))),
             started=started,
             carried=RunTotals.sum(map(RunTotals.of_record, done)),
         ),
@@ -191,10 +192,15 @@ def identity_digest(identity: dict[str, str]) -> str:
 def start_run(job: ScoreJob, options: ScoreOptions) -> None:
     """Write down what is about to be done, and take back an earlier success.
 
-    Parts that the plan now cuts elsewhere would hold rows twice, so they go first.
+    Parts that the plan now cuts elsewhere would hold rows twice, so they go first; parts of inputs
+    that are gone go only when the run may overwrite.
     """
     delete(join(job.output, manifest.SUCCESS_FILE))
-    for part in manifest.stale_parts(job.plan, manifest.read_part_sizes(job.output)):
+    parts = manifest.read_part_sizes(job.output)
+    superseded = manifest.stale_parts(job.plan, parts)
+    if options.overwrite:
+        superseded += manifest.orphan_parts(job.plan, parts)
+    for part in superseded:
         delete(manifest.record_path(job.output, part))
         delete(join(job.output, part))
     run = {

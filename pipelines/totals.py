@@ -85,6 +85,7 @@ class RunGoal:
         files: Input files, those set aside included.
         rejected_files: Files set aside, by path, with the reason.
         max_reject_fraction: Largest share of rows, or of files, that may go without a score.
+        orphan_parts: Parts in the output folder whose input is not in the plan any more.
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts that earlier runs committed.
     """
@@ -94,6 +95,7 @@ class RunGoal:
     files: int
     rejected_files: Mapping[str, str]
     max_reject_fraction: float
+    orphan_parts: tuple[str, ...]
     started: float
     carried: RunTotals
 
@@ -134,6 +136,7 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         **summary.means,
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
+        "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,
         "rejected_files": dict(goal.rejected_files),
         "failed_splits": total.failed_splits,

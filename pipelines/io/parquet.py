@@ -16,6 +16,10 @@ from bertscore_core.errors import InputError
 from pipelines.io.files import mask_credentials, open_source, source_size
 from pipelines.splits import RowGroup, Split
 
+UNREADABLE = (InputError, FileNotFoundError, PermissionError)
+"""What reading a split raises when its file is bad or gone. Any other error lies in the way there,
+and the runner may retry."""
+
 # Rows decoded at a time inside an oversized row group, and bytes fetched at a time for each of its
 # columns. An object store answers a request in about the time that it takes to send 4 MiB.
 _BATCH_ROWS = 4096

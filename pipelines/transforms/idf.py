@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import apache_beam as beam
 import pyarrow as pa
 
-from bertscore_core import DocumentFrequencies, IdfTable, ScorerConfig, Settings, settle
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, Settings, settle
 from pipelines import metrics
-from pipelines.io.files import read_bytes, write_atomically
-from pipelines.io.parquet import read_split
+from pipelines.io.files import mask_credentials, read_bytes, write_atomically
+from pipelines.io.parquet import UNREADABLE, read_split
 from pipelines.scoring import readable_references
 from pipelines.splits import Split
 
@@ -52,8 +52,19 @@ class SaveIdf(beam.PTransform):
 
 
 def load_idf(path: str) -> IdfTable:
-    """Read a saved table."""
-    return IdfTable.from_bytes(read_bytes(path), source=path)
+    """Read a saved table.
+
+    Raises:
+        IdfError: it is not there, or is no such table.
+    """
+    try:
+        data = read_bytes(path)
+    except FileNotFoundError as error:
+        raise IdfError(
+            f"there is no idf table {mask_credentials(path)!r}; expected a file written by "
+            "`bertscore-beam idf`. Make it, or give --idf corpus."
+        ) from error
+    return IdfTable.from_bytes(data, source=mask_credentials(path))
 
 
 def _save(table: IdfTable, path: str) -> IdfTable:
@@ -99,7 +110,10 @@ class _CountSplit(beam.DoFn):
         self._settings = settle(self._config)
 
     def process(self, split: Split) -> Iterator[DocumentFrequencies]:
-        column = read_split(split, [self._column])[self._column]
+        try:
+            column = read_split(split, [self._column])[self._column]
+        except UNREADABLE:
+            return  # the scoring stage reports it, and the run does not count as complete
         frequencies = count_references(self._settings, column)
         metrics.count(metrics.DOCUMENTS_COUNTED, frequencies.num_documents)
         yield frequencies

@@ -11,10 +11,10 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import BertScorer, IdfTable, InputError, ScorerConfig, Signature
+from bertscore_core import BertScorer, IdfTable, ScorerConfig, Signature
 from pipelines import metrics
 from pipelines.io.files import join, mask_credentials, write_atomically
-from pipelines.io.parquet import read_split, write_part
+from pipelines.io.parquet import UNREADABLE, read_split, write_part
 from pipelines.manifest import PartRecord, write_record
 from pipelines.scoring import TableFields, score_table
 from pipelines.splits import Split
@@ -135,8 +135,7 @@ class ReadSplit(beam.DoFn):
         """Yield the chunk, or the failure."""
         try:
             table = read_split(element)
-        except (InputError, FileNotFoundError, PermissionError) as error:
-            # The file is bad, or gone; any other trouble is the way there, and the runner retries.
+        except UNREADABLE as error:
             metrics.count(metrics.SPLITS_FAILED)
             reason = mask_credentials(f"{type(error).__name__}: {error}")
             yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))

@@ -78,7 +78,7 @@ def test_missing_weights_are_an_error_not_random_numbers(folder, tmp_path):
 def test_damaged_weights_are_named(folder, tmp_path):
     for path in resolve_model(folder("bert")).folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes()[:900])
-    with pytest.raises((ModelLoadError, ValueError), match="cannot be loaded|holds no model"):
+    with pytest.raises((ModelLoadError, ValueError), match=r"cannot be loaded|holds no model"):
         load_encoder(resolve_model(str(tmp_path)), num_layers=1)
 
 

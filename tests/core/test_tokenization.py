@@ -107,5 +107,5 @@ def test_folder_without_tokenizer_is_named(tiny, tmp_path):
     source = tiny("bert").folder
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_bytes((source / name).read_bytes())
-    with pytest.raises(ModelLoadError, match="tokenizer of .* cannot be loaded"):
+    with pytest.raises(ModelLoadError, match=r"tokenizer of .* cannot be loaded"):
         load_tokenizer(resolve_model(str(tmp_path)))

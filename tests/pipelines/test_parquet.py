@@ -294,7 +294,7 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
     with s3_bucket() as bucket:
         path = f"{bucket}/big.parquet"
         write_atomically(path, data)
-        for rows, most in ((40_000, 1.1), (10_000, 0.35), (100, 0.1)):
+        for rows, most in ((40_000, 1.1), (10_000, 0.35), (100, 0.2)):
             first = plan(path, rows)[0]
             fetched.clear()
             assert read_split(first).num_rows == rows

@@ -1,0 +1,137 @@
+"""The command line: what it prints, what it refuses, how it ends."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import cli
+from tests.support.dumps import read_output, write_dump
+
+
+@pytest.fixture
+def dump(tmp_path):
+    return write_dump(tmp_path / "dump", [30])
+
+
+def arguments(dump, tmp_path, *more):
+    return ["score", "--input", str(dump), "--output", str(tmp_path / "out"), *map(str, more)]
+
+
+def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
+    assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
+    shown = capsys.readouterr()
+    assert "embedded default all-MiniLM-L6-v2" in shown.err
+    assert "--model roberta-large --lang en" in shown.err
+    assert "pairs per second" in shown.out
+    assert "bertscore|model:all-MiniLM-L6-v2" in shown.out
+    assert len(read_output(tmp_path / "out")) == 30
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert summary["success"]
+    run = json.loads((tmp_path / "out" / "_run.json").read_text())
+    assert run["options"]["split_rows"] == 10
+    assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
+    assert "nothing to do" in capsys.readouterr().err
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys):
+    assert cli.main(arguments(dump, tmp_path, "--dry-run", "--idf", "corpus")) == cli.DONE
+    shown = capsys.readouterr().out
+    assert "rows to score" in shown
+    assert "to be counted over all references" in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"input: {dump}\noutput: {tmp_path / 'elsewhere'}\nnum_layers: 3\n")
+    flags = ["--config", str(config), "--output", str(tmp_path / "out"), "--dry-run"]
+    assert cli.main(["score", *flags]) == cli.DONE
+    shown = capsys.readouterr().out
+    assert "num_layers:3" in shown
+    assert str(tmp_path / "out") in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--num-layer", "3"], "Did you mean --num-layers?"),
+        (["--no-such"], "unknown argument '--no-such'"),
+        (["--num-layers", "99"], "num_layers 99 is out of range"),
+        (["--num-layers", "x"], "argument --num-layers: invalid int value: 'x'"),
+        (["--lang", "english"], "no default model for language 'english'"),
+        (["--model", "no/such/model"], "neither a local folder"),
+        (["--rescale"], "Add --lang CODE or --baseline PATH"),
+        (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
+        (["--device", "cuda:77"], "device 'cuda:77' cannot be used"),
+        (["--idf", "corpsu"], "Did you mean 'corpus'?"),
+        (["--idf", "./no-table.npz"], "no-table.npz"),
+        (["--candidate-column", "candidat"], "Did you mean 'candidate'?"),
+        (["--", "--runner=DaskRunner"], "runner DaskRunner cannot be used: it loses rows"),
+    ],
+)
+def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
+    dump, tmp_path, capsys, more, message
+):
+    assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_input_without_files_is_refused(tmp_path, capsys):
+    assert cli.main(arguments(tmp_path / "nothing", tmp_path)) == cli.UNUSABLE
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_too_many_rejects_end_with_status_3(tmp_path, capsys):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    table = pa.table({"candidate": ["a cat", None], "reference": ["the cat", "a dog"]})
+    pq.write_table(table, folder / "half.parquet")
+    assert cli.main(arguments(folder, tmp_path)) == cli.TOO_MANY_REJECTS
+    shown = capsys.readouterr()
+    assert "50.00% of the rows or files have no score" in shown.err
+    assert "null_candidate" in shown.out
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_models_prints_the_registry(capsys):
+    assert cli.main(["models", "--json"]) == cli.DONE
+    shown = json.loads(capsys.readouterr().out)
+    assert len(shown["models"]) == 141
+    assert shown["languages"]["en"] == "roberta-large"
+    assert cli.main(["models"]) == cli.DONE
+    assert "roberta-large" in capsys.readouterr().out
+
+
+def test_unknown_command_lists_the_known(capsys):
+    assert cli.main(["scor"]) == cli.UNUSABLE
+    assert "expected one of score, idf, models" in capsys.readouterr().err
+    assert cli.main(["--help"]) == cli.DONE
+    assert cli.main([]) == cli.UNUSABLE
+
+
+@pytest.mark.parametrize("command", ["score", "idf", "models"])
+def test_help_names_every_flag(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+    assert "--" in capsys.readouterr().out
+
+
+def test_module_is_the_command(dump, tmp_path):
+    """`python -m pipelines.score` in a process of its own, two workers."""
+    command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
+    done = subprocess.run(
+        [*command, "--workers", "2", "--split-rows", "10"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == cli.DONE, done.stderr
+    assert "sdk harness" not in done.stderr.lower()
+    assert len(read_output(tmp_path / "out")) == 30

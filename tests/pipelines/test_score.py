@@ -1,0 +1,358 @@
+"""The scoring job end to end: equal to scoring directly, whatever shards, workers and restarts."""
+
+import json
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import ExternalEnvironment
+
+from bertscore_core import BertScorer, InputError, ScorerConfig, Signature, SignatureError
+from pipelines import cli
+from pipelines.options import ScoreOptions
+from pipelines.score import build_score_pipeline, prepare_score, start_run
+from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
+from tests.support.tolerances import INVARIANCE_ATOL
+from tests.support.workers import worker_pool
+
+MEASURES = ("precision", "recall", "f1")
+BASELINE = "LAYER,P,R,F\n" + "".join(f"{n},0.3,0.31,0.29\n" for n in range(7))
+
+
+def options(dump: Path, output: Path, **changes) -> ScoreOptions:
+    values = {"input": (str(dump),), "output": str(output), "device": "cpu", "split_rows": 20}
+    return ScoreOptions(**(values | changes))
+
+
+def run(chosen: ScoreOptions, runner: beam.runners.PipelineRunner | None = None, flags=()) -> dict:
+    """Run a job and return its summary."""
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    pipeline = beam.Pipeline(
+        runner=runner or FnApiRunner(), options=beam.options.pipeline_options.PipelineOptions(flags)
+    )
+    build_score_pipeline(pipeline, job)
+    pipeline.run().wait_until_finish()
+    return json.loads((Path(chosen.output) / "_summary.json").read_text())
+
+
+def direct(count: int, config: ScorerConfig) -> np.ndarray:
+    """Score the rows of a dump without the pipeline. Shape (3, count)."""
+    rows = pair_rows(count)
+    scores = BertScorer(config).score(rows["candidate"], rows["reference"])
+    return np.stack([getattr(scores, name) for name in MEASURES])
+
+
+def measured(table: pa.Table) -> np.ndarray:
+    return np.stack([table[f"bertscore_{name}"].to_numpy() for name in MEASURES])
+
+
+@pytest.mark.parametrize(
+    ("shards", "idf", "rescale"),
+    [
+        ([60], False, False),
+        ([25, 1, 34], True, False),
+        ([10, 10, 10, 10, 10, 5, 5], True, True),
+        ([59, 0, 1], False, True),
+    ],
+)
+def test_pipeline_matches_direct_scoring(tmp_path, shards, idf, rescale):
+    table = tmp_path / "baseline.csv"
+    table.write_text(BASELINE)
+    dump = write_dump(tmp_path / "dump", shards)
+    chosen = options(
+        dump,
+        tmp_path / "out",
+        idf="corpus" if idf else "none",
+        rescale=rescale,
+        baseline=str(table) if rescale else None,
+        max_batch_tokens=64 * len(shards),
+    )
+    summary = run(chosen)
+    output = read_output(tmp_path / "out")
+    config = ScorerConfig(idf=idf, rescale=rescale, baseline=str(table) if rescale else None)
+    expected = direct(60, config)
+    assert output["id"].to_pylist() == list(range(60))
+    np.testing.assert_allclose(measured(output), expected, atol=INVARIANCE_ATOL * 2, rtol=0)
+    assert np.ptp(expected[2]) > 0.1
+    assert summary["success"]
+    assert (summary["rows"], summary["scored"]) == (60, 60)
+    assert summary["f1"] == pytest.approx(expected[2].mean(), abs=1e-6)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.fixture(scope="module")
+def in_memory(tmp_path_factory):
+    """Return a dump of 60 rows and its output, scored in one process with idf."""
+    folder = tmp_path_factory.mktemp("in-memory")
+    dump = write_dump(folder / "dump", [25, 1, 34])
+    run(options(dump, folder / "out", idf="corpus"))
+    return dump, read_output(folder / "out")
+
+
+@pytest.mark.parametrize("workers", ["two processes", "two external workers"])
+def test_separate_workers_give_the_same_parts(tmp_path, in_memory, workers):
+    dump, expected = in_memory
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    if workers == "two processes":
+        run(chosen, flags=["--direct_running_mode=multi_processing", "--direct_num_workers=2"])
+    else:
+        with worker_pool() as address:
+            runner = FnApiRunner(default_environment=ExternalEnvironment(address))
+            run(chosen, runner, flags=["--direct_num_workers=2"])
+    output = read_output(tmp_path / "out")
+    assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
+    np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)
+
+
+def crossing_producers(pipeline: beam.Pipeline) -> tuple[list[list[str]], set[str]]:
+    """Return the steps of each stage, and the steps whose output is stored between stages."""
+    proto = pipeline.to_runner_api(default_environment=ExternalEnvironment("localhost:1"))
+    _, stages = FnApiRunner().create_stages(proto)
+    producers = {
+        collection: step.unique_name
+        for step in proto.components.transforms.values()
+        if not step.subtransforms
+        for collection in step.outputs.values()
+    }
+    stored = {
+        name
+        for stage in stages
+        for step in stage.transforms
+        if step.spec.urn == "beam:runner:sink:v1"
+        for name in step.inputs.values()
+    }
+    steps = [[step.unique_name for step in stage.transforms] for stage in stages]
+    return steps, {producers.get(name, name) for name in stored}
+
+
+def test_only_small_things_cross_stages(tmp_path):
+    """Texts, embeddings and scores stay inside the one fused stage."""
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    job = prepare_score(options(dump, tmp_path / "out", idf="corpus"))
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    build_score_pipeline(pipeline, job)
+    steps, crossing = crossing_producers(pipeline)
+    fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
+    assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
+    assert "ScoreSplits/WritePart" in fused
+    assert "SaveIdf/WriteTable" in crossing
+    assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
+
+
+def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
+    """The check above can fail: this is the wiring it guards against."""
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    chunks = pipeline | "Splits" >> beam.Create([1, 2]) | "ReadSplit" >> beam.Map(str)
+    idf = chunks | "Count" >> beam.CombineGlobally(len)
+    _ = chunks | "ScoreChunk" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsSingleton(idf))
+    assert "ReadSplit" in crossing_producers(pipeline)[1]
+
+
+def test_columns_pass_through_and_several_references_are_scored(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    table = rich_table()
+    pq.write_table(table, dump / "rich.parquet")
+    run(options(dump, tmp_path / "out"))
+    output = read_output(tmp_path / "out")
+    given = pq.ParquetFile(dump / "rich.parquet").read()
+    assert output.select(given.column_names).equals(given)
+    assert output.schema.field("system").type == given.schema.field("system").type
+    metadata = output.schema.metadata
+    assert metadata[b"made_by"] == b"a test"
+    signature = Signature.parse(metadata[b"bertscore.signature"].decode())
+    assert signature.model == "all-MiniLM-L6-v2"
+    assert metadata[b"bertscore.hash"].decode() == signature.upstream_hash()
+    assert output.column_names[len(given.column_names) :] == [
+        "bertscore_precision",
+        "bertscore_recall",
+        "bertscore_f1",
+        "bertscore_best_reference",
+        "bertscore_candidate_tokens",
+        "bertscore_reference_tokens",
+        "bertscore_truncated",
+        "bertscore_error",
+    ]
+    assert output.schema.field("bertscore_f1").type == pa.float32()
+    assert set(output["bertscore_best_reference"].to_pylist()) == {0}
+
+
+AWKWARD = [
+    # candidate, references, reason, has scores with --empty zero, and with --empty null
+    ("a cat", ["the cat"], None, True, True),
+    (None, ["the cat"], "null_candidate", False, False),
+    ("a cat", None, "null_reference", False, False),
+    ("a cat", [], "no_references", False, False),
+    ("a cat", ["the cat", None], "null_reference", False, False),
+    ("", ["the cat"], "empty_candidate", True, False),
+    ("a cat", ["  "], "empty_reference", True, False),
+    ("a cat", ["", "the cat"], None, True, True),
+    (" \u200b ", ["the cat"], "empty_candidate", True, False),
+]
+
+
+@pytest.mark.parametrize("empty", ["zero", "null"])
+def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    table = pa.table(
+        {
+            "candidate": pa.array([row[0] for row in AWKWARD], pa.string()),
+            "reference": pa.array([row[1] for row in AWKWARD], pa.list_(pa.string())),
+        }
+    )
+    pq.write_table(table, dump / "awkward.parquet")
+    summary = run(options(dump, tmp_path / "out", empty=empty, max_reject_fraction=1.0))
+    output = read_output(tmp_path / "out")
+    assert output["bertscore_error"].to_pylist() == [row[2] for row in AWKWARD]
+    has_scores = [row[3] if empty == "zero" else row[4] for row in AWKWARD]
+    for name in MEASURES:
+        values = output[f"bertscore_{name}"].to_pylist()
+        assert [value is not None for value in values] == has_scores
+    if empty == "zero":
+        assert output["bertscore_f1"][5].as_py() == 0.0
+    assert summary["scored"] == sum(has_scores)
+    assert summary["reasons"]["null_reference"] == 2
+
+
+def test_row_without_weighted_token_has_no_score(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    pq.write_table(
+        pa.table({"candidate": ["a cat"], "reference": ["the cat"]}), dump / "one.parquet"
+    )
+    summary = run(options(dump, tmp_path / "out", idf="corpus"))
+    output = read_output(tmp_path / "out")
+    assert output["bertscore_error"].to_pylist() == ["no_weighted_token"]
+    assert output["bertscore_f1"].to_pylist() == [None]
+    assert summary["f1"] is None
+    assert not summary["success"]
+
+
+def test_second_run_scores_only_what_is_missing(tmp_path):
+    dump = write_dump(tmp_path / "dump", [25, 34])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    run(chosen)
+    before = read_output(tmp_path / "out")
+    parts = sorted((tmp_path / "out").glob("shard-*/part-*.parquet"))
+    times = {part: part.stat().st_mtime_ns for part in parts[1:]}
+    parts[0].unlink()
+    assert [split.part_name for split in prepare_score(chosen).pending] == [
+        str(parts[0].relative_to(tmp_path / "out"))
+    ]
+    summary = run(chosen)
+    assert {part: part.stat().st_mtime_ns for part in parts[1:]} == times
+    assert summary["parts_of_earlier_runs"] == len(parts) - 1
+    assert summary["rows"] == 59
+    assert read_output(tmp_path / "out").equals(before)
+    assert prepare_score(chosen).pending == ()
+
+
+def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    run(options(dump, tmp_path / "out"))
+    with pytest.raises(SignatureError, match="num_layers: '6' there, '5' now"):
+        prepare_score(options(dump, tmp_path / "out", num_layers=5))
+    with pytest.raises(SignatureError, match="empty: 'zero' there, 'null' now"):
+        prepare_score(options(dump, tmp_path / "out", empty="null"))
+    other = pq.read_table(dump / "shard-000.parquet")
+    pq.write_table(other.append_column("id2", other["candidate"]), dump / "shard-000.parquet")
+    with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
+        prepare_score(options(dump, tmp_path / "out", candidate_column="id2"))
+    replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
+    assert len(prepare_score(replaced).pending) == 1
+    assert run(replaced)["success"]
+
+
+def test_file_that_breaks_after_planning_is_reported_and_the_rest_is_finished(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out")
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    victim = dump / "shard-001.parquet"
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) // 2])
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        build_score_pipeline(pipeline, job)
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert not summary["complete"]
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert summary["rows"] == 20
+    assert summary["failed_splits"] == 1
+    assert list(summary["failures"]) == ["shard-001.parquet/part-000000000000.parquet"]
+    victim.write_bytes(whole)
+    assert run(chosen)["success"]
+
+
+def test_bad_file_is_set_aside(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20])
+    (dump / "shard-999.parquet").write_bytes(b"no Parquet")
+    summary = run(options(dump, tmp_path / "out"))
+    assert not summary["success"]
+    assert [Path(path).name for path in summary["rejected_files"]] == ["shard-999.parquet"]
+    assert summary["rows"] == 20
+    tolerant = options(dump, tmp_path / "out", max_reject_fraction=0.5)
+    assert run(tolerant)["success"]
+
+
+def test_nothing_is_written_when_the_check_fails(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    with pytest.raises(InputError, match="'kandidat'"):
+        prepare_score(options(dump, tmp_path / "out", candidate_column="kandidat"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_counters_tell_what_was_done(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    build_score_pipeline(pipeline, job)
+    found = pipeline.run().metrics().query()
+    counters = {item.key.metric.name: item.committed for item in found["counters"]}
+    assert counters["pairs_scored"] == counters["num_inferences"] == 40
+    assert counters["parts_written"] == 2
+    assert counters["documents_counted"] == 40
+
+
+def test_idf_table_is_counted_over_all_rows_even_on_resume(tmp_path):
+    dump = write_dump(tmp_path / "dump", [25, 34])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    run(chosen)
+    before = read_output(tmp_path / "out")
+    (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
+    next((tmp_path / "out").glob("shard-000.parquet/part-*.parquet")).unlink()
+    run(chosen)
+    assert read_output(tmp_path / "out").equals(before)
+
+
+def test_saved_idf_table_gives_the_scores_of_one_job(tmp_path, in_memory, capsys):
+    dump, expected = in_memory
+    table = tmp_path / "table.npz"
+    assert cli.main(["idf", "--input", str(dump), "--output", str(table)]) == 0
+    assert "60 rows of 3 files" in capsys.readouterr().out
+    run(options(dump, tmp_path / "out", idf=str(table)))
+    output = read_output(tmp_path / "out")
+    np.testing.assert_array_equal(measured(output), measured(expected))
+
+
+def test_fs_without_folders_works_from_end_to_end(tmp_path):
+    """memory:// stands for any file system reached through fsspec."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    dump = write_dump(tmp_path / "dump", [20])
+    memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
+    chosen = ScoreOptions(input=("memory://score-in",), output="memory://score-out", device="cpu")
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        build_score_pipeline(pipeline, job)
+    names = {path.removeprefix("/score-out/") for path in memory.find("/score-out")}
+    assert {"_SUCCESS", "_summary.json", "a.parquet/part-000000000000.parquet"} <= names
