@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import apache_beam as beam
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from pipelines import cli
 from pipelines.options import ScoreOptions
 from pipelines.score import build_score_pipeline, prepare_score, start_run
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
+from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.workers import worker_pool
 
@@ -344,8 +346,6 @@ def test_saved_idf_table_gives_the_scores_of_one_job(tmp_path, in_memory, capsys
 
 def test_fs_without_folders_works_from_end_to_end(tmp_path):
     """memory:// stands for any file system reached through fsspec."""
-    import fsspec
-
     memory = fsspec.filesystem("memory")
     dump = write_dump(tmp_path / "dump", [20])
     memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
@@ -356,3 +356,25 @@ def test_fs_without_folders_works_from_end_to_end(tmp_path):
         build_score_pipeline(pipeline, job)
     names = {path.removeprefix("/score-out/") for path in memory.find("/score-out")}
     assert {"_SUCCESS", "_summary.json", "a.parquet/part-000000000000.parquet"} <= names
+
+
+def test_object_store_is_as_good_as_a_folder(tmp_path):
+    """A real S3-compatible server on loopback, the worker in this process and in another."""
+    dump = write_dump(tmp_path / "dump", [20, 5])
+    with s3_bucket() as bucket:
+        files = fsspec.filesystem("s3")
+        for path in dump.iterdir():
+            files.put_file(str(path), f"{bucket}/in/{path.name}")
+        chosen = ScoreOptions(
+            input=(f"{bucket}/in/*.parquet",), output=f"{bucket}/out", device="cpu", idf="corpus"
+        )
+        job = prepare_score(chosen)
+        start_run(job, chosen)
+        with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+            build_score_pipeline(pipeline, job)
+        files.invalidate_cache()
+        names = {path.partition("/out/")[2] for path in files.find(f"{bucket}/out")}
+        assert {"_SUCCESS", "shard-001.parquet/part-000000000000.parquet"} <= names
+        again = prepare_score(chosen)
+        assert again.pending == ()
+        assert again.goal.carried.summary.rows == 25

@@ -1,0 +1,47 @@
+"""Progress counts the rows of parts as their records appear."""
+
+import io
+import time
+
+from rich.console import Console
+
+from pipelines import progress as progress_module
+from pipelines.io.files import write_atomically
+from pipelines.manifest import record_path
+from pipelines.progress import RunProgress, show_progress
+from tests.pipelines.test_totals import split
+
+
+def test_only_new_records_of_awaited_parts_count(tmp_path):
+    output = str(tmp_path)
+    splits = [split(10, 0), split(20, 10), split(30, 30)]
+    write_atomically(record_path(output, splits[0].part_name), b"{}")
+    progress = RunProgress(output, splits, time.time() - 2)
+    assert (progress.planned, progress.rows_done()) == (60, 0)
+    write_atomically(record_path(output, splits[2].part_name), b"{}")
+    write_atomically(record_path(output, "other.parquet/part-000000000000.parquet"), b"{}")
+    assert progress.rows_done() == 30
+    assert progress.line(30).startswith("30 of 60 rows, 1")
+    assert "time left unknown" in progress.line(0)
+
+
+def test_log_gets_plain_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress_module, "LOG_SECONDS", 0.01)
+    written = io.StringIO()
+    progress = RunProgress(str(tmp_path), [split(10)], time.time())
+    with show_progress(progress, Console(file=written)):
+        while "rows" not in written.getvalue():
+            time.sleep(0.01)
+    assert "0 of 10 rows" in written.getvalue()
+    assert "\x1b" not in written.getvalue()
+
+
+def test_terminal_gets_a_bar(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress_module, "POLL_SECONDS", 0.01)
+    written = io.StringIO()
+    progress = RunProgress(str(tmp_path), [split(10)], time.time())
+    console = Console(file=written, force_terminal=True, width=120)
+    with show_progress(progress, console):
+        while "0 of 10 rows" not in written.getvalue():
+            time.sleep(0.01)
+    assert "\x1b" in written.getvalue()

@@ -1,0 +1,96 @@
+"""Totals merge in any order, and the verdict follows them."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertscore_core import ScoreSummary
+from pipelines.splits import Split
+from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
+
+
+def split(rows: int, offset: int = 0) -> Split:
+    return Split(
+        path="a.parquet",
+        input_name="a.parquet",
+        file_rows=100,
+        file_size=1,
+        file_version="",
+        first_row_group=0,
+        row_group_stop=1,
+        row_offset=offset,
+        num_rows=rows,
+        skip_rows=0,
+    )
+
+
+def part(rows: int, scored: int) -> RunTotals:
+    summary = ScoreSummary(
+        rows=rows,
+        scored=scored,
+        precision=0.5 * scored,
+        recall=0.25 * scored,
+        f1=0.375 * scored,
+        reasons={"null_candidate": rows - scored} if rows > scored else {},
+    )
+    return RunTotals(parts=1, summary=summary, seconds=1.0)
+
+
+def goal(**changes) -> RunGoal:
+    values = {
+        "parts": 2,
+        "rows": 30,
+        "files": 1,
+        "rejected_files": {},
+        "max_reject_fraction": 0.1,
+        "orphan_parts": (),
+        "started": time.time() - 10,
+        "carried": RunTotals(),
+    }
+    return RunGoal(**(values | changes))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8), st.randoms())
+def test_totals_do_not_depend_on_order(counts, generator):
+    totals = [part(rows + scored, scored) for rows, scored in counts]
+    totals += [RunTotals.of_failure(FailedSplit(split=split(n, n), reason="x")) for n in range(3)]
+    expected = RunTotals.sum(totals)
+    generator.shuffle(totals)
+    middle = len(totals) // 2
+    assert RunTotals.sum(totals[:middle]) + RunTotals.sum(totals[middle:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("new", "changes", "complete", "success"),
+    [
+        (part(20, 20) + part(10, 10), {}, True, True),
+        (part(20, 19) + part(10, 9), {}, True, True),
+        (part(20, 16) + part(10, 10), {}, True, False),
+        (part(20, 16) + part(10, 10), {"max_reject_fraction": 1.0}, True, True),
+        (part(20, 20), {}, False, False),
+        (part(20, 20), {"carried": part(10, 10)}, True, True),
+        (part(20, 20) + part(10, 10), {"rejected_files": {"b": "bad"}, "files": 2}, True, False),
+        (part(20, 20) + part(10, 10), {"rejected_files": {"b": "bad"}, "files": 20}, True, True),
+    ],
+)
+def test_verdict(new, changes, complete, success):
+    summary = judge(goal(**changes), new, "signature")
+    assert (summary["complete"], summary["success"]) == (complete, success)
+
+
+def test_summary_says_what_happened():
+    failure = RunTotals.of_failure(FailedSplit(split=split(10, 20), reason="InputError: torn"))
+    summary = judge(goal(), part(20, 16) + failure, "signature")
+    assert summary["precision"] == 0.5
+    assert summary["reasons"] == {"null_candidate": 4}
+    assert summary["rejected"] == 14
+    assert summary["failures"] == {"a.parquet/part-000000000020.parquet": "InputError: torn"}
+    assert summary["pairs_per_second"] == pytest.approx(2.0, rel=0.2)
+
+
+def test_run_without_scored_rows_has_no_means():
+    summary = judge(goal(rows=0, parts=0), RunTotals(), "signature")
+    assert summary["f1"] is None
+    assert summary["success"]
