@@ -60,16 +60,22 @@ class ModelFiles:
             digest.update(_sha256(path).encode())
         return digest.hexdigest()[:12]
 
+    def tokenizer_config(self) -> Mapping[str, Any]:
+        """Read what the folder says about its tokenizer. Empty if it says nothing."""
+        return _read_json(self.folder / "tokenizer_config.json")
+
     def adds_prefix_space(self) -> bool:
         """Whether the reference puts a space before each text for this model.
 
         The registry decides where it has a row. Otherwise the rule of bert-score 0.3.13 under
         transformers 4 is followed: only for its RoBERTa and GPT-2 tokenizer classes, as named by
-        the tokenizer's configuration or implied by the architecture.
+        the tokenizer's configuration, else by the model's, or implied by the architecture.
         """
         if self.spec is not None and self.spec.adds_prefix_space is not None:
             return self.spec.adds_prefix_space
-        stated = _read_json(self.folder / "tokenizer_config.json").get("tokenizer_class")
+        stated = self.tokenizer_config().get("tokenizer_class") or self.config.get(
+            "tokenizer_class"
+        )
         if stated and stated not in ("TokenizersBackend", "PreTrainedTokenizerFast"):
             return stated.removesuffix("Fast") in _PREFIX_SPACE_CLASSES
         return self.model_type in {row["model_type"] for row in read_table("prefix_space.csv")}

@@ -2,7 +2,8 @@
 
 transformers 5 drops the `add_prefix_space` argument silently, has no slow tokenizers and fails on
 empty texts; the rules are therefore applied here: strip by Python's `str.strip`, put a space before
-the text where the model's row says so, add special tokens, cut at an explicit length.
+the text where the model's row says so, add special tokens, cut at an explicit length. What single
+tokenizer classes lost is made good by `legacy_rules`.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import numpy as np
 from transformers import AutoTokenizer
 
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
+from bertscore_core.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.resolve import ModelFiles
 from bertscore_core.tokens import TokenizedTexts
 
@@ -40,7 +42,14 @@ class TextTokenizer:
         fingerprint: Digest of everything that decides the ids. 16 hexadecimal digits.
     """
 
-    def __init__(self, tokenizer: Any, *, max_length: int | None, adds_prefix_space: bool) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        max_length: int | None,
+        adds_prefix_space: bool,
+        rule: LegacyRule = LegacyRule(),  # noqa: B008  it is frozen
+    ) -> None:
         """Wrap a transformers tokenizer; most callers want `load_tokenizer`."""
         if tokenizer.pad_token_id is None:
             raise ConfigError(
@@ -49,6 +58,7 @@ class TextTokenizer:
             )
         self._tokenizer = tokenizer
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._rule = rule
         self.max_length = max_length
         self.adds_prefix_space = adds_prefix_space
         self.pad_id: int = tokenizer.pad_token_id
@@ -71,11 +81,9 @@ class TextTokenizer:
         Raises:
             InputError: a text holds lone surrogates, which are no characters.
         """
-        prepared = [self._prepare(text) for text in texts]
-        encode = self._encode_one_by_one if self._backend is None else self._encode_batch
         chunks = [
-            encode(prepared[start : start + _CHUNK])
-            for start in range(0, max(len(prepared), 1), _CHUNK)
+            self._encode_chunk(texts[start : start + _CHUNK])
+            for start in range(0, max(len(texts), 1), _CHUNK)
         ]
         if len(chunks) == 1:
             return chunks[0]
@@ -86,19 +94,28 @@ class TextTokenizer:
             truncated=np.concatenate([chunk.truncated for chunk in chunks]),
         )
 
+    def _encode_chunk(self, texts: Sequence[str]) -> TokenizedTexts:
+        encode = self._encode_one_by_one if self._backend is None else self._encode_batch
+        try:
+            tokens = encode([self._prepare(text) for text in texts])
+        except (TypeError, UnicodeEncodeError) as error:
+            if all(map(_is_encodable, texts)):
+                raise
+            raise _surrogates(texts) from error
+        return self._rule.mend(tokens, self.max_length)
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokenizer's spelling of token ids."""
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
     def _prepare(self, text: str) -> str:
         stripped = text.strip()
-        return " " + stripped if stripped and self.adds_prefix_space else stripped
+        if stripped and self.adds_prefix_space:
+            stripped = " " + stripped
+        return stripped if self._rule.prepare is None else self._rule.prepare(stripped)
 
     def _encode_batch(self, prepared: Sequence[str]) -> TokenizedTexts:
-        try:
-            encodings = self._backend.encode_batch_fast(list(prepared))  # type: ignore[union-attr]
-        except (TypeError, UnicodeEncodeError) as error:
-            raise _surrogates(prepared) from error
+        encodings = self._backend.encode_batch_fast(prepared)  # type: ignore[union-attr]
         lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings))
         ids = chain.from_iterable(encoding.ids for encoding in encodings)
         return TokenizedTexts(
@@ -140,7 +157,9 @@ class TextTokenizer:
             content = json.dumps([type(self._tokenizer).__name__, vocabulary])
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
         digest.update(
-            json.dumps([self.adds_prefix_space, self._tokenizer.truncation_side]).encode()
+            json.dumps(
+                [self.adds_prefix_space, self._tokenizer.truncation_side, self._rule.identity]
+            ).encode()
         )
         return digest.hexdigest()[:16]
 
@@ -178,12 +197,16 @@ def load_tokenizer(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no vocabulary "
             "beside the special tokens; expected tokenizer.json, vocab.txt or the like there."
         )
+    rule = apply_legacy_rule(
+        tokenizer, folder=files.folder, stated=files.tokenizer_config()
+    )  # first, since it may change how many special tokens there are
     return TextTokenizer(
         tokenizer,
         max_length=_settle_length(files, tokenizer, max_length),
         adds_prefix_space=(
             files.adds_prefix_space() if adds_prefix_space is None else adds_prefix_space
         ),
+        rule=rule,
     )
 
 

@@ -36,6 +36,7 @@ from pipelines.scoring import final_signature
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
+from pipelines.watchdog import end_when_a_worker_dies
 from pipelines.worker_log import workers_log_to_file
 
 DONE, BROKEN, UNUSABLE, TOO_MANY_REJECTS = 0, 1, 2, 3
@@ -147,6 +148,7 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: PipelineOptions
     build_score_pipeline(pipeline, job)
     with (
         workers_log_to_file(enabled=is_local(options) and options.workers > 1) as (terminal, _),
+        end_when_a_worker_dies(terminal, BROKEN),
         show_progress(progress, Console(file=terminal)),
     ):
         pipeline.run().wait_until_finish()

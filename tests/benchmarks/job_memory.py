@@ -4,7 +4,7 @@
 
 Writes dumps of short texts to a temporary folder, scores them with the command line on the embedded
 model, and prints one JSON line a run: rows, seconds, pairs per second, and the highest resident
-memory of the command's own process and of its largest worker, sampled from /proc ten times a second.
+memory of the command's own process and of its largest worker, sampled from /proc at 10 Hz.
 """
 
 import argparse
@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tests.support.processes import descendants
 
 WORDS = tuple(f"{start}{end}" for start in "bcdfglmnprst" for end in ("an", "ero", "ilo", "ust"))
 ROWS_PER_FILE = 50_000
@@ -46,18 +48,6 @@ def resident_bytes(process: int) -> int:
     except (OSError, IndexError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def descendants(process: int) -> list[int]:
-    """Return the processes a process started, and theirs."""
-    try:
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        for task in Path(f"/proc/{process}/task").iterdir():
-            children += (task / "children").read_text().split()
-    except OSError:
-        return []
-    direct = sorted({int(child) for child in children})
-    return direct + [below for child in direct for below in descendants(child)]
 
 
 def measure(command: list[str]) -> dict[str, float]:

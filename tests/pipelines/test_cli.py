@@ -1,8 +1,12 @@
 """The command line: what it prints, what it refuses, how it ends."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +14,7 @@ import pytest
 
 from pipelines import cli
 from tests.support.dumps import read_output, write_dump
+from tests.support.processes import beam_workers
 
 
 @pytest.fixture
@@ -135,3 +140,29 @@ def test_module_is_the_command(dump, tmp_path):
     assert done.returncode == cli.DONE, done.stderr
     assert "sdk harness" not in done.stderr.lower()
     assert len(read_output(tmp_path / "out")) == 30
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find the workers")
+def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
+    """Beam would wait for the dead worker for ever."""
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
+    command += ["--workers", "2", "--split-rows", "5"]
+    parts = tmp_path / "out" / "shard-000.parquet"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not parts.exists() and process.poll() is None:
+            time.sleep(0.05)
+        workers = beam_workers(process.pid)
+        for worker in workers[:1]:
+            os.kill(worker, signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+    assert len(workers) == 2
+    assert process.returncode == cli.BROKEN
+    assert "a worker process died" in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    done = len(list(parts.glob("part-*.parquet")))
+    assert 0 < done < 120
+    assert cli.main(["score", *command[3:]]) == cli.DONE
+    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(600))
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert summary["parts_of_earlier_runs"] >= done

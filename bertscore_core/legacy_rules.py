@@ -1,0 +1,382 @@
+"""The slow tokenizers of transformers 4, made from the batched ones of transformers 5.
+
+The reference's scores rest on the slow tokenizers, which transformers 5 no longer has. Where its
+tokenizers give other ids, the difference is made good here in up to three places: the text is
+prepared before the batched backend sees it, parts of the backend are set once at load, and ids are
+mended after. A rule sets what the slow class did, whatever the files made of the backend, so it is
+the same for folders with a `tokenizer.json`, with the files of the slow class, or with both.
+
+========================  ======================================================================
+tokenizer                 what is restored
+========================  ======================================================================
+BERT and its like         Unicode 14 for controls, accents, punctuation; NFC where accents stay
+byte-level BPE            `<mask>` takes in the space before it; a prefix space stands before the
+                          text only, not after special tokens; Blenderbot ends in its end mark
+sentencepiece unigram     the model's own normalisation, between special tokens; ALBERT's and
+                          XLNet's cleaning, and their splitting of `9,`; T5's single end mark;
+                          byte fallback
+XLM                       lowercasing before everything else, character by character
+========================  ======================================================================
+
+What remains: U+166D and, without accents, U+1734 (with them, U+111C9) inside a word of a BERT
+tokenizer; control characters between a letter and its combining mark there; special tokens that
+only normalisation makes (fullwidth `<s>`); T5 with `legacy: false` and DeBERTa-v2 with
+`split_by_punct`, where text holds special tokens or punctuation; sentencepiece tokenizers of which
+the folder has neither the model nor a `tokenizer.json` with its normalisation table, which the
+reference could not load either; tokenizer classes that are named nowhere here.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentencepiece import SentencePieceProcessor
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers, processors
+
+from bertscore_core.registry import read_table
+from bertscore_core.tokens import TokenizedTexts
+
+_REVISION = 1
+"""Part of every fingerprint. Raise it when a rule changes in a way its settings do not show."""
+
+_MASK_CLASSES = {"RobertaTokenizer", "BlenderbotTokenizer", "DebertaTokenizer"}
+"""Byte-level classes whose mask token took in the space before it. BART, LED and Longformer are
+loaded as RobertaTokenizer."""
+
+_MODEL_FILES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sentencepiece:
+    """How a sentencepiece class differs from a bare model.
+
+    Attributes:
+        cleans: Collapses space, rewrites quotes and drops combining marks before the model.
+        lowers: Default of `do_lower_case`; None where the class has no such setting.
+        trailing: Special tokens at the end of a text, where pieces such as `9,` are split; else 0.
+        ends_once: Adds no end mark to ids that end in one.
+    """
+
+    cleans: bool = False
+    lowers: bool | None = None
+    trailing: int = 0
+    ends_once: bool = False
+
+
+_SENTENCEPIECE: Mapping[str, _Sentencepiece] = {
+    "AlbertTokenizer": _Sentencepiece(cleans=True, lowers=True, trailing=1),
+    "XLNetTokenizer": _Sentencepiece(cleans=True, lowers=False, trailing=2),
+    "DebertaV2Tokenizer": _Sentencepiece(lowers=False),
+    "T5Tokenizer": _Sentencepiece(ends_once=True),
+    "BigBirdTokenizer": _Sentencepiece(),
+    "MBartTokenizer": _Sentencepiece(),
+    "MBart50Tokenizer": _Sentencepiece(),
+    "PegasusTokenizer": _Sentencepiece(),
+    "XLMRobertaTokenizer": _Sentencepiece(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyRule:
+    """What is done for one tokenizer outside its backend.
+
+    Attributes:
+        identity: What decides the ids here and is not seen in the backend; for the fingerprint.
+        prepare: Applied to every stripped text; None where nothing is to be done.
+        end_id: Id that is dropped where two of it end a row.
+        parts: Ids that are replaced by several.
+        trailing: Special tokens at the end of a row, kept when replacements overflow a row.
+    """
+
+    identity: str = ""
+    prepare: Callable[[str], str] | None = None
+    end_id: int | None = None
+    parts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    trailing: int = 0
+
+    def mend(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
+        """Apply what is done to ids, to N rows that are already cut to `max_length`."""
+        if self.end_id is not None:
+            tokens = _drop_second_end(tokens, self.end_id)
+        if self.parts and np.isin(tokens.ids, list(self.parts)).any():
+            tokens = self._replace_parts(tokens, max_length)
+        return tokens
+
+    def _replace_parts(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
+        rows: list[list[int]] = []
+        truncated = tokens.truncated.tolist()
+        for index in range(len(tokens)):
+            row = [
+                part
+                for token in tokens.row(index).tolist()
+                for part in self.parts.get(token, (token,))
+            ]
+            if max_length is not None and len(row) > max_length:
+                row = row[: max_length - self.trailing] + row[len(row) - self.trailing :]
+                truncated[index] = True
+            rows.append(row)
+        return TokenizedTexts.from_rows(rows, truncated)
+
+
+def apply_legacy_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
+    """Set the parts of a tokenizer's backend, and return what is left to do outside of it.
+
+    Args:
+        tokenizer: A tokenizer of transformers 5; its backend is changed.
+        folder: Where it was loaded from.
+        stated: Content of its tokenizer_config.json.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    name = type(tokenizer).__name__
+    if backend is None:
+        if name == "XLMTokenizer" and stated.get("do_lowercase_and_remove_accent", True):
+            prepare = partial(_lower_by_character, added=_added_tokens(tokenizer))
+            return LegacyRule(identity=f"{_REVISION} xlm", prepare=prepare)
+        return LegacyRule()
+    backend.no_padding()
+    backend.no_truncation()
+    if isinstance(backend.normalizer, normalizers.BertNormalizer):
+        return _bert_rule(backend.normalizer)
+    if name in _MASK_CLASSES and isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
+        return _byte_level_rule(tokenizer, stated)
+    if name in _SENTENCEPIECE and isinstance(backend.model, models.Unigram):
+        return _sentencepiece_rule(tokenizer, folder, stated)
+    return LegacyRule()
+
+
+# --- BERT and its like --------------------------------------------------------------------------
+
+
+def _bert_rule(normalizer: Any) -> LegacyRule:
+    accents = normalizer.strip_accents
+    strips = normalizer.lowercase if accents is None else accents
+    treatments = ["drop", "punctuation"]
+    treatments += ["ideograph"] if normalizer.handle_chinese_chars else []
+    treatments += ["accent"] if strips else []
+    return LegacyRule(
+        identity=f"{_REVISION} bert {' '.join(treatments)}",
+        prepare=partial(prepare_bert, treatments=tuple(treatments), composes=not strips),
+    )
+
+
+def prepare_bert(text: str, *, treatments: tuple[str, ...], composes: bool) -> str:
+    """Do to a text what the backend's own character tables would not."""
+    if text.isascii():
+        return text
+    difficult, removed, apart = _code_points(treatments)
+    if difficult.search(text):
+        text = apart.sub(r" \g<0> ", removed.sub("", text))
+    return unicodedata.normalize("NFC", text) if composes else text
+
+
+@cache
+def _code_points(treatments: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """Compile patterns of: every difficult character, those to remove, those to set apart."""
+    removed, apart = [], []
+    for row in read_table("codepoints.csv"):
+        if row["treatment"] in treatments:
+            ends = (int(row["first"], 16), int(row["last"], 16))
+            (removed if row["treatment"] in ("drop", "accent") else apart).append(ends)
+    # Said by what it is not, so that a common character is found in the first part of the class.
+    easy, start = [], 0
+    for first, last in sorted(removed + apart):
+        if first > start:
+            easy.append((start, first - 1))
+        start = last + 1
+    if start < 0x110000:
+        easy.append((start, 0x10FFFF))
+    return tuple(
+        re.compile(f"[{sign}{_ranges(ends)}]")
+        for sign, ends in (("^", easy), ("", removed), ("", apart))
+    )
+
+
+def _ranges(ends: list[tuple[int, int]]) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ends)
+
+
+# --- Byte-level BPE -----------------------------------------------------------------------------
+
+
+def _byte_level_rule(tokenizer: Any, stated: Mapping[str, Any]) -> LegacyRule:
+    backend = tokenizer.backend_tokenizer
+    if not isinstance(stated.get("mask_token"), dict):  # else the files say what they want
+        mask = AddedToken(str(tokenizer.mask_token), lstrip=True, normalized=False, special=True)
+        backend.add_special_tokens([mask])
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=backend.pre_tokenizer.use_regex
+    )
+    if type(tokenizer).__name__ == "BlenderbotTokenizer":
+        end = str(tokenizer.eos_token)
+        backend.post_processor = processors.TemplateProcessing(
+            single=["$A", end], special_tokens=[(end, tokenizer.eos_token_id)]
+        )
+    return LegacyRule(prepare=_prefix_space if stated.get("add_prefix_space") else None)
+
+
+def _prefix_space(text: str) -> str:
+    return " " + text if text and not text[0].isspace() else text
+
+
+# --- Sentencepiece ------------------------------------------------------------------------------
+
+
+def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
+    traits = _SENTENCEPIECE[type(tokenizer).__name__]
+    model = _model_proto(folder)
+    if model is None:
+        return LegacyRule()
+    backend = tokenizer.backend_tokenizer
+    processor = SentencePieceProcessor(model_proto=model)
+    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
+    cleaning = None
+    if traits.cleans:
+        cleaning = (
+            bool(stated.get("remove_space", True)),
+            not stated.get("keep_accents", False),
+            lowers,
+        )
+    backend.normalizer = normalizers.Sequence([])
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(" ", "removed"),
+            pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always"),
+        ]
+    )
+    if backend.token_to_id("<0x00>") is not None:
+        _fall_back_to_bytes(backend)
+    settings = [lowers, cleaning, hashlib.sha256(model).hexdigest()]
+    return LegacyRule(
+        identity=f"{_REVISION} sentencepiece {json.dumps(settings)}",
+        prepare=partial(
+            prepare_sentencepiece,
+            added=_added_tokens(tokenizer),
+            normalize=processor.normalize,
+            lowers=lowers,
+            cleaning=cleaning,
+        ),
+        end_id=tokenizer.eos_token_id if traits.ends_once else None,
+        parts=_parts(backend, tokenizer.unk_token_id) if traits.trailing else {},
+        trailing=traits.trailing,
+    )
+
+
+def prepare_sentencepiece(
+    text: str,
+    *,
+    added: re.Pattern[str],
+    normalize: Callable[[str], str],
+    lowers: bool,
+    cleaning: tuple[bool, bool, bool] | None,
+) -> str:
+    """Normalise what lies between added tokens; single spaces then part the words.
+
+    Args:
+        text: A stripped text.
+        added: Matches the tokens that texts are split at, in one group.
+        normalize: The model's normalisation.
+        lowers: Whether characters are lowercased first.
+        cleaning: What to do before that: collapse space, drop marks, lowercase. None: nothing.
+    """
+    pieces = added.split(text)
+    for index in range(0, len(pieces), 2):
+        piece = pieces[index]
+        if lowers:
+            piece = "".join(map(str.lower, piece))
+        if cleaning is not None:
+            piece = _clean(piece, *cleaning)
+        pieces[index] = normalize(piece).replace("▁", " ").strip(" ")
+    return "".join(pieces)
+
+
+def _clean(text: str, collapses: bool, drops_marks: bool, lowers: bool) -> str:
+    if collapses:
+        text = " ".join(text.split())
+    text = text.replace("``", '"').replace("''", '"')
+    if drops_marks and not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(char for char in text if not unicodedata.combining(char))
+    return text.lower() if lowers else text
+
+
+def _model_proto(folder: Path) -> bytes | None:
+    """Read the sentencepiece model, or make one of the normalisation table in tokenizer.json."""
+    for name in _MODEL_FILES:
+        if (folder / name).is_file():
+            return (folder / name).read_bytes()
+    try:
+        normalizer = json.loads((folder / "tokenizer.json").read_bytes())["normalizer"] or {}
+    except (OSError, ValueError, KeyError):
+        return None
+    for part in (normalizer, *normalizer.get("normalizers", [])):
+        if part.get("type") == "Precompiled":
+            return _proto_of_table(part["precompiled_charsmap"])
+    return None
+
+
+def _proto_of_table(table: str) -> bytes:
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.pieces.add(piece="<unk>", type=proto.SentencePiece.UNKNOWN)
+    proto.pieces.add(piece="▁", score=-1.0)  # a model must have one
+    proto.normalizer_spec.precompiled_charsmap = base64.b64decode(table)
+    return bytes(proto.SerializeToString())
+
+
+def _fall_back_to_bytes(backend: Any) -> None:
+    """Spell unknown characters by the byte pieces of the vocabulary (mT5)."""
+    model = json.loads(backend.to_str())["model"]
+    vocabulary = [(piece, score) for piece, score in model["vocab"]]
+    backend.model = models.Unigram(vocabulary, model["unk_id"], byte_fallback=True)
+
+
+def _parts(backend: Any, unknown: int) -> dict[int, tuple[int, ...]]:
+    """List the pieces that end in a digit and a comma, with what they are split into."""
+    parts = {}
+    for piece, index in backend.get_vocab(with_added_tokens=False).items():
+        if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+            continue
+        pieces = backend.encode(piece[:-1].replace("▁", ""), add_special_tokens=False).tokens
+        if piece[0] != "▁" and pieces[0][0] == "▁":
+            pieces = [pieces[0][1:], *pieces[1:]] if len(pieces[0]) > 1 else pieces[1:]
+        ids = [backend.token_to_id(part) for part in (*pieces, ",")]
+        parts[index] = tuple(unknown if part is None else part for part in ids)
+    return parts
+
+
+def _drop_second_end(tokens: TokenizedTexts, end_id: int) -> TokenizedTexts:
+    ends = tokens.offsets[1:][tokens.lengths > 1] - 1
+    doubled = ends[(tokens.ids[ends] == end_id) & (tokens.ids[ends - 1] == end_id)]
+    if not doubled.size:
+        return tokens
+    kept = np.ones(len(tokens.ids), dtype=np.bool_)
+    kept[doubled] = False
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return TokenizedTexts(
+        ids=tokens.ids[kept], offsets=before[tokens.offsets], truncated=tokens.truncated
+    )
+
+
+# --- Shared -------------------------------------------------------------------------------------
+
+
+def _added_tokens(tokenizer: Any) -> re.Pattern[str]:
+    """Match the tokens that texts are split at, the longest first; in one group."""
+    tokens = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    tokens |= set(tokenizer.all_special_tokens)
+    return re.compile("(" + "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) + ")")
+
+
+def _lower_by_character(text: str, *, added: re.Pattern[str]) -> str:
+    pieces = added.split(text)
+    pieces[::2] = ["".join(map(str.lower, piece)) for piece in pieces[::2]]
+    return "".join(pieces)

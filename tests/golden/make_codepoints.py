@@ -1,0 +1,84 @@
+"""List the code points that BERT's tokenizer in Rust treats otherwise than the slow one did.
+
+The slow tokenizers of transformers 4 ask Python's `unicodedata` what a character is; the batched
+ones carry tables of their own, of another age. The goldens were made with Python 3.11 (Unicode
+14.0.0), so those tables are written down, and scores do not depend on the Python that runs.
+
+Run it in the project's environment, with Python 3.11::
+
+    .venv/bin/python tests/golden/make_codepoints.py
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import tokenizers
+from tokenizers import normalizers, pre_tokenizers
+
+TARGET = Path(__file__).resolve().parents[2] / "bertscore_core" / "data" / "codepoints.csv"
+UNICODE = "14.0.0"
+# As in BERT's own tokenization.py: CJK blocks, not scripts.
+IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+def slow_treatment(code: int) -> str:
+    """Name what the slow tokenizer does with a character; empty where it just keeps it."""
+    category = unicodedata.category(chr(code))
+    if category.startswith("C") and chr(code) not in "\t\n\r":
+        return "drop"
+    if any(first <= code <= last for first, last in IDEOGRAPHS):
+        return "ideograph"
+    if category == "Mn":
+        return "accent"
+    return "punctuation" if category.startswith("P") else ""
+
+
+def differing() -> Iterator[tuple[int, str]]:
+    """Yield code points for which the Rust tokenizer makes other words, with the treatment."""
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    for code in range(0x80, 0x110000):
+        treatment = "" if 0xD800 <= code <= 0xDFFF else slow_treatment(code)
+        if not treatment:
+            continue
+        text = normalizer.normalize_str(f"a{chr(code)}b")
+        words = [word for word, _ in splitter.pre_tokenize_str(text)]
+        apart = len(words) == 3 and (words[0], words[2]) == ("a", "b")
+        if not (words == ["ab"] if treatment in ("drop", "accent") else apart):
+            yield code, treatment
+
+
+def main() -> None:
+    """Write the table."""
+    if unicodedata.unidata_version != UNICODE:
+        raise SystemExit(f"Unicode {unicodedata.unidata_version} here; run with {UNICODE}")
+    lines = [
+        "# Code points (hexadecimal) that the slow BERT tokenizers of transformers 4 under Python",
+        f"# 3.11 (Unicode {UNICODE}) treat otherwise than tokenizers {tokenizers.__version__}.",
+        "# treatment: what the slow ones do with them.",
+        "# Made by tests/golden/make_codepoints.py; do not edit by hand.",
+        "first,last,treatment",
+    ]
+    found = list(differing())
+    numbered = ((code - index, code, name) for index, (code, name) in enumerate(found))
+    for (_, name), run in groupby(numbered, key=lambda item: (item[0], item[2])):
+        codes = [code for _, code, _ in run]
+        lines.append(f"{codes[0]:04X},{codes[-1]:04X},{name}")
+    TARGET.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
