@@ -143,6 +143,7 @@ def settle(config: ScorerConfig) -> Settings:
     baseline = _settle_baseline(config, files)
     if baseline is not None:
         baseline.row(files.depth if config.all_layers else num_layers)
+    _check_positions(config, files)
     tokenizer = load_tokenizer(
         files,
         max_length=config.max_length,
@@ -156,6 +157,16 @@ def settle(config: ScorerConfig) -> Settings:
         num_layers=num_layers,
         baseline=baseline,
     )
+
+
+def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
+    """Check that the encoder has a position for every token of the longest text asked for."""
+    positions = files.positions
+    if isinstance(config.max_length, int) and positions and config.max_length > positions:
+        raise ConfigError(
+            f"max_length {config.max_length} is more than {files.name} has positions for; expected "
+            f"at most {positions}."
+        )
 
 
 def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
@@ -187,6 +198,11 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
                 "LAYER,P,R,F table."
             ) from error
         return parse_baseline(text, str(config.baseline))
+    if config.language is not None and files.spec is None:
+        raise BaselineNotFoundError(
+            f"no baseline is published for {files.name}, which is not in the registry; expected a "
+            "table of its own. Give a LAYER,P,R,F table as baseline, or score without rescaling."
+        )
     if config.language is None:
         raise BaselineNotFoundError(
             "rescaling needs a language or a baseline: got neither. Give the language (--lang en), "

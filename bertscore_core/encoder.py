@@ -31,21 +31,18 @@ class Encoder:
         model: The module; its forward pass ends at the layer wanted.
         device: Where it computes.
         all_layers: Whether `encode` returns every layer.
+        num_outputs: Rows `encode` returns: 1, or L + 1 for all layers.
     """
 
     model: Any
     device: torch.device
     all_layers: bool
+    num_outputs: int
 
     @property
     def hidden_size(self) -> int:
         """Length of an embedding, H."""
         return int(self.model.config.hidden_size)
-
-    @property
-    def num_outputs(self) -> int:
-        """Rows `encode` returns: 1, or L + 1 for all layers."""
-        return 1 + int(self.model.config.num_hidden_layers) if self.all_layers else 1
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -105,7 +102,8 @@ def load_encoder(
         model = model.encoder
     if not all_layers:
         cut(model, num_layers)
-    return Encoder(model.to(target).eval(), target, all_layers)
+    num_outputs = files.depth + 1 if all_layers else 1
+    return Encoder(model.to(target).eval(), target, all_layers, num_outputs)
 
 
 def resolve_device(device: str) -> torch.device:

@@ -97,15 +97,12 @@ def score_pairs(
         Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 when the
         encoder returns all of them.
     """
-    scores: npt.NDArray[np.float32] | None = None
+    scores = np.empty((encoder.num_outputs, len(candidates), 3), dtype=np.float32)
     for window in _windows(texts, candidates, references, encoder, budget):
         needed = np.unique(np.concatenate([candidates[window], references[window]]))
         embedded = embed(encoder, texts, needed, weights, pad_id=pad_id, budget=budget)
-        found = _match(embedded, candidates[window], references[window], budget)
-        if scores is None:
-            scores = np.empty((len(found), len(candidates), 3), dtype=np.float32)
-        scores[:, window] = found
-    return np.empty((1, 0, 3), dtype=np.float32) if scores is None else scores
+        scores[:, window] = _match(embedded, candidates[window], references[window], budget)
+    return scores
 
 
 @torch.inference_mode()

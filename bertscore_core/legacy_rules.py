@@ -18,12 +18,13 @@ sentencepiece unigram     the model's own normalisation, between special tokens;
 XLM                       lowercasing before everything else, character by character
 ========================  ======================================================================
 
-What remains: U+166D and, without accents, U+1734 (with them, U+111C9) inside a word of a BERT
-tokenizer; control characters between a letter and its combining mark there; special tokens that
-only normalisation makes (fullwidth `<s>`); T5 with `legacy: false` and DeBERTa-v2 with
-`split_by_punct`, where text holds special tokens or punctuation; sentencepiece tokenizers of which
-the folder has neither the model nor a `tokenizer.json` with its normalisation table, which the
-reference could not load either; tokenizer classes that are named nowhere here.
+What remains: in words of a BERT tokenizer the two code points U+166D and U+1734 (U+111C9 instead
+of the latter where accents stay), of 1,112,064, and control characters between a letter and its
+mark; special tokens that only normalisation makes (fullwidth `<s>`); a literal U+2581 with
+BigBird; U+001C to U+001F before DeBERTa's mask; T5 with `legacy: false` and DeBERTa-v2 with
+`split_by_punct`; sentencepiece tokenizers of which the folder has neither the model nor a
+`tokenizer.json` with its normalisation table, which the reference could not load either; tokenizer
+classes that are named nowhere here.
 """
 
 import base64
@@ -91,6 +92,7 @@ class LegacyRule:
     Attributes:
         identity: What decides the ids here and is not seen in the backend; for the fingerprint.
         prepare: Applied to every stripped text; None where nothing is to be done.
+        spares_ascii: Whether `prepare` leaves ASCII texts as they are, and so can be passed by.
         end_id: Id that is dropped where two of it end a row.
         parts: Ids that are replaced by several.
         trailing: Special tokens at the end of a row, kept when replacements overflow a row.
@@ -98,9 +100,19 @@ class LegacyRule:
 
     identity: str = ""
     prepare: Callable[[str], str] | None = None
+    spares_ascii: bool = False
     end_id: int | None = None
     parts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     trailing: int = 0
+
+    def prepare_all(self, texts: list[str]) -> list[str]:
+        """Apply what is done to texts, to N stripped ones."""
+        prepare = self.prepare
+        if prepare is None:
+            return texts
+        if self.spares_ascii:
+            return [text if text.isascii() else prepare(text) for text in texts]
+        return [prepare(text) for text in texts]
 
     def mend(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
         """Apply what is done to ids, to N rows that are already cut to `max_length`."""
@@ -164,13 +176,12 @@ def _bert_rule(normalizer: Any) -> LegacyRule:
     return LegacyRule(
         identity=f"{_REVISION} bert {' '.join(treatments)}",
         prepare=partial(prepare_bert, treatments=tuple(treatments), composes=not strips),
+        spares_ascii=True,
     )
 
 
 def prepare_bert(text: str, *, treatments: tuple[str, ...], composes: bool) -> str:
     """Do to a text what the backend's own character tables would not."""
-    if text.isascii():
-        return text
     difficult, removed, apart = _code_points(treatments)
     if difficult.search(text):
         text = apart.sub(r" \g<0> ", removed.sub("", text))
@@ -180,7 +191,8 @@ def prepare_bert(text: str, *, treatments: tuple[str, ...], composes: bool) -> s
 @cache
 def _code_points(treatments: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     """Compile patterns of: every difficult character, those to remove, those to set apart."""
-    removed, apart = [], []
+    removed: list[tuple[int, int]] = []
+    apart: list[tuple[int, int]] = []
     for row in read_table("codepoints.csv"):
         if row["treatment"] in treatments:
             ends = (int(row["first"], 16), int(row["last"], 16))
@@ -325,7 +337,7 @@ def _model_proto(folder: Path) -> bytes | None:
 def _proto_of_table(table: str) -> bytes:
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto()
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     proto.pieces.add(piece="<unk>", type=proto.SentencePiece.UNKNOWN)
     proto.pieces.add(piece="▁", score=-1.0)  # a model must have one
     proto.normalizer_spec.precompiled_charsmap = base64.b64decode(table)

@@ -15,6 +15,12 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
+_RELATIVE_POSITIONS = {"deberta", "deberta-v2", "t5", "mt5", "umt5", "xlnet", "modernbert"}
+"""Architectures that compare positions and so take texts of any length."""
+
+_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod"}
+"""Architectures whose first position comes after the padding token's id."""
+
 _PREFIX_SPACE_CLASSES = {"RobertaTokenizer", "GPT2Tokenizer"}
 
 
@@ -53,10 +59,20 @@ class ModelFiles:
             f"{self.folder / 'config.json'} states no number of layers; expected one of {names}."
         )
 
+    @property
+    def positions(self) -> int | None:
+        """Tokens the encoder has learned positions for; None where it takes any number."""
+        if self.model_type in _RELATIVE_POSITIONS or "max_position_embeddings" not in self.config:
+            return None
+        offset = 0
+        if self.model_type in _POSITIONS_AFTER_PADDING:
+            offset = int(self.config.get("pad_token_id") or 0) + 1
+        return int(self.config["max_position_embeddings"]) - offset
+
     def weights_digest(self) -> str:
-        """Digest of the weight files. 12 hexadecimal digits; reads them whole."""
+        """Digest of the weight files and config.json, read whole. 12 hexadecimal digits."""
         digest = hashlib.sha256()
-        for path in self.weight_files:
+        for path in (*self.weight_files, self.folder / "config.json"):
             digest.update(_sha256(path).encode())
         return digest.hexdigest()[:12]
 
@@ -73,9 +89,10 @@ class ModelFiles:
         """
         if self.spec is not None and self.spec.adds_prefix_space is not None:
             return self.spec.adds_prefix_space
-        stated = self.tokenizer_config().get("tokenizer_class") or self.config.get(
-            "tokenizer_class"
-        )
+        config = self.tokenizer_config()
+        stated = config.get("tokenizer_class") or self.config.get("tokenizer_class")
+        if config.get("backend") == "tokenizers" and stated == "RobertaTokenizer":
+            stated = None  # transformers 5 saves BART, LED and Longformer under this name, too
         if stated and stated not in ("TokenizersBackend", "PreTrainedTokenizerFast"):
             return stated.removesuffix("Fast") in _PREFIX_SPACE_CLASSES
         return self.model_type in {row["model_type"] for row in read_table("prefix_space.csv")}
@@ -99,23 +116,26 @@ def resolve_model(
         ModelLoadError: the folder holds no usable weights, or the embedded model is damaged.
     """
     if name is None or name == EMBEDDED_MODEL:
-        return _describe(EMBEDDED_MODEL, _embedded_folder(), allow_pickle_weights)
+        spec = find_model_spec(EMBEDDED_MODEL)
+        return _describe(EMBEDDED_MODEL, _embedded_folder(), spec, allow_pickle_weights)
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return _describe(folder.resolve().name, folder.resolve(), allow_pickle_weights)
-    return _describe(name, _hub_folder(name, revision, allow_pickle_weights), allow_pickle_weights)
+        # Whatever the folder is called, its weights may be anything: no row of the registry.
+        return _describe(folder.resolve().name, folder.resolve(), None, allow_pickle_weights)
+    folder = _hub_folder(name, revision, allow_pickle_weights)
+    return _describe(name, folder, find_model_spec(name), allow_pickle_weights)
 
 
-def _describe(name: str, folder: Path, allow_pickle_weights: bool) -> ModelFiles:
+def _describe(
+    name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
+) -> ModelFiles:
     config = _read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
             f"{folder} holds no model: got no readable config.json; expected a folder with "
             "config.json, model.safetensors and the tokenizer's files."
         )
-    weights = sorted(folder.glob("model*.safetensors"))
-    if not weights and allow_pickle_weights:
-        weights = sorted(folder.glob("pytorch_model*.bin"))
+    weights = _weight_files(folder, allow_pickle_weights)
     if not weights:
         pickled = any(folder.glob("pytorch_model*.bin"))
         raise ModelLoadError(
@@ -124,16 +144,24 @@ def _describe(name: str, folder: Path, allow_pickle_weights: bool) -> ModelFiles
                 "; it has pickled weights, which can run code when read. Convert them, or allow "
                 "them by name with --allow-pickle-weights."
                 if pickled
-                else ". Save the model with `save_pretrained`."
+                else "; expected the weights beside config.json. Fetch or save the whole model."
             )
         )
     return ModelFiles(
         name=name,
         folder=folder,
-        spec=find_model_spec(name),
+        spec=spec,
         config=config,
-        weight_files=tuple(weights),
+        weight_files=weights,
     )
+
+
+def _weight_files(folder: Path, allow_pickle_weights: bool) -> tuple[Path, ...]:
+    """Find the weights of a folder, safe ones first."""
+    found = sorted(folder.glob("model*.safetensors"))
+    if not found and allow_pickle_weights:
+        found = sorted(folder.glob("pytorch_model*.bin"))
+    return tuple(found)
 
 
 def _embedded_folder() -> Path:
@@ -163,11 +191,14 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
     last: Exception | None = None
     for local_only in (True, False):
         try:
-            return Path(
+            folder = Path(
                 snapshot_download(
                     name, revision=revision, local_files_only=local_only, allow_patterns=patterns
                 )
             )
+            # The cache may hold a part of the model, such as its tokenizer alone.
+            if not local_only or _weight_files(folder, allow_pickle_weights):
+                return folder
         except HFValidationError as error:
             last = error
             break

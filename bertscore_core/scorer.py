@@ -100,7 +100,7 @@ class BertScorer:
 
         Returns:
             Scores in input order. A text in which no token has weight gives NaN, as the reference
-            does; a text without tokens scores 0 before rescaling.
+            does; a text without any token, not even a special one, scores 0 before rescaling.
 
         Raises:
             InputError: lengths differ, a list of references is empty, or something is no text.
@@ -128,12 +128,15 @@ class BertScorer:
         _check(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
         tokens = self.tokenizer.encode(texts)
-        _check_tokens(tokens)
-        flat = score_pairs(
+        repeated_ids = np.repeat(candidate_ids, counts)
+        lengths = tokens.lengths
+        has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)
+        flat = np.zeros((self.encoder.num_outputs, len(reference_ids), 3), dtype=np.float32)
+        flat[:, has_tokens] = score_pairs(
             self.encoder,
             tokens,
-            np.repeat(candidate_ids, counts),
-            reference_ids,
+            repeated_ids[has_tokens],
+            reference_ids[has_tokens],
             weights,
             pad_id=self.tokenizer.pad_id,
             budget=self._budget,
@@ -213,14 +216,6 @@ def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
                 f"pair {position} has an empty list of references; expected at least one. Leave "
                 "the pair out."
             )
-
-
-def _check_tokens(tokens: TokenizedTexts) -> None:
-    if len(tokens) and not tokens.lengths.all():
-        raise InputError(
-            "a text has no token at all: its tokenizer adds no special tokens, and it is empty. "
-            "Leave empty texts out with this model."
-        )
 
 
 def _number_texts(

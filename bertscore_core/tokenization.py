@@ -97,7 +97,7 @@ class TextTokenizer:
     def _encode_chunk(self, texts: Sequence[str]) -> TokenizedTexts:
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
         try:
-            tokens = encode([self._prepare(text) for text in texts])
+            tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
         except (TypeError, UnicodeEncodeError) as error:
             if all(map(_is_encodable, texts)):
                 raise
@@ -110,9 +110,7 @@ class TextTokenizer:
 
     def _prepare(self, text: str) -> str:
         stripped = text.strip()
-        if stripped and self.adds_prefix_space:
-            stripped = " " + stripped
-        return stripped if self._rule.prepare is None else self._rule.prepare(stripped)
+        return " " + stripped if stripped and self.adds_prefix_space else stripped
 
     def _encode_batch(self, prepared: Sequence[str]) -> TokenizedTexts:
         encodings = self._backend.encode_batch_fast(prepared)  # type: ignore[union-attr]
@@ -194,8 +192,9 @@ def load_tokenizer(
         ) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers 5 makes of no files
         raise ModelLoadError(
-            f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no vocabulary "
-            "beside the special tokens; expected tokenizer.json, vocab.txt or the like there."
+            f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no "
+            "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
+            "there."
         )
     rule = apply_legacy_rule(
         tokenizer, folder=files.folder, stated=files.tokenizer_config()

@@ -8,8 +8,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO, cast
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -25,8 +26,8 @@ from bertscore_core import (
 )
 from pipelines import manifest
 from pipelines.flags import StrictParser, read_options, unknown_flag
-from pipelines.idf import build_idf_pipeline, prepare_idf
-from pipelines.io.files import exists, join, mask_credentials, read_bytes
+from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
+from pipelines.io.files import join, mask_credentials, read_bytes
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.progress import RunProgress, show_progress
 from pipelines.report import plan_table, registry_rows, registry_table, summary_table
@@ -69,6 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BertScoreError as error:
         print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
         return UNUSABLE
+    except OSError as error:
+        print(
+            f"bertscore-beam: {mask_credentials(str(error))} ({type(error).__name__}). What was "
+            "committed is kept; mend it and run the same command again.",
+            file=sys.stderr,
+        )
+        return UNUSABLE
     except KeyboardInterrupt:
         print("bertscore-beam: stopped; the same command goes on from here.", file=sys.stderr)
         return BROKEN
@@ -92,11 +100,12 @@ def score_command(arguments: Sequence[str]) -> int:
         _show(plan_table(job))
         return DONE
     pipeline_options = beam_options(options)
-    if _is_finished(job):
-        console.print("Everything is scored already; nothing to do.", soft_wrap=True)
-    else:
-        start_run(job, options)
-        _run(job, options, pipeline_options)
+    if not job.pending:
+        console.print(
+            "Everything is scored already; only the summary is made anew.", soft_wrap=True
+        )
+    start_run(job, options)
+    _run(job, options, pipeline_options)
     return _conclude(job)
 
 
@@ -105,15 +114,22 @@ def idf_command(arguments: Sequence[str]) -> int:
     options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
     _announce_model(options, Console(stderr=True))
     job = prepare_idf(options)
-    if not options.dry_run:
-        _share_cores(options)
-        with (
-            workers_log_to_file(enabled=is_local(options) and options.workers > 1),
-            beam.Pipeline(options=beam_options(options)) as root,
-        ):
-            build_idf_pipeline(root, job)
-    print(f"{job.plan.num_rows:,} rows of {job.plan.num_files:,} files: {job.output}")
-    return DONE
+    for file in job.plan.rejected_files:
+        print(f"bertscore-beam: set aside {file.path}: {file.message}", file=sys.stderr)
+    if options.dry_run:
+        print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
+        return DONE
+    pipeline_options = beam_options(options)
+    _share_cores(options)
+    with _local_workers(options), beam.Pipeline(options=pipeline_options) as root:
+        build_idf_pipeline(root, job)
+    table = finish_idf(job)
+    if table is None:
+        print("bertscore-beam: a file could not be read; no table was saved.", file=sys.stderr)
+        return BROKEN
+    documents = f"{table.frequencies.num_documents:,} references of {job.plan.num_files:,} files"
+    print(f"{documents}: {job.output} ({table.fingerprint})")
+    return TOO_MANY_REJECTS if job.plan.rejected_files else DONE
 
 
 def models_command(arguments: Sequence[str]) -> int:
@@ -146,12 +162,25 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: PipelineOptions
     progress = RunProgress(job.output, job.pending, job.goal.started)
     pipeline = beam.Pipeline(options=pipeline_options)
     build_score_pipeline(pipeline, job)
-    with (
-        workers_log_to_file(enabled=is_local(options) and options.workers > 1) as (terminal, _),
-        end_when_a_worker_dies(terminal, BROKEN),
-        show_progress(progress, Console(file=terminal)),
-    ):
+    with _local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
         pipeline.run().wait_until_finish()
+
+
+@contextmanager
+def _local_workers(options: JobOptions) -> Iterator[TextIO]:
+    """Keep what local worker processes write off the terminal, and end when one dies.
+
+    What goes wrong on a worker is never a wrong setting: those were found before.
+    """
+    several = is_local(options) and options.workers > 1
+    try:
+        with (
+            workers_log_to_file(enabled=several) as (terminal, log),
+            end_when_a_worker_dies(terminal, log, BROKEN),
+        ):
+            yield terminal
+    except BertScoreError as error:
+        raise RuntimeError(f"a worker failed: {error}") from error
 
 
 def _conclude(job: ScoreJob) -> int:
@@ -167,17 +196,21 @@ def _conclude(job: ScoreJob) -> int:
             file=sys.stderr,
         )
         return BROKEN
+    if summary["num_parts_of_inputs_gone"]:
+        print(
+            f"bertscore-beam: {summary['num_parts_of_inputs_gone']} parts in the output belong to "
+            "inputs that are not given any more, such as "
+            f"{summary['parts_of_inputs_gone'][0]!r}; expected none. Delete them with --overwrite, "
+            "or use another --output.",
+            file=sys.stderr,
+        )
+        return TOO_MANY_REJECTS
     print(
         f"bertscore-beam: {summary['reject_fraction']:.2%} of the rows or files have no score, "
         f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows.",
         file=sys.stderr,
     )
     return TOO_MANY_REJECTS
-
-
-def _is_finished(job: ScoreJob) -> bool:
-    """Whether an earlier run of the same job ended well and nothing has changed since."""
-    return not job.pending and exists(join(job.output, manifest.SUCCESS_FILE))
 
 
 def _signature_with_idf(job: ScoreJob) -> str:

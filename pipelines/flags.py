@@ -97,6 +97,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, text: str) 
         flag,
         type=_reader(hint),
         nargs="+" if several else None,
+        action="extend" if several else "store",
         metavar="PATH" if several else name.upper(),
         help=text,
     )

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_core import ConfigError, ScorerConfig, settle
-from pipelines.io.files import absolute, exists, write_atomically
+from bertscore_core import ConfigError, IdfTable, ScorerConfig, settle
+from pipelines.io.files import absolute, delete, exists, write_atomically
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IdfOptions
 from pipelines.planning import Plan, plan_inputs, plan_to_bytes
 from pipelines.score import ReadPlan, scorer_config
-from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf
+from pipelines.transforms.idf import INCOMPLETE, CountDocumentFrequencies, SaveIdf, load_idf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,9 @@ class IdfJob:
 
     @property
     def plan_path(self) -> str:
-        """Where the plan is handed to the workers: beside the table."""
-        return f"{self.output}.plan.parquet"
+        """Where the plan is handed to the workers: beside the table, hidden, for the while."""
+        folder, _, name = self.output.rpartition("/")
+        return f"{folder}/.{name}.plan.parquet"
 
 
 def prepare_idf(options: IdfOptions) -> IdfJob:
@@ -71,3 +72,16 @@ def build_idf_pipeline(root: beam.Pipeline, job: IdfJob) -> None:
         >> CountDocumentFrequencies(job.config, job.reference_column, job.plan.digest)
         | "SaveIdf" >> SaveIdf(job.output)
     )
+
+
+def finish_idf(job: IdfJob) -> IdfTable | None:
+    """Clear up after the pipeline; return the table, or None when it had to be thrown away.
+
+    A table that leaves out a file would give every token a wrong weight, so it is not kept.
+    """
+    delete(job.plan_path)
+    table = load_idf(job.output)
+    if table.corpus.startswith(INCOMPLETE):
+        delete(job.output)
+        return None
+    return table

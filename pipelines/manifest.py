@@ -5,12 +5,13 @@
     OUT/_manifest/plan.parquet, OUT/_manifest/idf.npz     what the run works from
     OUT/_run.json, OUT/_summary.json, OUT/_SUCCESS        options and signature, totals, the end
 
-A part counts as done when its record is whole, was made with the same signature from the same rows
+A part counts as done when its record is whole, was made with the same settings from the same rows
 of the same version of the file, and the part is there in the size recorded. Everything else is done
 again, which is harmless: a part is a function of its split and the signature.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,6 +30,7 @@ SUMMARY_FILE = "_summary.json"
 SUCCESS_FILE = "_SUCCESS"
 
 _RECORD_SUFFIX = ".json"
+_PART_FILE = re.compile(r"part-\d{12}\.parquet")
 _RECORD_FORMAT = 1
 
 
@@ -44,7 +46,8 @@ class PartRecord:
         file_rows: Rows of the whole input file.
         file_size: Size of the input file in bytes.
         file_version: Etag or modification time of the input file, or "".
-        signature: Digest of the signature of the scores.
+        job_digest: Digest of the settings of the job, `job_identity`.
+        idf: Fingerprint of the idf table the scores were weighed with, or "".
         summary: Rows, scored rows, sums of the scores and rejected rows by reason.
         seconds: Time spent on the part.
         part_bytes: Size of the part in bytes.
@@ -57,7 +60,8 @@ class PartRecord:
     file_rows: int
     file_size: int
     file_version: str
-    signature: str
+    job_digest: str
+    idf: str
     summary: ScoreSummary
     seconds: float
     part_bytes: int
@@ -67,7 +71,8 @@ class PartRecord:
         cls,
         split: Split,
         *,
-        signature: str,
+        job_digest: str,
+        idf: str,
         summary: ScoreSummary,
         seconds: float,
         part_bytes: int,
@@ -81,7 +86,8 @@ class PartRecord:
             file_rows=split.file_rows,
             file_size=split.file_size,
             file_version=split.file_version,
-            signature=signature,
+            job_digest=job_digest,
+            idf=idf,
             summary=summary,
             seconds=seconds,
             part_bytes=part_bytes,
@@ -117,7 +123,13 @@ def record_from_json(data: bytes) -> PartRecord | None:
 
 def _is_well_typed(record: PartRecord) -> bool:
     """Tell whether the fields that decide about a resume have their types."""
-    words = (record.part_name, record.input_name, record.file_version, record.signature)
+    words = (
+        record.part_name,
+        record.input_name,
+        record.file_version,
+        record.job_digest,
+        record.idf,
+    )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
     return all(type(word) is str for word in words) and all(
         type(number) is int for number in (*numbers, record.part_bytes, record.summary.rows)
@@ -162,7 +174,8 @@ def read_part_sizes(output: str) -> dict[str, int]:
 def is_done(
     split: Split,
     record: PartRecord | None,
-    signature_digest: str,
+    job_digest: str,
+    idf: str | None,
     part_sizes: Mapping[str, int] | None = None,
 ) -> bool:
     """Tell whether the part of a split needs no more work.
@@ -170,10 +183,14 @@ def is_done(
     Args:
         split: What is to be done.
         record: What is known of its part.
-        signature_digest: Digest of the signature the scores should have.
+        job_digest: Digest of the settings the scores should be made with.
+        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
+            the table has yet to be counted, so that no earlier score can be known to fit it.
         part_sizes: Sizes of the parts that are there; None leaves that unchecked.
     """
-    if record is None or not record.covers(split) or record.signature != signature_digest:
+    if record is None or not record.covers(split):
+        return False
+    if (record.job_digest, record.idf) != (job_digest, idf):
         return False
     return part_sizes is None or part_sizes.get(record.part_name) == record.part_bytes
 
@@ -181,14 +198,15 @@ def is_done(
 def pending_splits(
     plan: Plan,
     records: Mapping[str, PartRecord],
-    signature_digest: str,
+    job_digest: str,
+    idf: str | None,
     part_sizes: Mapping[str, int] | None = None,
 ) -> list[Split]:
     """Return the splits of a plan that are still to be done, in the order of the plan."""
     return [
         split
         for split in plan.splits
-        if not is_done(split, records.get(split.part_name), signature_digest, part_sizes)
+        if not is_done(split, records.get(split.part_name), job_digest, idf, part_sizes)
     ]
 
 
@@ -205,12 +223,14 @@ def stale_parts(plan: Plan, part_names: Iterable[str]) -> list[str]:
     """Return the parts of inputs of the plan that it cuts elsewhere now.
 
     They hold rows that other parts hold as well (the size of splits or the file has changed), so
-    they and their records must be deleted before the run ends.
+    they and their records must be deleted before the run ends. Files that are not named like a
+    part are somebody else's and stay.
     """
     inputs = {split.input_name for split in plan.splits}
     expected = {split.part_name for split in plan.splits}
+    found = ((name, *name.rpartition("/")[::2]) for name in part_names if name not in expected)
     return sorted(
-        name for name in part_names if name not in expected and name.rpartition("/")[0] in inputs
+        name for name, folder, file in found if folder in inputs and _PART_FILE.fullmatch(file)
     )
 
 
@@ -232,6 +252,12 @@ def read_run(output: str) -> dict[str, Any] | None:
             "earlier run wrote. Choose another --output, or use --overwrite to start afresh."
         )
     return run
+
+
+_CORPUS_HINT = (
+    " (corpus@ stands for the input files by name, size, time and rows: with --idf corpus any "
+    "change of them moves every score)"
+)
 
 
 def check_same_run(
@@ -259,6 +285,7 @@ def check_same_run(
     names = sorted(before.keys() | identity.keys())
     lines = [
         f"  {name}: {before.get(name)!r} there, {identity.get(name)!r} now"
+        + (_CORPUS_HINT if name == "idf" else "")
         for name in names
         if before.get(name) != identity.get(name)
     ]

@@ -1,7 +1,6 @@
 """Names of the job's Beam counters and distributions, units in the name."""
 
 from apache_beam.metrics import Metrics
-from apache_beam.metrics.metric import Metrics as MetricsFactory
 
 NAMESPACE = "bertscore"
 
@@ -20,4 +19,4 @@ def count(name: str, number: int = 1) -> None:
 
 def observe(name: str, value: float) -> None:
     """Add a value, rounded to an integer, to a distribution."""
-    MetricsFactory.distribution(NAMESPACE, name).update(round(value))
+    Metrics.distribution(NAMESPACE, name).update(round(value))

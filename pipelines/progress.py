@@ -39,14 +39,11 @@ class RunProgress:
         self._rows = {f"{split.part_name}.json": split.num_rows for split in pending}
         self._started = started
         self.planned = sum(self._rows.values())
-        self._before = frozenset(self._recorded())
 
     def rows_done(self) -> int:
-        """Rows of the awaited parts that are recorded now and were not at the start.
-
-        A part that is made anew has an old record until then; it counts at the end of the run.
-        """
-        return sum(self._rows[name] for name in self._recorded() if name not in self._before)
+        """Rows of the awaited parts that are recorded; none is at the start of a run."""
+        recorded = list_files(self._folder, suffix=".json")
+        return sum(self._rows.get(name, 0) for name in recorded)
 
     def line(self, done: int) -> str:
         """Say how far the run is, in one plain line."""
@@ -54,9 +51,6 @@ class RunProgress:
         rate = done / seconds
         left = f"{(self.planned - done) / rate:.0f} s left" if done else "time left unknown"
         return f"{done:,} of {self.planned:,} rows, {rate:.1f} pairs/s, {left}"
-
-    def _recorded(self) -> list[str]:
-        return [name for name in list_files(self._folder, suffix=".json") if name in self._rows]
 
 
 @contextmanager
@@ -76,7 +70,7 @@ def show_progress(progress: RunProgress, console: Console) -> Iterator[None]:
 def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) -> None:
     columns = (BarColumn(), TextColumn("{task.fields[line]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task: TaskID = bar.add_task("", total=progress.planned, line="starting workers")
+        task: TaskID = bar.add_task("", total=progress.planned, line="starting")
         while not stop.wait(POLL_SECONDS):
             done = progress.rows_done()
             bar.update(task, completed=done, line=progress.line(done))

@@ -23,7 +23,7 @@ def plan_table(job: ScoreJob) -> Table:
         "model": job.signature.model,
         "layer": job.signature.num_layers,
         "input files": f"{job.goal.files:,}",
-        "files set aside": f"{len(job.goal.rejected_files):,}",
+        "files set aside": f"{job.goal.num_rejected_files:,}",
         "rows": f"{job.goal.rows:,}",
         "splits": f"{job.goal.parts:,}",
         "splits done earlier": f"{job.goal.carried.parts:,}",
@@ -49,6 +49,8 @@ def summary_table(summary: Mapping[str, Any], output: str) -> Table:
     table.add_row("scored", f"{summary['scored']:,}")
     for reason, number in summary["reasons"].items():
         table.add_row(f"  {reason}", f"{number:,}")
+    if summary["num_parts_of_inputs_gone"]:
+        table.add_row("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}")
     for path, message in list(summary["rejected_files"].items())[:SHOWN_FILES]:
         table.add_row("file set aside", f"{path}: {message}")
     for part, message in list(summary["failures"].items())[:SHOWN_FILES]:

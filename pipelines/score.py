@@ -29,7 +29,9 @@ from pipelines import manifest
 from pipelines.io.files import (
     absolute,
     delete,
+    delete_many,
     exists,
+    is_file,
     join,
     mask_credentials,
     read_bytes,
@@ -38,10 +40,10 @@ from pipelines.io.files import (
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import JobOptions, ScoreOptions
 from pipelines.planning import Plan, plan_from_bytes, plan_inputs, plan_to_bytes
-from pipelines.runners import threads_per_worker
+from pipelines.runners import is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
-from pipelines.totals import RunGoal, RunTotals
+from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
 from pipelines.transforms.finish import FinishRun
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
 from pipelines.transforms.scoring import ScoreSplits
@@ -63,6 +65,8 @@ class ScoreJob:
         digest: Identity of the job's settings, kept in every part's record.
         plan: All splits.
         pending: Splits that still have to be scored.
+        superseded: Parts to delete before: cut elsewhere now, or of inputs that are gone.
+        outdated: Parts to be made anew, whose records must go before.
         idf_path: Saved idf table, when there is one or there will be; None without idf.
         count_idf: Whether the table still has to be counted.
         goal: What the run is judged against.
@@ -75,6 +79,8 @@ class ScoreJob:
     digest: str
     plan: Plan
     pending: tuple[Split, ...]
+    superseded: tuple[str, ...]
+    outdated: tuple[str, ...]
     idf_path: str | None
     count_idf: bool
     goal: RunGoal
@@ -129,6 +135,7 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
     settings = settle(config)
     resolve_device(config.device)
     output = absolute(options.output)
+    check_output(options, output)
     files = expand_inputs(options.input, exclude=output)
     plan = plan_inputs(
         files,
@@ -137,8 +144,8 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
         target_rows=options.split_rows,
         target_bytes=options.split_bytes,
     )
-    idf_path, count_idf, idf_label = _find_idf(options, output, settings, plan)
-    signature = replace(settings.signature(), idf=idf_label, empty=options.empty)
+    idf = _find_idf(options, output, settings, plan)
+    signature = replace(settings.signature(), idf=idf.label, empty=options.empty)
     fields = TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
@@ -149,9 +156,12 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
     digest = identity_digest(identity)
     records = manifest.read_records(output)
     sizes = manifest.read_part_sizes(output)
-    pending = tuple(manifest.pending_splits(plan, records, digest, sizes))
+    pending = tuple(manifest.pending_splits(plan, records, digest, idf.fingerprint, sizes))
     waiting = {split.part_name for split in pending}
     done = [records[s.part_name] for s in plan.splits if s.part_name not in waiting]
+    orphans = manifest.orphan_parts(plan, sizes.keys() & records.keys())
+    kept_orphans = () if options.overwrite else tuple(orphans)
+    rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
     return ScoreJob(
         output=output,
         config=config,
@@ -160,19 +170,44 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
         digest=digest,
         plan=plan,
         pending=pending,
-        idf_path=idf_path,
-        count_idf=count_idf and bool(pending),
+        superseded=(
+            *manifest.stale_parts(plan, sizes),
+            *(orphans if options.overwrite else ()),
+        ),
+        outdated=tuple(sorted(waiting & records.keys())),
+        idf_path=idf.path,
+        count_idf=idf.must_count and bool(pending),
         goal=RunGoal(
             parts=len(plan.splits),
             rows=plan.num_rows,
             files=len(files),
-            rejected_files={file.path: file.message for file in plan.rejected_files},
+            num_rejected_files=len(plan.rejected_files),
+            rejected_files=rejected,
             max_reject_fraction=options.max_reject_fraction,
-            orphan_parts=(() if options.overwrite else tuple(manifest.orphan_parts(plan, sizes))),
+            num_orphan_parts=len(kept_orphans),
+            orphan_parts=kept_orphans[:SHOWN_FAILURES],
             started=started,
             carried=RunTotals.sum(map(RunTotals.of_record, done)),
         ),
     )
+
+
+def check_output(options: JobOptions, output: str) -> None:
+    """Check that workers can write where the output goes.
+
+    Raises:
+        ConfigError: it lies in the memory of a process that others cannot reach, or is a file.
+    """
+    if output.startswith("memory://") and (options.workers > 1 or not is_local(options)):
+        raise ConfigError(
+            f"output {output!r} lies in this process's memory, which other worker processes cannot "
+            "reach; expected a folder or an object store. Use one worker, or another --output."
+        )
+    if is_file(output):
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} is a file; expected a folder. Choose another "
+            "--output."
+        )
 
 
 def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
@@ -192,17 +227,13 @@ def identity_digest(identity: dict[str, str]) -> str:
 def start_run(job: ScoreJob, options: ScoreOptions) -> None:
     """Write down what is about to be done, and take back an earlier success.
 
-    Parts that the plan now cuts elsewhere would hold rows twice, so they go first; parts of inputs
-    that are gone go only when the run may overwrite.
+    Parts that the plan now cuts elsewhere would hold rows twice, so they go first, record before
+    part; so do the records of parts to be made anew, so that a record always tells of its part.
     """
     delete(join(job.output, manifest.SUCCESS_FILE))
-    parts = manifest.read_part_sizes(job.output)
-    superseded = manifest.stale_parts(job.plan, parts)
-    if options.overwrite:
-        superseded += manifest.orphan_parts(job.plan, parts)
-    for part in superseded:
-        delete(manifest.record_path(job.output, part))
-        delete(join(job.output, part))
+    parts = (*job.superseded, *job.outdated)
+    delete_many([manifest.record_path(job.output, part) for part in parts])
+    delete_many([join(job.output, part) for part in job.superseded])
     run = {
         "identity": job_identity(job.signature, job.fields),
         "signature": job.signature.format(),
@@ -283,28 +314,46 @@ def _idf_table(root: beam.Pipeline, job: ScoreJob) -> beam.PCollection[IdfTable]
     )
 
 
-def _find_idf(
-    options: ScoreOptions, output: str, settings: Settings, plan: Plan
-) -> tuple[str | None, bool, str]:
-    """Settle where the idf table is, whether it must be counted, and its name in the signature.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IdfSource:
+    """Where a job's idf table is.
+
+    Attributes:
+        path: Its file, there or to be made; None without idf.
+        must_count: Whether it has yet to be counted.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: What stands for it in the job's identity.
+    """
+
+    path: str | None
+    must_count: bool
+    fingerprint: str | None
+    label: str
+
+
+def _find_idf(options: ScoreOptions, output: str, settings: Settings, plan: Plan) -> _IdfSource:
+    """Settle where the idf table is and whether it must be counted.
 
     The table is counted over the whole corpus once and kept, never over what a resumed run still
     has to score. Until it is counted the corpus' digest stands for it.
     """
     if options.idf == "none":
-        return None, False, "none"
+        return _IdfSource(path=None, must_count=False, fingerprint="", label="none")
     tokenizer = settings.tokenizer
     if options.idf != "corpus":
         table = load_idf(options.idf)
         table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
-        return options.idf, False, table.fingerprint
+        name = table.fingerprint
+        return _IdfSource(path=options.idf, must_count=False, fingerprint=name, label=name)
     path = join(output, manifest.IDF_FILE)
     label = f"corpus@{plan.digest}"
-    if not exists(path):
-        return path, True, label
-    table = load_idf(path)
-    kept = (table.corpus, table.tokenizer, table.max_length)
-    return path, kept != (plan.digest, tokenizer.fingerprint, tokenizer.max_length), label
+    if exists(path):
+        table = load_idf(path)
+        found = (table.corpus, table.tokenizer, table.max_length)
+        if found == (plan.digest, tokenizer.fingerprint, tokenizer.max_length):
+            name = table.fingerprint
+            return _IdfSource(path=path, must_count=False, fingerprint=name, label=label)
+    return _IdfSource(path=path, must_count=True, fingerprint=None, label=label)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_core import BertScorer, IdfTable, Scores, ScoreSummary, Signature
+from bertscore_core import BertScorer, IdfTable, Scores, ScoreSummary, Signature, rescale
+from bertscore_core.tokens import FloatArray
 from pipelines.io import columns
 from pipelines.io.columns import (
     Text,
@@ -36,6 +37,7 @@ class Reason(StrEnum):
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
+    COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"
     EMPTY_REFERENCE = "empty_reference"
 
@@ -100,7 +102,7 @@ def score_table(
         ConfigError: a column is missing, mistyped, or named like one of ours.
     """
     pairs = _select_pairs(table, fields)
-    scores = scorer.score(pairs.candidates, pairs.references, idf=idf)
+    scores = _zero_where_empty(scorer, scorer.score(pairs.candidates, pairs.references, idf=idf))
     reasons = list(pairs.reasons)
     for row, reason in zip(pairs.rows.tolist(), _score_reasons(scores), strict=True):
         reasons[row] = reason
@@ -184,9 +186,37 @@ def _strings(group: Sequence[Text] | None) -> list[str]:
     return [text for text in group or () if isinstance(text, str)]
 
 
+def _zero_where_empty(scorer: BertScorer, scores: Scores) -> Scores:
+    """Set the raw scores of pairs with an empty side to 0, whatever the model.
+
+    The reference does so for tokenizers with two special tokens; with others it compares the
+    special tokens, or fails.
+    """
+    empty = scores.empty_candidate | scores.empty_reference
+    zero = np.zeros(3, dtype=np.float32)
+    final = zero
+    if scorer.baseline is not None:
+        final = rescale(zero, scorer.baseline.row(scorer.settings.num_layers))
+
+    def put(values: FloatArray, value: np.float32) -> FloatArray:
+        return np.where(empty, value, values).astype(np.float32)
+
+    return dataclasses.replace(
+        scores,
+        precision=put(scores.precision, final[0]),
+        recall=put(scores.recall, final[1]),
+        f1=put(scores.f1, final[2]),
+        raw_precision=put(scores.raw_precision, zero[0]),
+        raw_recall=put(scores.raw_recall, zero[1]),
+        raw_f1=put(scores.raw_f1, zero[2]),
+    )
+
+
 def _score_reasons(scores: Scores) -> list[str | None]:
     """Give a reason to the scored pairs that need one, in the order of the pairs."""
     reasons = np.full(len(scores), None, dtype=object)
+    both_zero = (scores.raw_precision == 0) & (scores.raw_recall == 0)
+    reasons[both_zero] = Reason.COUNTED_AS_EMPTY
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE

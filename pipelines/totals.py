@@ -10,7 +10,7 @@ from pipelines.manifest import PartRecord
 from pipelines.splits import Split
 
 SHOWN_FAILURES = 100
-"""Failed splits named in the summary; all of them are counted."""
+"""Failed splits, rejected files and orphan parts named in the summary; all of them are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +83,11 @@ class RunGoal:
         parts: Parts planned.
         rows: Rows planned.
         files: Input files, those set aside included.
-        rejected_files: Files set aside, by path, with the reason.
+        num_rejected_files: Files set aside.
+        rejected_files: Some of them, by path, with the reason.
         max_reject_fraction: Largest share of rows, or of files, that may go without a score.
-        orphan_parts: Parts in the output folder whose input is not in the plan any more.
+        num_orphan_parts: Parts in the output folder whose input is not in the plan any more.
+        orphan_parts: Some of them.
         started: When the run began, in seconds since the epoch.
         carried: Totals of the parts that earlier runs committed.
     """
@@ -93,8 +95,10 @@ class RunGoal:
     parts: int
     rows: int
     files: int
+    num_rejected_files: int
     rejected_files: Mapping[str, str]
     max_reject_fraction: float
+    num_orphan_parts: int
     orphan_parts: tuple[str, ...]
     started: float
     carried: RunTotals
@@ -113,20 +117,21 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
 
     Returns:
         The content of `_summary.json`. `complete` says that every planned part was written,
-        `success` also that the share of rejects is within the limit.
+        `success` also that the share of rejects is within the limit, and that the folder holds
+        no rows of inputs that are gone.
     """
     total = goal.carried + new
     summary = total.summary
     unscored = summary.rows - summary.scored + total.failed_rows
     share = max(
         unscored / goal.rows if goal.rows else 0.0,
-        len(goal.rejected_files) / goal.files if goal.files else 0.0,
+        goal.num_rejected_files / goal.files if goal.files else 0.0,
     )
     complete = total.parts == goal.parts and summary.rows == goal.rows
     seconds = time.time() - goal.started
     return {
         "complete": complete,
-        "success": complete and share <= goal.max_reject_fraction,
+        "success": (complete and share <= goal.max_reject_fraction and not goal.num_orphan_parts),
         "rows": summary.rows,
         "scored": summary.scored,
         "rejected": unscored,
@@ -136,8 +141,10 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         **summary.means,
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
+        "num_parts_of_inputs_gone": goal.num_orphan_parts,
         "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,
+        "num_rejected_files": goal.num_rejected_files,
         "rejected_files": dict(goal.rejected_files),
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),

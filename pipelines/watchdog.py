@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 _WORKER_THREAD = "run_worker"
@@ -16,7 +17,7 @@ _WORKER_THREAD = "run_worker"
 
 
 @contextmanager
-def end_when_a_worker_dies(terminal: TextIO, status: int) -> Iterator[None]:
+def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> Iterator[None]:
     """End this process with a message as soon as one of its worker processes has died.
 
     Parts are whole or not there, so the same command goes on afterwards. The other workers end by
@@ -24,6 +25,7 @@ def end_when_a_worker_dies(terminal: TextIO, status: int) -> Iterator[None]:
 
     Args:
         terminal: Where to say what happened.
+        log: What the workers wrote.
         status: Exit status.
     """
     before = threading.excepthook
@@ -36,7 +38,7 @@ def end_when_a_worker_dies(terminal: TextIO, status: int) -> Iterator[None]:
             f"bertscore-beam: a worker process died ({error.exc_value}). A return code of 137 or "
             "-9 means that it was killed, most often for lack of memory: try fewer --workers or a "
             "smaller --split-bytes. What was committed is kept; the same command goes on from "
-            "there.\n"
+            f"there. What the workers said is in {log}.\n"
         )
         terminal.flush()
         os._exit(status)

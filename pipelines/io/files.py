@@ -128,6 +128,12 @@ def exists(path: str) -> bool:
     return bool(fs.exists(inner))
 
 
+def is_file(path: str) -> bool:
+    """Tell whether there is a file at a path."""
+    fs, inner = resolve(path)
+    return bool(fs.isfile(inner))
+
+
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     """List all files below a folder: their path below it, and their size in bytes, sorted.
 
@@ -170,6 +176,12 @@ def delete(path: str) -> None:
     fs, inner = resolve(path)
     with contextlib.suppress(FileNotFoundError):
         fs.rm_file(inner)
+
+
+def delete_many(paths: Sequence[str]) -> None:
+    """Remove many files at a time."""
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        list(pool.map(delete, paths))
 
 
 def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:

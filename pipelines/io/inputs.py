@@ -67,18 +67,18 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
                 "file, a folder with *.parquet files below it, or a glob such as "
                 "'dumps/**/*.parquet'. Check the path, and quote the glob for the shell."
             )
-        for file in matched:
+        kept = [file for file in matched if not _is_below(file.path, exclude)]
+        if not kept:
+            raise InputError(
+                f"no input: all {len(matched)} files that match {mask_credentials(pattern)!r} lie "
+                f"in the output folder {mask_credentials(exclude or '')!r}, which is never read; "
+                "expected files elsewhere. Choose another --output."
+            )
+        for file in kept:
             found.setdefault(file.path, file)
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    kept = [file for file in found.values() if not _is_below(file.path, exclude)]
-    if not kept:
-        raise InputError(
-            f"no input: all {len(found)} files that match lie in the output folder "
-            f"{mask_credentials(exclude or '')!r}, which is never read; expected files elsewhere. "
-            "Choose another --output."
-        )
-    return sorted(kept, key=lambda file: file.path)
+    return sorted(found.values(), key=lambda file: file.path)
 
 
 def _is_below(path: str, folder: str | None) -> bool:

@@ -36,10 +36,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows and the seconds that scoring took."""
+    """A split with its scored rows, the idf table's fingerprint ("" without) and the seconds."""
 
     split: Split
     scored: ScoredTable
+    idf: str
     seconds: float
 
     @property

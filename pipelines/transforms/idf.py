@@ -1,5 +1,6 @@
 """Corpus document frequencies as a combine: counted split by split, added up, saved."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ from pipelines.io.files import mask_credentials, read_bytes, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split
 from pipelines.scoring import readable_references
 from pipelines.splits import Split
+
+logger = logging.getLogger(__name__)
+
+INCOMPLETE = "incomplete:"
+"""Stands before the corpus of a table for which a split could not be read. A run that counted such
+a table does not succeed, and the next one counts again."""
 
 
 @dataclass
@@ -32,10 +39,10 @@ class CountDocumentFrequencies(beam.PTransform):
         """Count in the splits' own stage; only frequencies cross to the combine."""
         return (
             splits
-            # One sparse table of frequencies a split.
+            # SplitCount: one sparse table of frequencies a split.
             | "CountSplit" >> beam.ParDo(_CountSplit(self.config, self.reference_column))
             # The fan-out keeps a single key from taking every split's table one by one.
-            | "MergeFrequencies" >> beam.CombineGlobally(MergeFrequencies()).with_fanout(16)
+            | "MergeFrequencies" >> beam.CombineGlobally(MergeCounts()).with_fanout(16)
             | "LabelTable" >> beam.ParDo(_LabelTable(self.config, self.corpus))
         )
 
@@ -59,10 +66,10 @@ def load_idf(path: str) -> IdfTable:
     """
     try:
         data = read_bytes(path)
-    except FileNotFoundError as error:
+    except OSError as error:
         raise IdfError(
-            f"there is no idf table {mask_credentials(path)!r}; expected a file written by "
-            "`bertscore-beam idf`. Make it, or give --idf corpus."
+            f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "
+            "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
         ) from error
     return IdfTable.from_bytes(data, source=mask_credentials(path))
 
@@ -77,26 +84,39 @@ def count_references(settings: Settings, column: pa.ChunkedArray) -> DocumentFre
     return DocumentFrequencies.from_tokens(settings.tokenizer.encode(readable_references(column)))
 
 
-class MergeFrequencies(beam.CombineFn):
-    """Add up document frequencies; exact in any order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitCount:
+    """Document frequencies of some splits, and how many of the splits could not be read."""
 
-    def create_accumulator(self) -> DocumentFrequencies:
+    frequencies: DocumentFrequencies
+    unreadable: int = 0
+
+    @classmethod
+    def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
+        """Add up any number of counts; exact in any order."""
+        kept = list(counts)
+        return cls(
+            frequencies=DocumentFrequencies.merge(count.frequencies for count in kept),
+            unreadable=sum(count.unreadable for count in kept),
+        )
+
+
+class MergeCounts(beam.CombineFn):
+    """Add up the counts of splits."""
+
+    def create_accumulator(self) -> SplitCount:
         """Start from no documents."""
-        return DocumentFrequencies.zero()
+        return SplitCount.merge([])
 
-    def add_input(
-        self, accumulator: DocumentFrequencies, element: DocumentFrequencies
-    ) -> DocumentFrequencies:
+    def add_input(self, accumulator: SplitCount, element: SplitCount) -> SplitCount:
         """Add one split's."""
-        return accumulator + element
+        return SplitCount.merge((accumulator, element))
 
-    def merge_accumulators(
-        self, accumulators: Iterable[DocumentFrequencies]
-    ) -> DocumentFrequencies:
+    def merge_accumulators(self, accumulators: Iterable[SplitCount]) -> SplitCount:
         """Add up several."""
-        return DocumentFrequencies.merge(accumulators)
+        return SplitCount.merge(accumulators)
 
-    def extract_output(self, accumulator: DocumentFrequencies) -> DocumentFrequencies:
+    def extract_output(self, accumulator: SplitCount) -> SplitCount:
         """Return the sum."""
         return accumulator
 
@@ -109,14 +129,16 @@ class _CountSplit(beam.DoFn):
     def setup(self) -> None:
         self._settings = settle(self._config)
 
-    def process(self, split: Split) -> Iterator[DocumentFrequencies]:
+    def process(self, split: Split) -> Iterator[SplitCount]:
         try:
             column = read_split(split, [self._column])[self._column]
-        except UNREADABLE:
-            return  # the scoring stage reports it, and the run does not count as complete
-        frequencies = count_references(self._settings, column)
-        metrics.count(metrics.DOCUMENTS_COUNTED, frequencies.num_documents)
-        yield frequencies
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            count = SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
+        else:
+            count = SplitCount(frequencies=count_references(self._settings, column))
+        metrics.count(metrics.DOCUMENTS_COUNTED, count.frequencies.num_documents)
+        yield count
 
 
 class _LabelTable(beam.DoFn):
@@ -127,10 +149,10 @@ class _LabelTable(beam.DoFn):
     def setup(self) -> None:
         self._settings = settle(self._config)
 
-    def process(self, frequencies: DocumentFrequencies) -> Iterator[IdfTable]:
+    def process(self, count: SplitCount) -> Iterator[IdfTable]:
         yield IdfTable(
-            frequencies=frequencies,
+            frequencies=count.frequencies,
             tokenizer=self._settings.tokenizer.fingerprint,
             max_length=self._settings.tokenizer.max_length,
-            corpus=self._corpus,
+            corpus=f"{INCOMPLETE}{self._corpus}" if count.unreadable else self._corpus,
         )

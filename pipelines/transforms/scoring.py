@@ -71,7 +71,8 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         for reason, number in scored.summary.reasons.items():
             metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)
         metrics.observe(metrics.SPLIT_MSEC, seconds * 1000)
-        return [ScoredChunk(split=batch.split, scored=scored, seconds=seconds)]
+        idf = "" if batch.idf is None else batch.idf.fingerprint
+        return [ScoredChunk(split=batch.split, scored=scored, idf=idf, seconds=seconds)]
 
     def get_num_bytes(self, batch: Chunk) -> int:
         """Size of the chunk's rows."""
@@ -115,13 +116,13 @@ class ScoreSplits(beam.PTransform):
         idf = None if self.idf is None else AsSingleton(self.idf)
         handler = BertScoreModelHandler(self.config, self.fields, self.signature)
         # Chunk: the rows of one split.
-        read = splits | "ReadSplit" >> beam.ParDo(ReadSplit(), idf).with_outputs(
-            FAILED, main="chunks"
-        )
+        read = splits | "ReadSplit" >> beam.ParDo(ReadSplit(), idf).with_output_types(
+            Chunk
+        ).with_outputs(FAILED, main="chunks")
         records = (
             read.chunks
             # ScoredChunk: the same rows with score columns.
-            | "ScoreChunk" >> RunInference(handler)
+            | "ScoreChunk" >> RunInference(handler).with_output_types(ScoredChunk)
             # PartRecord: what was written, a few hundred bytes a split.
             | "WritePart" >> beam.ParDo(WritePart(self.output, self.job_digest))
         )
@@ -158,7 +159,8 @@ class WritePart(beam.DoFn):
         write_atomically(join(self._output, split.part_name), data)
         record = PartRecord.of(
             split,
-            signature=self._job_digest,
+            job_digest=self._job_digest,
+            idf=element.idf,
             summary=element.scored.summary,
             seconds=element.seconds,
             part_bytes=len(data),

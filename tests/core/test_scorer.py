@@ -172,6 +172,16 @@ def test_rescaling_keeps_the_raw_scores(tmp_path, scorer):
     )
 
 
+def test_text_without_any_token_scores_zero(tmp_path):
+    """Blenderbot-small adds no special tokens, so that an empty text has none."""
+    folder = str(build_tiny_model("blenderbot_small", tmp_path))
+    scorer = BertScorer(ScorerConfig(model=folder, num_layers=2, device="cpu"))
+    scores = scorer.score(["", "one two", "one two"], ["one two", "", "one two"])
+    assert scores.f1[:2].tolist() == [0.0, 0.0]
+    assert scores.f1[2] == pytest.approx(1.0, abs=INVARIANCE_ATOL)
+    assert scores.empty_candidate.tolist() == [True, False, False]
+
+
 def test_no_pairs_give_no_scores(scorer):
     scores = scorer.score([], [])
     assert len(scores) == 0

@@ -39,7 +39,7 @@ def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
     run = json.loads((tmp_path / "out" / "_run.json").read_text())
     assert run["options"]["split_rows"] == 10
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
-    assert "nothing to do" in capsys.readouterr().err
+    assert "scored already" in capsys.readouterr().err
 
 
 def test_dry_run_prints_the_plan_and_writes_nothing(dump, tmp_path, capsys):
@@ -75,7 +75,9 @@ def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
         (["--idf", "corpsu"], "Did you mean 'corpus'?"),
         (["--idf", "./no-table.npz"], "no-table.npz"),
         (["--candidate-column", "candidat"], "Did you mean 'candidate'?"),
-        (["--", "--runner=DaskRunner"], "runner DaskRunner cannot be used: it loses rows"),
+        (["--", "--runner=DaskRunner"], "runner 'dask' cannot be used: it loses rows"),
+        (["--", "--direct_num_wrkers=2"], "Did you mean --direct_num_workers?"),
+        (["--max-length", "1000"], "more than all-MiniLM-L6-v2 has positions for"),
     ],
 )
 def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
@@ -101,6 +103,39 @@ def test_too_many_rejects_end_with_status_3(tmp_path, capsys):
     assert "50.00% of the rows or files have no score" in shown.err
     assert "null_candidate" in shown.out
     assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_finished_run_is_judged_anew(dump, tmp_path, capsys):
+    assert cli.main(arguments(dump, tmp_path)) == cli.DONE
+    (dump / "zzz.parquet").write_bytes(b"no Parquet")
+    assert cli.main(arguments(dump, tmp_path)) == cli.TOO_MANY_REJECTS
+    assert "zzz.parquet" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_input_can_be_given_more_than_once(tmp_path, capsys):
+    first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    flags = ["--input", str(first), "--input", str(second), "--output", str(tmp_path / "out")]
+    assert cli.main(["score", *flags, "--dry-run"]) == cli.DONE
+    assert "10" in capsys.readouterr().out.split("rows to score")[1].splitlines()[0]
+
+
+def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_path, capsys):
+    (dump / "zzz.parquet").write_bytes(b"no Parquet")
+    table = dump / "table.npz"
+    flags = ["idf", "--input", str(dump), "--output", str(table)]
+    assert cli.main([*flags, "--dry-run"]) == cli.DONE
+    assert "would count 30 rows of 1 files" in capsys.readouterr().out
+    assert cli.main(flags) == cli.TOO_MANY_REJECTS
+    shown = capsys.readouterr()
+    assert "set aside" in shown.err
+    assert "30 references of 1 files" in shown.out
+    assert sorted(path.name for path in dump.iterdir()) == [
+        "shard-000.parquet",
+        "table.npz",
+        "zzz.parquet",
+    ]
+    assert cli.main(flags) == cli.UNUSABLE
 
 
 def test_models_prints_the_registry(capsys):

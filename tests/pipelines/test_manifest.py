@@ -30,6 +30,7 @@ from pipelines.splits import RowGroup, Split, plan_file
 from tests.support.s3 import s3_bucket
 
 DIGEST = "0123456789abcdef"
+IDF = "1d1d1d1d1d1d1d1d"
 IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
 
 
@@ -64,7 +65,9 @@ def plan_of(*splits: Split) -> Plan:
 PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
 
 
-def record_of(split: Split, signature: str = DIGEST, part_bytes: int = 5) -> PartRecord:
+def record_of(
+    split: Split, job_digest: str = DIGEST, part_bytes: int = 5, idf: str = IDF
+) -> PartRecord:
     summary = ScoreSummary(
         rows=split.num_rows,
         scored=split.num_rows - 1,
@@ -74,7 +77,12 @@ def record_of(split: Split, signature: str = DIGEST, part_bytes: int = 5) -> Par
         reasons={"null_reference": 1},
     )
     return PartRecord.of(
-        split, signature=signature, summary=summary, seconds=0.5, part_bytes=part_bytes
+        split,
+        job_digest=job_digest,
+        idf=idf,
+        summary=summary,
+        seconds=0.5,
+        part_bytes=part_bytes,
     )
 
 
@@ -149,13 +157,14 @@ def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
 
 def test_finished_splits_are_not_pending() -> None:
     records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
-    assert pending_splits(PLAN, records, DIGEST) == [PLAN.splits[0], PLAN.splits[4]]
-    assert pending_splits(PLAN, {}, DIGEST) == list(PLAN.splits)
+    assert pending_splits(PLAN, records, DIGEST, IDF) == [PLAN.splits[0], PLAN.splits[4]]
+    assert pending_splits(PLAN, {}, DIGEST, IDF) == list(PLAN.splits)
 
 
 SPLIT = PLAN.splits[0]
 CHANGES = {
-    "another signature": (SPLIT, record_of(SPLIT, signature="other")),
+    "another idf table": (SPLIT, record_of(SPLIT, idf="other")),
+    "another signature": (SPLIT, record_of(SPLIT, job_digest="other")),
     "another size of the file": (replace(SPLIT, file_size=1), record_of(SPLIT)),
     "another version of the file": (replace(SPLIT, file_version="v2"), record_of(SPLIT)),
     "another number of rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT)),
@@ -167,13 +176,13 @@ CHANGES = {
 
 @pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
 def test_split_is_scored_again_after_any_change(split: Split, record: PartRecord | None) -> None:
-    assert is_done(SPLIT, record_of(SPLIT), DIGEST)
-    assert not is_done(split, record, DIGEST)
+    assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF)
+    assert not is_done(split, record, DIGEST, IDF)
 
 
 def test_moved_file_and_other_row_groups_are_no_change() -> None:
     moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
-    assert is_done(moved, record_of(SPLIT), DIGEST)
+    assert is_done(moved, record_of(SPLIT), DIGEST, IDF)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +190,9 @@ def test_moved_file_and_other_row_groups_are_no_change() -> None:
     [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False), (None, True)],
 )
 def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int] | None, done: bool) -> None:
-    assert is_done(SPLIT, record_of(SPLIT), DIGEST, sizes) is done
+    assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF, sizes) is done
     records = {SPLIT.part_name: record_of(SPLIT)}
-    assert (pending_splits(plan_of(SPLIT), records, DIGEST, sizes) == []) is done
+    assert (pending_splits(plan_of(SPLIT), records, DIGEST, IDF, sizes) == []) is done
 
 
 def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
@@ -192,6 +201,15 @@ def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
     assert orphan_parts(rest, names) == [name for name in names if name.startswith("sub dir/")]
     assert stale_parts(rest, names) == []
     assert orphan_parts(PLAN, names) == []
+
+
+def test_no_part_is_done_while_the_idf_table_has_yet_to_be_counted() -> None:
+    assert not is_done(SPLIT, record_of(SPLIT), DIGEST, None)
+
+
+def test_files_that_are_not_named_like_parts_are_left_alone() -> None:
+    folder = PLAN.splits[0].input_name
+    assert stale_parts(PLAN, [f"{folder}/mine.parquet", f"{folder}/part-1.parquet"]) == []
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:

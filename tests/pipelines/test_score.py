@@ -12,10 +12,18 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_core import BertScorer, InputError, ScorerConfig, Signature, SignatureError
+from bertscore_core import (
+    BertScorer,
+    ConfigError,
+    InputError,
+    ScorerConfig,
+    Signature,
+    SignatureError,
+)
 from pipelines import cli
 from pipelines.options import ScoreOptions
 from pipelines.score import build_score_pipeline, prepare_score, start_run
+from pipelines.transforms.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -302,6 +310,84 @@ def test_bad_file_is_set_aside(tmp_path):
     assert run(tolerant)["success"]
 
 
+def test_idf_counted_without_a_file_is_not_kept(tmp_path):
+    """A file that comes back unchanged must not be scored with a table that leaves it out."""
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    hidden = (dump / "shard-001.parquet").rename(tmp_path / "hidden")
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        build_score_pipeline(pipeline, job)
+    assert not json.loads((tmp_path / "out" / "_summary.json").read_text())["complete"]
+    hidden.rename(dump / "shard-001.parquet")
+    assert len(prepare_score(chosen).pending) == 2
+    assert run(chosen)["success"]
+    expected = direct(40, ScorerConfig(idf=True))
+    found = measured(read_output(tmp_path / "out"))
+    np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL * 2, rtol=0)
+
+
+def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    (tmp_path / "out" / "sub").mkdir(parents=True)
+    for name in ("mine.parquet", "sub/part-000000000000.parquet"):
+        (tmp_path / "out" / name).write_bytes(b"mine")
+    assert run(options(dump, tmp_path / "out", overwrite=True))["success"]
+    assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
+    assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
+
+
+def test_input_inside_the_output_is_refused(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    with pytest.raises(InputError, match="in the output folder"):
+        prepare_score(
+            ScoreOptions(input=(str(dump / "shard-000.parquet"),), output=str(dump), device="cpu")
+        )
+
+
+def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):
+    first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(ScoreOptions(input=(str(first),), output=str(tmp_path / "out"), device="cpu"))
+    both = {"input": (str(first), str(second)), "output": str(tmp_path / "out"), "device": "cpu"}
+    summary = run(ScoreOptions(**both))
+    assert summary["complete"]
+    assert not summary["success"]
+    assert summary["parts_of_inputs_gone"] == ["shard-000.parquet/part-000000000000.parquet"]
+    assert run(ScoreOptions(**both, overwrite=True))["success"]
+    assert len(read_output(tmp_path / "out")) == 10
+
+
+def test_changed_size_of_splits_leaves_no_row_twice(tmp_path):
+    dump = write_dump(tmp_path / "dump", [30])
+    run(options(dump, tmp_path / "out", split_rows=10))
+    run(options(dump, tmp_path / "out", split_rows=15))
+    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(30))
+
+
+def test_memory_of_one_process_is_no_place_for_the_output_of_several():
+    with pytest.raises(ConfigError, match="other worker processes cannot reach"):
+        prepare_score(ScoreOptions(input=("in",), output="memory://out", workers=2, device="cpu"))
+
+
+def test_chunks_are_measured_and_not_pickled(tmp_path, monkeypatch):
+    """Beam samples the size of what flows between steps; a table must not be copied for it."""
+    measured_sizes, pickled = [], []
+    estimate = ChunkCoder.estimate_size
+    monkeypatch.setattr(
+        ChunkCoder,
+        "estimate_size",
+        lambda self, value: (measured_sizes.append(type(value)), estimate(self, value))[1],
+    )
+    for kind in (Chunk, ScoredChunk):
+        monkeypatch.setattr(
+            kind, "__reduce_ex__", lambda self, _: pickled.append(type(self)), raising=False
+        )
+    run(options(write_dump(tmp_path / "dump", [20, 20]), tmp_path / "out"))
+    assert set(measured_sizes) == {Chunk, ScoredChunk}
+    assert pickled == []
+
+
 def test_nothing_is_written_when_the_check_fails(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     with pytest.raises(InputError, match="'kandidat'"):
@@ -338,7 +424,7 @@ def test_saved_idf_table_gives_the_scores_of_one_job(tmp_path, in_memory, capsys
     dump, expected = in_memory
     table = tmp_path / "table.npz"
     assert cli.main(["idf", "--input", str(dump), "--output", str(table)]) == 0
-    assert "60 rows of 3 files" in capsys.readouterr().out
+    assert "60 references of 3 files" in capsys.readouterr().out
     run(options(dump, tmp_path / "out", idf=str(table)))
     output = read_output(tmp_path / "out")
     np.testing.assert_array_equal(measured(output), measured(expected))

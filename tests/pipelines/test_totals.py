@@ -43,8 +43,10 @@ def goal(**changes) -> RunGoal:
         "parts": 2,
         "rows": 30,
         "files": 1,
+        "num_rejected_files": 0,
         "rejected_files": {},
         "max_reject_fraction": 0.1,
+        "num_orphan_parts": 0,
         "orphan_parts": (),
         "started": time.time() - 10,
         "carried": RunTotals(),
@@ -71,8 +73,9 @@ def test_totals_do_not_depend_on_order(counts, generator):
         (part(20, 16) + part(10, 10), {"max_reject_fraction": 1.0}, True, True),
         (part(20, 20), {}, False, False),
         (part(20, 20), {"carried": part(10, 10)}, True, True),
-        (part(20, 20) + part(10, 10), {"rejected_files": {"b": "bad"}, "files": 2}, True, False),
-        (part(20, 20) + part(10, 10), {"rejected_files": {"b": "bad"}, "files": 20}, True, True),
+        (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 2}, True, False),
+        (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 20}, True, True),
+        (part(20, 20) + part(10, 10), {"num_orphan_parts": 1}, True, False),
     ],
 )
 def test_verdict(new, changes, complete, success):
