@@ -118,7 +118,7 @@ class Settings:
             dtype=config.dtype,
             attention=config.attention,
             version=version("bertscore-beam"),
-            torch=version("torch"),
+            torch=version("torch").partition("+")[0],  # without the build, such as +cpu
             transformers=version("transformers"),
         )
 

@@ -8,7 +8,7 @@ tokenizer classes lost is made good by `legacy_rules`.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -27,8 +27,10 @@ MaxLength = int | Literal["unlimited", "reference"] | None
 _NO_LENGTH = 10**9
 """Above this a tokenizer's `model_max_length` means that its files state none."""
 
-_CHUNK = 8192
-"""Texts handed to the tokenizer at once: enough for its threads, bounded in memory."""
+_CHUNK_TEXTS = 8192
+_CHUNK_CHARACTERS = 1 << 20
+"""Texts, and their characters, handed to the tokenizer at once: enough for its threads, and bounded
+in memory, since it keeps what it cuts off until the chunk is done (75 bytes a character)."""
 
 
 class TextTokenizer:
@@ -81,10 +83,7 @@ class TextTokenizer:
         Raises:
             InputError: a text holds lone surrogates, which are no characters.
         """
-        chunks = [
-            self._encode_chunk(texts[start : start + _CHUNK])
-            for start in range(0, max(len(texts), 1), _CHUNK)
-        ]
+        chunks = [self._encode_chunk(chunk) for chunk in _chunks(texts)]
         if len(chunks) == 1:
             return chunks[0]
         lengths = np.concatenate([chunk.lengths for chunk in chunks])
@@ -160,6 +159,18 @@ class TextTokenizer:
             ).encode()
         )
         return digest.hexdigest()[:16]
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Cut texts into chunks within the limits; at least one, which may be empty."""
+    start = characters = 0
+    for position, text in enumerate(texts):
+        full = position - start >= _CHUNK_TEXTS or characters + len(text) > _CHUNK_CHARACTERS
+        if full and position > start:
+            yield texts[start:position]
+            start, characters = position, 0
+        characters += len(text)
+    yield texts[start:]
 
 
 def load_tokenizer(

@@ -21,8 +21,8 @@ IDF_WORDS = ("none", "corpus")
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
 # costs little and 2 to 50 workers are evenly busy, large enough that a part is worth a file.
 DEFAULT_SPLIT_ROWS = 20_000
-# A worker holds about four times a split (bytes, Arrow, Python texts, tokens); 4 x 64 MiB is little
-# beside a model.
+# As the Parquet file counts them, encoded and not compressed: a column of repeated long texts can
+# be many times larger in memory. A worker holds a split as Arrow, as Python texts and as tokens.
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 # A few blank lines in a dump are ordinary and must not fail a night's run; one row in a hundred
 # without a score means that something upstream is broken.

@@ -1,9 +1,13 @@
 """Text to ids: the reference's rules, in batches."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer
+from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer, tokenization
 from bertscore_core.resolve import resolve_model
 from tests.support.tiny_models import build_tiny_model
 
@@ -84,6 +88,19 @@ def test_batches_do_not_change_ids(scorer):
     for index in (0, 1, 8191, 8192, 8999):
         alone = scorer.tokenizer.encode([texts[index]])
         assert together.row(index).tolist() == alone.ids.tolist()
+
+
+@given(st.lists(st.text(max_size=9), max_size=30), st.integers(1, 9), st.integers(1, 40))
+def test_chunks_hold_every_text_once_within_the_limits(texts, most_texts, most_characters):
+    with mock.patch.multiple(
+        tokenization, _CHUNK_TEXTS=most_texts, _CHUNK_CHARACTERS=most_characters
+    ):
+        chunks = list(tokenization._chunks(texts))
+    assert [text for chunk in chunks for text in chunk] == texts
+    assert len(chunks) >= 1
+    for chunk in chunks:
+        assert len(chunk) <= most_texts
+        assert len(chunk) <= 1 or sum(map(len, chunk)) <= most_characters
 
 
 def test_no_texts_give_no_tokens(scorer):

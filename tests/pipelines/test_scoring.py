@@ -95,7 +95,9 @@ def test_empty_side_is_rescaled_like_any_zero(tmp_path):
 def test_short_text_that_the_reference_takes_for_empty_is_marked(tmp_path):
     """One token and one special token: two, which the reference calls empty."""
     folder = str(build_tiny_model("byt5", tmp_path))
-    scorer = BertScorer(ScorerConfig(model=folder, num_layers=2, device="cpu"))
+    scorer = BertScorer(
+        ScorerConfig(model=folder, num_layers=2, max_length="reference", device="cpu")
+    )
     found = run(scorer, pa.table({"candidate": ["a"], "reference": ["a cat"]})).table
     assert found["bertscore_error"].to_pylist() == ["counted_as_empty"]
     assert found["bertscore_precision"].to_pylist() == [0.0]
