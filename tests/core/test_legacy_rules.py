@@ -10,8 +10,9 @@ from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
 
 from bertscore_core import load_tokenizer
-from bertscore_core.legacy_rules import LegacyRule, prepare_bert, prepare_sentencepiece
+from bertscore_core.legacy_rules import LegacyRule, prepare_bert
 from bertscore_core.resolve import resolve_model
+from bertscore_core.sentencepiece_rules import prepare_sentencepiece
 from bertscore_core.tokens import TokenizedTexts
 from tests.support.tiny_models import build_tiny_model
 
