@@ -154,8 +154,11 @@ def test_output_folder_below_the_input_is_not_read_again(folder: str) -> None:
     fill(folder, "in/a.parquet", "in/out/a.parquet/part-0.parquet", "in/outer/b.parquet")
     got = names_of(folder, [join(folder, "in")], exclude=join(folder, "in/out"))
     assert got == ["in/a.parquet", "in/outer/b.parquet"]
-    with pytest.raises(InputError, match=r"all 2 files that match lie in the output folder"):
-        expand_inputs([join(folder, "in/*.parquet"), join(folder, "in/out")], exclude=folder)
+    # A path that gives nothing but output is refused, though another one is good.
+    with pytest.raises(InputError, match=r"all 1 files that match .* lie in the output folder"):
+        expand_inputs(
+            [join(folder, "in/outer"), join(folder, "in/out")], exclude=join(folder, "in/out")
+        )
 
 
 def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content(
