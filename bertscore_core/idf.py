@@ -215,6 +215,8 @@ class IdfTable:
             IdfError: the bytes are no such table.
         """
         try:
+            if data[:2] != b"PK":
+                raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 head = json.loads(archive["head"].tobytes())
                 if head["format"] != FORMAT:

@@ -120,7 +120,10 @@ def model_for_language(language: str) -> str:
     try:
         return languages[language.lower()]
     except KeyError:
+        near = [code for code in sorted(languages, key=len) if language.lower().startswith(code)]
         raise UnknownLanguageError(
-            f"no default model for language {language!r}. Known: {', '.join(sorted(languages))}. "
+            f"no default model for language {language!r}."
+            + (f" Did you mean {near[-1]!r}?" if near else "")
+            + f" Known: {', '.join(sorted(languages))}. "
             "Give one of these, or name a model."
         ) from None

@@ -1,7 +1,7 @@
 """bertscore-beam: score | idf | models.
 
 Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
-as far as possible, with more rejects than allowed.
+as far as possible, with more rejects than allowed; 130 interrupted, run it again to go on.
 """
 
 import json
@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib.metadata import version
 from typing import TextIO, cast
 
 import apache_beam as beam
@@ -30,14 +32,18 @@ from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
 from pipelines.io.files import join, mask_credentials, read_bytes
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.progress import RunProgress, show_progress
-from pipelines.report import plan_table, registry_rows, registry_table, summary_table
+from pipelines.report import Shown, registry_rows, show_plan, show_registry, show_summary
 from pipelines.runners import beam_options, is_local, threads_per_worker
 from pipelines.score import ScoreJob, build_score_pipeline, prepare_score, start_run
 from pipelines.scoring import final_signature
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
-from pipelines.watchdog import end_when_a_worker_dies
+from pipelines.watchdog import (
+    INTERRUPTED_STATUS,
+    end_when_a_worker_dies,
+    end_when_interrupted,
+)
 from pipelines.worker_log import workers_log_to_file
 
 DONE, BROKEN, UNUSABLE, TOO_MANY_REJECTS = 0, 1, 2, 3
@@ -57,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if given == ["--version"]:
+        print(f"bertscore-beam {version('bertscore-beam')}")
+        return DONE
     if not given or given[0] in ("-h", "--help"):
         print(HELP, end="")
         return DONE if given else UNUSABLE
@@ -65,21 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command is None:
             raise ConfigError(
                 f"unknown command {given[0]!r}; expected one of {', '.join(COMMANDS)}."
+                + "".join(
+                    f" Did you mean {near}?" for near in get_close_matches(given[0], COMMANDS, 1)
+                )
             )
         return command(given[1:])
     except BertScoreError as error:
         print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
         return UNUSABLE
     except OSError as error:
-        print(
-            f"bertscore-beam: {mask_credentials(str(error))} ({type(error).__name__}). What was "
-            "committed is kept; mend it and run the same command again.",
-            file=sys.stderr,
-        )
+        kind = type(error).__name__
+        print(f"bertscore-beam: {mask_credentials(str(error))} ({kind})", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
-        print("bertscore-beam: stopped; the same command goes on from here.", file=sys.stderr)
-        return BROKEN
+        print("bertscore-beam: interrupted.", file=sys.stderr)
+        return INTERRUPTED_STATUS
     except Exception as error:
         logging.getLogger(__name__).exception("the job broke off")
         print(
@@ -97,16 +106,34 @@ def score_command(arguments: Sequence[str]) -> int:
     _announce_model(options, console)
     job = prepare_score(options)
     if options.dry_run:
-        _show(plan_table(job))
+        _show(show_plan(job))
         return DONE
     pipeline_options = beam_options(options)
     if not job.pending:
         console.print(
             "Everything is scored already; only the summary is made anew.", soft_wrap=True
         )
-    start_run(job, options)
+    if job.superseded:
+        console.print(
+            f"{len(job.superseded)} earlier parts do not fit the input as it is cut now (other "
+            "--split-rows or --split-bytes, changed files, or inputs that are gone): they are "
+            "deleted, and their rows scored again where they are still given.",
+            soft_wrap=True,
+        )
+    _start(job, options)
     _run(job, options, pipeline_options)
     return _conclude(job)
+
+
+def _start(job: ScoreJob, options: ScoreOptions) -> None:
+    """Write what starts a run; that it cannot be written is the first thing to go wrong."""
+    try:
+        start_run(job, options)
+    except OSError as error:
+        raise ConfigError(
+            f"output {options.output!r} cannot be written: got {error.strerror or error!r}; "
+            "expected a folder where files can be made. Choose another --output."
+        ) from error
 
 
 def idf_command(arguments: Sequence[str]) -> int:
@@ -142,7 +169,7 @@ def models_command(arguments: Sequence[str]) -> int:
     if parsed.json:
         print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
     else:
-        _show(registry_table())
+        _show(show_registry())
     return DONE
 
 
@@ -177,16 +204,17 @@ def _local_workers(options: JobOptions) -> Iterator[TextIO]:
         with (
             workers_log_to_file(enabled=several) as (terminal, log),
             end_when_a_worker_dies(terminal, log, BROKEN),
+            end_when_interrupted(terminal, log),
         ):
             yield terminal
-    except BertScoreError as error:
+    except (BertScoreError, OSError) as error:
         raise RuntimeError(f"a worker failed: {error}") from error
 
 
 def _conclude(job: ScoreJob) -> int:
     """Print the summary and turn it into an exit status."""
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
-    _show(summary_table(summary, job.output))
+    _show(show_summary(summary, job.output))
     if summary["success"]:
         return DONE
     if not summary["complete"]:
@@ -198,7 +226,7 @@ def _conclude(job: ScoreJob) -> int:
         return BROKEN
     if summary["num_parts_of_inputs_gone"]:
         print(
-            f"bertscore-beam: {summary['num_parts_of_inputs_gone']} parts in the output belong to "
+            f"bertscore-beam: the output holds {summary['num_parts_of_inputs_gone']} part(s) of "
             "inputs that are not given any more, such as "
             f"{summary['parts_of_inputs_gone'][0]!r}; expected none. Delete them with --overwrite, "
             "or use another --output.",
@@ -240,9 +268,15 @@ def _announce_model(options: JobOptions, console: Console) -> None:
     console.print(words, highlight=False, soft_wrap=True)
 
 
-def _show(table: Table) -> None:
-    """Print a table, as wide as the terminal; whole when the output goes elsewhere."""
+def _show(shown: Shown) -> None:
+    """Print a table on a terminal; elsewhere plain lines, with tabs between more than two cells."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)
+        for row in shown.rows:
+            print(": ".join(row) if len(row) == 2 else "\t".join(row))
+        return
+    table = Table(*shown.columns, title=shown.title, title_justify="left")
+    table.show_header = any(shown.columns)
+    for row in shown.rows:
+        table.add_row(*row)
     console.print(table)

@@ -40,7 +40,8 @@ def read_options(options: type[JobOptions], arguments: Sequence[str], prog: str)
         ConfigError: a flag or key is unknown, missing or does not fit.
     """
     own, beam = split_arguments(arguments)
-    parser = StrictParser(prog=prog, description=options.__doc__, allow_abbrev=False)
+    first_line = (options.__doc__ or "").partition("\n")[0]
+    parser = StrictParser(prog=prog, description=first_line, allow_abbrev=False)
     add_option_flags(parser, options)
     parsed, unknown = parser.parse_known_args(own)
     if unknown:
@@ -69,12 +70,26 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def unknown_flag(flag: str, parser: argparse.ArgumentParser) -> ConfigError:
     """Say that a flag is not known, and which one may be meant."""
     known = [name for action in parser._actions for name in action.option_strings]
-    near = difflib.get_close_matches(flag.partition("=")[0], known, n=1)
+    near = _begin_alike(flag.partition("=")[0], known) or difflib.get_close_matches(
+        flag.partition("=")[0], known, n=1
+    )
     hint = f"Did you mean {near[0]}?" if near else f"`{parser.prog} --help` lists the flags."
     return ConfigError(
         f"unknown argument {flag.partition('=')[0]!r}: expected one of this command's flags. "
         f"{hint} Beam's own options go behind `--`."
     )
+
+
+def _begin_alike(flag: str, known: Sequence[str]) -> list[str]:
+    """Return the known flags whose words the flag's words begin: --ref-col, --reference-column."""
+    words = flag.strip("-").split("-")
+    return [
+        name
+        for name in known
+        for full in [name.strip("-").split("-")]
+        if len(full) == len(words)
+        and all(whole.startswith(word) for whole, word in zip(full, words, strict=True))
+    ]
 
 
 def field_helps(options: type[JobOptions]) -> dict[str, str]:

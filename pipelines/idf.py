@@ -33,7 +33,7 @@ class IdfJob:
     def plan_path(self) -> str:
         """Where the plan is handed to the workers: beside the table, hidden, for the while."""
         folder, _, name = self.output.rpartition("/")
-        return f"{folder}/.{name}.plan.parquet"
+        return f"{folder}/.{name}.plan.pq"
 
 
 def prepare_idf(options: IdfOptions) -> IdfJob:

@@ -2,7 +2,7 @@
 
     OUT/<input name>/part-000000020000.parquet            a part, whole or not there
     OUT/_manifest/parts/<part name>.json                  its record, written after it
-    OUT/_manifest/plan.parquet, OUT/_manifest/idf.npz     what the run works from
+    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz     what the run works from
     OUT/_run.json, OUT/_summary.json, OUT/_SUCCESS        options and signature, totals, the end
 
 A part counts as done when its record is whole, was made with the same settings from the same rows
@@ -23,7 +23,8 @@ from pipelines.planning import Plan
 from pipelines.splits import HIDDEN_PREFIXES, Split
 
 PARTS_FOLDER = "_manifest/parts"
-PLAN_FILE = "_manifest/plan.parquet"
+# Parquet, but not by that name: globs such as **/*.parquet must find parts alone.
+PLAN_FILE = "_manifest/plan.pq"
 IDF_FILE = "_manifest/idf.npz"
 RUN_FILE = "_run.json"
 SUMMARY_FILE = "_summary.json"
@@ -242,7 +243,7 @@ def read_run(output: str) -> dict[str, Any] | None:
     """
     try:
         run = json.loads(read_bytes(join(output, RUN_FILE)))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
         run = None

@@ -110,8 +110,9 @@ class JobOptions:
         for field in dataclasses.fields(cls):
             if field.default is dataclasses.MISSING and field.name not in values:
                 raise ConfigError(
-                    f"no {field.name!r} in {source}: got {sorted(values)}; expected it among them. "
-                    f"Give it there or as --{field.name}."
+                    f"--{field.name} is missing: got {sorted(values) or 'nothing'} in {source}; "
+                    f"expected {field.name} among them. Give --{field.name} PATH, or a line "
+                    f"'{field.name}: PATH' in a --config file."
                 )
         return cls(**values)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from pipelines.io.files import join, list_files
 from pipelines.manifest import PARTS_FOLDER
@@ -38,6 +38,7 @@ class RunProgress:
         self._folder = join(output, PARTS_FOLDER)
         self._rows = {f"{split.part_name}.json": split.num_rows for split in pending}
         self._started = started
+        self._first: tuple[float, int] | None = None
         self.planned = sum(self._rows.values())
 
     def rows_done(self) -> int:
@@ -46,10 +47,18 @@ class RunProgress:
         return sum(self._rows.get(name, 0) for name in recorded)
 
     def line(self, done: int) -> str:
-        """Say how far the run is, in one plain line."""
-        seconds = max(time.time() - self._started, 1e-9)
-        rate = done / seconds
-        left = f"{(self.planned - done) / rate:.0f} s left" if done else "time left unknown"
+        """Say how far the run is, in one plain line.
+
+        The time left is worked out from the first part on, without the start of the workers.
+        """
+        now = time.time()
+        if done and self._first is None:
+            self._first = (now, done)
+        rate = done / max(now - self._started, 1e-9)
+        left = "time left unknown"
+        if self._first is not None and done > self._first[1]:
+            pace = (done - self._first[1]) / max(now - self._first[0], 1e-9)
+            left = f"{(self.planned - done) / pace:.0f} s left"
         return f"{done:,} of {self.planned:,} rows, {rate:.1f} pairs/s, {left}"
 
 
@@ -68,7 +77,7 @@ def show_progress(progress: RunProgress, console: Console) -> Iterator[None]:
 
 
 def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) -> None:
-    columns = (BarColumn(), TextColumn("{task.fields[line]}"), TimeRemainingColumn())
+    columns = (BarColumn(), TextColumn("{task.fields[line]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task: TaskID = bar.add_task("", total=progress.planned, line="starting")
         while not stop.wait(POLL_SECONDS):

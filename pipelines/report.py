@@ -1,9 +1,8 @@
 """What is shown to a person: the plan before a run, the result after it, the registry."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from rich.table import Table
 
 from bertscore_core import (
     EMBEDDED_MODEL,
@@ -16,9 +15,17 @@ from pipelines.score import ScoreJob
 SHOWN_FILES = 10
 
 
-def plan_table(job: ScoreJob) -> Table:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Rows of text under a title; the columns are "" where they need no heading."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def show_plan(job: ScoreJob) -> Shown:
     """Show what a run would do."""
-    table = _two_columns("Plan")
     rows = {
         "model": job.signature.model,
         "layer": job.signature.num_layers,
@@ -27,41 +34,39 @@ def plan_table(job: ScoreJob) -> Table:
         "rows": f"{job.goal.rows:,}",
         "splits": f"{job.goal.parts:,}",
         "splits done earlier": f"{job.goal.carried.parts:,}",
+        "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.pending):,}",
         "idf": _idf_words(job),
         "output": job.output,
         "signature": job.signature.format(),
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    for path, message in list(job.goal.rejected_files.items())[:SHOWN_FILES]:
-        table.add_row("set aside", f"{path}: {message}")
-    return table
+    aside = list(job.goal.rejected_files.items())[:SHOWN_FILES]
+    listed = [("set aside", f"{path}: {message}") for path, message in aside]
+    return Shown("Plan", ("", ""), [*rows.items(), *listed])
 
 
-def summary_table(summary: Mapping[str, Any], output: str) -> Table:
+def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     """Show what a run came to."""
-    table = _two_columns("BERTScore")
+    rows: list[tuple[str, ...]] = []
     for name in ("precision", "recall", "f1"):
         value = summary[name]
-        table.add_row(name, "none scored" if value is None else f"{value:.6f}")
-    table.add_row("rows", f"{summary['rows']:,}")
-    table.add_row("scored", f"{summary['scored']:,}")
-    for reason, number in summary["reasons"].items():
-        table.add_row(f"  {reason}", f"{number:,}")
+        rows.append((name, "none scored" if value is None else f"{value:.6f}"))
+    rows.append(("rows", f"{summary['rows']:,}"))
+    rows.append(("scored", f"{summary['scored']:,}"))
+    rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
     if summary["num_parts_of_inputs_gone"]:
-        table.add_row("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}")
-    for path, message in list(summary["rejected_files"].items())[:SHOWN_FILES]:
-        table.add_row("file set aside", f"{path}: {message}")
-    for part, message in list(summary["failures"].items())[:SHOWN_FILES]:
-        table.add_row("split failed", f"{part}: {message}")
-    table.add_row("parts", f"{summary['parts']:,} ({summary['parts_of_earlier_runs']:,} earlier)")
-    table.add_row("seconds", f"{summary['seconds']:.1f}")
-    rate = summary["pairs_per_second"]
-    table.add_row("pairs per second", "" if rate is None else f"{rate:.1f}")
-    table.add_row("output", output)
-    table.add_row("signature", summary["signature"])
-    return table
+        rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
+    aside = list(summary["rejected_files"].items())[:SHOWN_FILES]
+    rows += [("file set aside", f"{path}: {message}") for path, message in aside]
+    failed = list(summary["failures"].items())[:SHOWN_FILES]
+    rows += [("split failed", f"{part}: {message}") for part, message in failed]
+    rows.append(("parts", f"{summary['parts']:,} ({summary['parts_of_earlier_runs']:,} earlier)"))
+    rows.append(("seconds", f"{summary['seconds']:.1f}"))
+    if summary["pairs_per_second"] is not None:
+        rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
+    rows.append(("output", output))
+    rows.append(("signature", summary["signature"]))
+    return Shown("BERTScore", ("", ""), rows)
 
 
 def registry_rows() -> list[dict[str, Any]]:
@@ -86,21 +91,22 @@ def registry_rows() -> list[dict[str, Any]]:
     ]
 
 
-def registry_table() -> Table:
+def show_registry() -> Shown:
     """Show the registry."""
-    table = Table(title="Models", title_justify="left")
-    for title in ("name", "layer", "WMT16 Pearson", "default for", "published baselines"):
-        table.add_column(title, overflow="fold")
+    rows: list[tuple[str, ...]] = []
     for row in registry_rows():
         pearson = row["wmt16_pearson"]
-        table.add_row(
-            row["name"] + (" (embedded default)" if row["embedded"] else ""),
-            str(row["num_layers"]),
-            "" if pearson is None else f"{pearson:.3f}",
-            _shorten(row["default_for"]),
-            _shorten(row["baselines"]),
+        rows.append(
+            (
+                row["name"] + (" (embedded default)" if row["embedded"] else ""),
+                str(row["num_layers"]),
+                "" if pearson is None else f"{pearson:.3f}",
+                _shorten(row["default_for"]),
+                _shorten(row["baselines"]),
+            )
         )
-    return table
+    columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
+    return Shown("Models", columns, rows)
 
 
 def _shorten(words: list[str]) -> str:
@@ -111,10 +117,3 @@ def _idf_words(job: ScoreJob) -> str:
     if job.idf_path is None:
         return "none"
     return "to be counted over all references" if job.count_idf else f"table {job.idf_path}"
-
-
-def _two_columns(title: str) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table

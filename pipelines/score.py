@@ -50,7 +50,7 @@ from pipelines.transforms.scoring import ScoreSplits
 
 logger = logging.getLogger(__name__)
 
-PENDING_FILE = "_manifest/pending.parquet"
+PENDING_FILE = "_manifest/pending.pq"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

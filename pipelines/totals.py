@@ -150,6 +150,8 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         "failures": dict(total.failures),
         "seconds": round(seconds, 3),
         "scoring_seconds": round(total.seconds, 3),
-        "pairs_per_second": round(new.summary.rows / seconds, 3) if seconds > 0 else None,
+        "pairs_per_second": (
+            round(new.summary.rows / seconds, 3) if new.summary.rows and seconds > 0 else None
+        ),
         "signature": signature,
     }

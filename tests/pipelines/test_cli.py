@@ -64,10 +64,11 @@ def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
     ("more", "message"),
     [
         (["--num-layer", "3"], "Did you mean --num-layers?"),
+        (["--ref-col", "x"], "Did you mean --reference-column?"),
         (["--no-such"], "unknown argument '--no-such'"),
         (["--num-layers", "99"], "num_layers 99 is out of range"),
         (["--num-layers", "x"], "argument --num-layers: invalid int value: 'x'"),
-        (["--lang", "english"], "no default model for language 'english'"),
+        (["--lang", "english"], "no default model for language 'english'. Did you mean 'en'?"),
         (["--model", "no/such/model"], "neither a local folder"),
         (["--rescale"], "Add --lang CODE or --baseline PATH"),
         (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
@@ -201,3 +202,47 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(600))
     summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
     assert summary["parts_of_earlier_runs"] >= done
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["Ctrl-C", "kill -INT"])
+def test_interrupted_run_says_so_and_goes_on(tmp_path, whole_group):
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
+    command += ["--workers", "2", "--split-rows", "5"]
+    parts = tmp_path / "out" / "shard-000.parquet"
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not parts.exists() and process.poll() is None:
+            time.sleep(0.05)
+        (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "interrupted. What was committed is kept" in errors
+    assert "a worker process died" not in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
+
+
+def test_new_cut_of_the_input_is_said_aloud(dump, tmp_path, capsys):
+    assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
+    assert cli.main(arguments(dump, tmp_path, "--split-rows", 30)) == cli.DONE
+    assert "3 earlier parts do not fit the input as it is cut now" in capsys.readouterr().err
+
+
+def test_only_parts_are_called_parquet(dump, tmp_path):
+    assert cli.main(arguments(dump, tmp_path, "--idf", "corpus")) == cli.DONE
+    found = [path.name for path in (tmp_path / "out").rglob("*.parquet") if path.is_file()]
+    assert found == ["part-000000000000.parquet"]
+
+
+def test_output_that_cannot_be_written_is_refused(dump, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    flags = ["score", "--input", str(dump), "--output", str(tmp_path / "file" / "out")]
+    assert cli.main(flags) == cli.UNUSABLE
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_version_is_told(capsys):
+    assert cli.main(["--version"]) == cli.DONE
+    assert capsys.readouterr().out.startswith("bertscore-beam 0.")

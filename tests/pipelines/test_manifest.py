@@ -147,7 +147,7 @@ def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path: Path) 
 
 def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
     write_record(output, record_of(PLAN.splits[0]))
-    write_atomically(join(output, "_manifest/plan.parquet"), b"plan")
+    write_atomically(join(output, "_manifest/plan.pq"), b"plan")
     write_atomically(join(output, "_rejects/x.parquet"), b"rejects")
     write_atomically(join(output, "_SUCCESS"), b"")
     for split in PLAN.splits:

@@ -101,7 +101,9 @@ def test_option_of_the_other_job_is_unknown_to_idf() -> None:
 @pytest.mark.parametrize("missing", ["input", "output"])
 def test_missing_option_is_an_error_that_names_the_flag(missing: str) -> None:
     values = {key: value for key, value in NEEDED.items() if key != missing}
-    with pytest.raises(ConfigError, match=rf"no '{missing}' in night.yaml: .*--{missing}"):
+    with pytest.raises(
+        ConfigError, match=rf"--{missing} is missing: .* night.yaml; .*--{missing} PATH"
+    ):
         ScoreOptions.from_mapping(values, "night.yaml")
 
 
