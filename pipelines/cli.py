@@ -275,8 +275,9 @@ def _show(shown: Shown) -> None:
         for row in shown.rows:
             print(": ".join(row) if len(row) == 2 else "\t".join(row))
         return
-    table = Table(*shown.columns, title=shown.title, title_justify="left")
-    table.show_header = any(shown.columns)
+    table = Table(title=shown.title, title_justify="left", show_header=any(shown.columns))
+    for column in shown.columns:
+        table.add_column(column, overflow="fold")
     for row in shown.rows:
         table.add_row(*row)
     console.print(table)
