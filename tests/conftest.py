@@ -1,10 +1,15 @@
 """Fixtures every test may use."""
 
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import settings
 
 from bertscore_core import BertScorer, ScorerConfig
+from tests.support.tiny_models import build_tiny_model
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
@@ -23,3 +28,10 @@ def device(request: pytest.FixtureRequest) -> str:
 def scorer() -> BertScorer:
     """Return a scorer with the embedded model, on the CPU."""
     return BertScorer(ScorerConfig(device="cpu"))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Build the tiny model of a family when it is first asked for. Tests change copies only."""
+    root = tmp_path_factory.mktemp("tiny")
+    return cache(lambda family: build_tiny_model(family, root / family))

@@ -64,16 +64,6 @@ def read_layout(path: str) -> FileLayout:
         )
 
 
-def read_schema(path: str) -> pa.Schema:
-    """Read the Arrow schema of a file.
-
-    Raises:
-        InputError: If it is not a whole Parquet file.
-        OSError: If it cannot be reached.
-    """
-    return read_layout(path).schema
-
-
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     """Read the rows of a split, in order, with their types and the file's metadata.
 

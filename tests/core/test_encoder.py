@@ -8,24 +8,11 @@ from safetensors.torch import load_file, save_file
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig
 from bertscore_core.encoder import load_encoder, resolve_device
 from bertscore_core.resolve import resolve_model
-from tests.support.tiny_models import FAMILIES, build_tiny_model
+from tests.support.tiny_models import FAMILIES
 
 CANDIDATES = ["the cat sat", "rain tomorrow in the north", "one"]
 REFERENCES = ["a cat was sitting", "it will rain", "one two"]
 FINAL_NORM = {"t5", "mt5", "byt5", "pegasus", "mbart", "mbart50", "mbart_50", "blenderbot"}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return a function that builds the model of a family once."""
-    built = {}
-
-    def build(family):
-        if family not in built:
-            built[family] = build_tiny_model(family, tmp_path_factory.mktemp(family))
-        return str(built[family])
-
-    return build
 
 
 def f1(folder, **changes):
@@ -34,9 +21,9 @@ def f1(folder, **changes):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_cut_stack_is_the_hidden_state_unless_a_norm_follows_it(folder, family):
+def test_cut_stack_is_the_hidden_state_unless_a_norm_follows_it(tiny_folder, family):
     """See the cut semantics in `load_encoder`; the last layer agrees in every family."""
-    path = folder(family)
+    path = str(tiny_folder(family))
     every = f1(path, all_layers=True)
     depth = len(every) - 1
     np.testing.assert_allclose(every[depth], f1(path, num_layers=depth), atol=1e-6)
@@ -48,14 +35,14 @@ def test_cut_stack_is_the_hidden_state_unless_a_norm_follows_it(folder, family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_layer_above_the_stack_is_refused(folder, family):
+def test_layer_above_the_stack_is_refused(tiny_folder, family):
     with pytest.raises(ConfigError, match="num_layers 99 is out of range"):
-        f1(folder(family), num_layers=99)
+        f1(str(tiny_folder(family)), num_layers=99)
 
 
-def test_dtype_is_ours_not_the_checkpoints(folder, tmp_path):
+def test_dtype_is_ours_not_the_checkpoints(tiny_folder, tmp_path):
     """transformers 5 would load half-precision weights as they are."""
-    for path in resolve_model(folder("bert")).folder.iterdir():
+    for path in resolve_model(str(tiny_folder("bert"))).folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     weights = load_file(tmp_path / "model.safetensors")
     halved = {name: value.half() for name, value in weights.items()}
@@ -64,8 +51,8 @@ def test_dtype_is_ours_not_the_checkpoints(folder, tmp_path):
     assert {value.dtype for value in encoder.model.parameters()} == {torch.float32}
 
 
-def test_missing_weights_are_an_error_not_random_numbers(folder, tmp_path):
-    for path in resolve_model(folder("bert")).folder.iterdir():
+def test_missing_weights_are_an_error_not_random_numbers(tiny_folder, tmp_path):
+    for path in resolve_model(str(tiny_folder("bert"))).folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     weights = load_file(tmp_path / "model.safetensors")
     name = next(name for name in weights if "attention" in name)
@@ -75,8 +62,8 @@ def test_missing_weights_are_an_error_not_random_numbers(folder, tmp_path):
         load_encoder(resolve_model(str(tmp_path)), num_layers=1)
 
 
-def test_damaged_weights_are_named(folder, tmp_path):
-    for path in resolve_model(folder("bert")).folder.iterdir():
+def test_damaged_weights_are_named(tiny_folder, tmp_path):
+    for path in resolve_model(str(tiny_folder("bert"))).folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes()[:900])
     with pytest.raises((ModelLoadError, ValueError), match=r"cannot be loaded|holds no model"):
         load_encoder(resolve_model(str(tmp_path)), num_layers=1)

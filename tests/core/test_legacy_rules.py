@@ -14,31 +14,17 @@ from bertscore_core.legacy_rules import LegacyRule, prepare_bert
 from bertscore_core.resolve import resolve_model
 from bertscore_core.sentencepiece_rules import prepare_sentencepiece
 from bertscore_core.tokens import TokenizedTexts
-from tests.support.tiny_models import build_tiny_model
 
 ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return a function that builds the model of a family once."""
-    built = {}
-
-    def build(family):
-        if family not in built:
-            built[family] = build_tiny_model(family, tmp_path_factory.mktemp(family))
-        return built[family]
-
-    return build
-
-
 @pytest.fixture
-def spell(folder, tmp_path):
+def spell(tiny_folder, tmp_path):
     """Return a function from family and text to tokens; settings are put into a copied folder."""
 
     def tokens(family, text, **settings):
         target = tmp_path / family
-        shutil.copytree(folder(family), target, dirs_exist_ok=True)
+        shutil.copytree(tiny_folder(family), target, dirs_exist_ok=True)
         _change_settings(target, settings)
         tokenizer = load_tokenizer(resolve_model(str(target)), max_length="reference")
         return tokenizer.tokens(tokenizer.encode([text]).ids.tolist())
@@ -156,9 +142,9 @@ def test_marks_without_combining_class_outlive_the_cleaning():
     assert cleaned == "हैं<s>e"
 
 
-def test_normalisation_table_is_taken_from_tokenizer_json_without_a_model(folder, tmp_path):
+def test_normalisation_table_is_taken_from_tokenizer_json_without_a_model(tiny_folder, tmp_path):
     """Folders without a sentencepiece model keep the table, if their tokenizer.json has it."""
-    source = folder("xlm_roberta")
+    source = tiny_folder("xlm_roberta")
     AutoTokenizer.from_pretrained(source).save_pretrained(tmp_path)
     for name in ("config.json", "model.safetensors"):
         shutil.copy(source / name, tmp_path)
@@ -186,8 +172,8 @@ def _with_pieces(source, target, pieces, **trainer):
 
 
 @pytest.mark.parametrize(("family", "trailing"), [("albert", 1), ("xlnet", 2)])
-def test_pieces_of_digits_and_comma_are_split(folder, tmp_path, family, trailing):
-    files = _with_pieces(folder(family), tmp_path, [("▁9,", -0.5, 1), ("9,", -0.5, 1)])
+def test_pieces_of_digits_and_comma_are_split(tiny_folder, tmp_path, family, trailing):
+    files = _with_pieces(tiny_folder(family), tmp_path, [("▁9,", -0.5, 1), ("9,", -0.5, 1)])
     tokenizer = load_tokenizer(files, max_length="unlimited")
     found = tokenizer.tokens(tokenizer.encode(["9, 99,"]).ids.tolist())
     assert not any(piece.endswith("9,") for piece in found)
@@ -199,9 +185,9 @@ def test_pieces_of_digits_and_comma_are_split(folder, tmp_path, family, trailing
     assert cut.row(0)[-trailing:].tolist() == cut.row(1)[-trailing:].tolist()
 
 
-def test_unknown_characters_are_spelled_in_bytes(folder, tmp_path):
+def test_unknown_characters_are_spelled_in_bytes(tiny_folder, tmp_path):
     pieces = [(f"<0x{byte:02X}>", 0.0, 6) for byte in range(256)]
-    files = _with_pieces(folder("mt5"), tmp_path, pieces, byte_fallback=True)
+    files = _with_pieces(tiny_folder("mt5"), tmp_path, pieces, byte_fallback=True)
     tokenizer = load_tokenizer(files, max_length="unlimited")
     found = tokenizer.tokens(tokenizer.encode(["♞"]).ids.tolist())
     assert found == ["▁", "<0xE2>", "<0x99>", "<0x9E>", "</s>"]
@@ -222,11 +208,11 @@ def test_second_end_is_dropped_from_the_right_rows():
     np.testing.assert_array_equal(mended.offsets, [0, 1, 3, 3, 4, 7])
 
 
-def test_fingerprint_covers_what_is_done_to_texts(folder, tmp_path):
+def test_fingerprint_covers_what_is_done_to_texts(tiny_folder, tmp_path):
     """The same backend with another cleaning is another tokenizer."""
     fingerprints = set()
     for name, keep in (("with", True), ("without", False)):
-        shutil.copytree(folder("albert"), tmp_path / name)
+        shutil.copytree(tiny_folder("albert"), tmp_path / name)
         _change_settings(tmp_path / name, {"keep_accents": keep})
         fingerprints.add(load_tokenizer(resolve_model(str(tmp_path / name))).fingerprint)
     assert len(fingerprints) == 2

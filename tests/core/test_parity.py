@@ -7,7 +7,6 @@ text to score.
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,13 @@ from bertscore_core.resolve import resolve_model
 from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TokenizedTexts
 from tests.golden import texts
-from tests.support.tiny_models import FAMILIES, build_tiny_model, tokenizer_digest, weights_digest
+from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
 from tests.support.tolerances import PARITY_ATOL
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
 FAMILY_FILE: dict[str, Any] = json.loads((GOLDEN / "families.json").read_text(encoding="utf-8"))
 GOLDENS: dict[str, Any] = FAMILY_FILE["families"]
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Build each tiny model once, when it is first asked for."""
-    root = tmp_path_factory.mktemp("tiny")
-    return lru_cache(maxsize=None)(lambda family: build_tiny_model(family, root / family))
 
 
 @pytest.fixture(scope="module")

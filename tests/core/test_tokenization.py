@@ -9,21 +9,12 @@ from hypothesis import strategies as st
 
 from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer, tokenization
 from bertscore_core.resolve import resolve_model
-from tests.support.tiny_models import build_tiny_model
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """Return a function that builds the model of a family once."""
-    built = {}
-
-    def build(family):
-        if family not in built:
-            folder = tmp_path_factory.mktemp(family)
-            built[family] = resolve_model(str(build_tiny_model(family, folder)))
-        return built[family]
-
-    return build
+@pytest.fixture
+def tiny(tiny_folder):
+    """Return a function that finds the files of a family's tiny model."""
+    return lambda family: resolve_model(str(tiny_folder(family)))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pipelines.io.columns import (
     texts_from_column,
 )
 from pipelines.io.files import write_atomically
-from pipelines.io.parquet import read_layout, read_schema, read_split, write_part
+from pipelines.io.parquet import read_layout, read_split, write_part
 from pipelines.splits import Split, plan_file
 from tests.support.s3 import over_http, s3_bucket
 
@@ -181,7 +181,7 @@ def test_file_without_rows_gives_an_empty_table_with_its_schema(
     (split,) = plan(path, 10)
     table = read_split(split)
     assert table.num_rows == 0
-    assert table.schema.equals(read_schema(path), check_metadata=True)
+    assert table.schema.equals(read_layout(path).schema, check_metadata=True)
     assert pq.read_table(pa.BufferReader(write_part(table))).num_rows == 0
 
 
