@@ -90,7 +90,7 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
     """Return how to score, from the options of a job.
 
     Raises:
-        BaselineNotFoundError: the baseline's file cannot be read.
+        ConfigError: the baseline's file cannot be read, or is no such table.
     """
     config = ScorerConfig(
         model=options.model,
@@ -133,7 +133,8 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
     started = time.time()
     config = scorer_config(options)
     settings = settle(config)
-    resolve_device(config.device)
+    if is_local(options):
+        resolve_device(config.device)
     output = absolute(options.output)
     check_output(options, output)
     files = expand_inputs(options.input, exclude=output)

@@ -365,6 +365,14 @@ def test_changed_size_of_splits_leaves_no_row_twice(tmp_path):
     assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(30))
 
 
+def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    chosen = {"device": "cuda:77", "output": str(tmp_path / "out"), "input": (str(dump),)}
+    assert prepare_score(ScoreOptions(**chosen, beam=("--runner=DataflowRunner",))).goal.rows == 5
+    with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
+        prepare_score(ScoreOptions(**chosen))
+
+
 def test_memory_of_one_process_is_no_place_for_the_output_of_several():
     with pytest.raises(ConfigError, match="other worker processes cannot reach"):
         prepare_score(ScoreOptions(input=("in",), output="memory://out", workers=2, device="cpu"))
