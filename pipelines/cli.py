@@ -1,21 +1,22 @@
 """bertscore-beam: score | idf | models.
 
 Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
-as far as possible, with more rejects than allowed; 130 interrupted, run it again to go on.
+as far as possible, with more rejects than allowed; 130 or 143 interrupted, run it again to go on.
 """
 
 import json
 import logging
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from importlib.metadata import version
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 from rich.table import Table
 
@@ -30,23 +31,32 @@ from pipelines import manifest
 from pipelines.flags import StrictParser, read_options, unknown_flag
 from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
 from pipelines.io.files import join, mask_credentials, read_bytes
+from pipelines.lock import FolderLostError, RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
+from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
+from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import Shown, registry_rows, show_plan, show_registry, show_summary
-from pipelines.runners import beam_options, is_local, threads_per_worker
-from pipelines.score import ScoreJob, build_score_pipeline, prepare_score, start_run
+from pipelines.runners import has_separate_workers, is_local, job_pipeline, threads_per_worker
+from pipelines.score import build_score_pipeline, clear_up, start_run
 from pipelines.scoring import final_signature
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
 from pipelines.watchdog import (
-    INTERRUPTED_STATUS,
     end_when_a_worker_dies,
     end_when_interrupted,
+    interrupted_status,
 )
 from pipelines.worker_log import workers_log_to_file
 
 DONE, BROKEN, UNUSABLE, TOO_MANY_REJECTS = 0, 1, 2, 3
+
+_REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+"""What the file system answers when asking again is of no use."""
+
+_ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
+"""The line of a traceback that names the error."""
 
 HELP = """\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
@@ -82,21 +92,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BertScoreError as error:
         print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
         return UNUSABLE
-    except OSError as error:
+    except _REFUSED as error:
         kind = type(error).__name__
         print(f"bertscore-beam: {mask_credentials(str(error))} ({kind})", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         print("bertscore-beam: interrupted.", file=sys.stderr)
-        return INTERRUPTED_STATUS
+        return interrupted_status(signal.SIGINT)
     except Exception as error:
         logging.getLogger(__name__).exception("the job broke off")
         print(
-            f"bertscore-beam: the job broke off ({type(error).__name__}); what was committed is "
-            "kept, and the same command goes on from there.",
+            f"bertscore-beam: the job broke off: {mask_credentials(_cause(error))}\nWhat was "
+            "committed is kept, and the same command goes on from there.",
             file=sys.stderr,
         )
         return BROKEN
+
+
+def _cause(error: BaseException) -> str:
+    """Return what went wrong in one line; Beam hands on a worker's whole traceback as a text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if _ERROR_LINE.match(line)]
+    return (said or lines or [type(error).__name__])[-1]
 
 
 def score_command(arguments: Sequence[str]) -> int:
@@ -104,36 +121,49 @@ def score_command(arguments: Sequence[str]) -> int:
     options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
     console = Console(stderr=True)
     _announce_model(options, console)
-    job = prepare_score(options)
+    planned = plan_score(options)
     if options.dry_run:
-        _show(show_plan(job))
+        _show(show_plan(resume_score(planned)))
         return DONE
-    pipeline_options = beam_options(options)
-    if not job.pending:
-        console.print(
-            "Everything is scored already; only the summary is made anew.", soft_wrap=True
-        )
-    if job.superseded:
-        console.print(
-            f"{len(job.superseded)} earlier parts do not fit the input as it is cut now (other "
-            "--split-rows or --split-bytes, changed files, or inputs that are gone): they are "
-            "deleted, and their rows scored again where they are still given.",
-            soft_wrap=True,
-        )
-    _start(job, options)
-    _run(job, options, pipeline_options)
-    return _conclude(job)
+    pipeline = job_pipeline(options)
+
+    def say(words: str) -> None:
+        console.print(words, soft_wrap=True, highlight=False)
+
+    with ExitStack() as stack:
+        with _first_writing(options):
+            lock = stack.enter_context(hold(planned.output, say=say, lost=_end_without_folder))
+            # The folder is looked at only now: before, another run may have been at work on it.
+            job = resume_score(planned)
+            start_run(job, options)
+        if not job.pending:
+            say("Everything is scored already; only the summary is made anew.")
+        if job.superseded:
+            say(
+                f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
+                "(other --split-rows or --split-bytes, changed files, or inputs that are gone): "
+                "they were deleted, and their rows are scored again where they are still given."
+            )
+        _run(job, options, pipeline, lock)
+        return _conclude(job)
 
 
-def _start(job: ScoreJob, options: ScoreOptions) -> None:
-    """Write what starts a run; that it cannot be written is the first thing to go wrong."""
+@contextmanager
+def _first_writing(options: ScoreOptions) -> Iterator[None]:
+    """Say of the first thing that cannot be written that the output is at fault."""
     try:
-        start_run(job, options)
-    except OSError as error:
+        yield
+    except _REFUSED as error:
         raise ConfigError(
-            f"output {options.output!r} cannot be written: got {error.strerror or error!r}; "
+            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
             "expected a folder where files can be made. Choose another --output."
         ) from error
+
+
+def _end_without_folder(error: FolderLostError) -> NoReturn:
+    """End the process from whichever thread has noticed: the runner cannot be stopped otherwise."""
+    os.write(2, f"bertscore-beam: {error}\n".encode())
+    os._exit(BROKEN)
 
 
 def idf_command(arguments: Sequence[str]) -> int:
@@ -146,10 +176,11 @@ def idf_command(arguments: Sequence[str]) -> int:
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
-    pipeline_options = beam_options(options)
+    pipeline = job_pipeline(options)
     _share_cores(options)
-    with _local_workers(options), beam.Pipeline(options=pipeline_options) as root:
-        build_idf_pipeline(root, job)
+    with _local_workers(options):
+        build_idf_pipeline(pipeline, job)
+        pipeline.run().wait_until_finish()
     table = finish_idf(job)
     if table is None:
         print("bertscore-beam: a file could not be read; no table was saved.", file=sys.stderr)
@@ -180,15 +211,14 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
 }
 
 
-def _run(job: ScoreJob, options: ScoreOptions, pipeline_options: PipelineOptions) -> None:
+def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
     """Run the pipeline with progress; with nothing left to score only the end is written."""
     if not job.pending:
-        finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job))
+        finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job), lock)
         return
     _share_cores(options)
     progress = RunProgress(job.output, job.pending, job.goal.started)
-    pipeline = beam.Pipeline(options=pipeline_options)
-    build_score_pipeline(pipeline, job)
+    build_score_pipeline(pipeline, job, lock)
     with _local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
         pipeline.run().wait_until_finish()
 
@@ -199,10 +229,9 @@ def _local_workers(options: JobOptions) -> Iterator[TextIO]:
 
     What goes wrong on a worker is never a wrong setting: those were found before.
     """
-    several = is_local(options) and options.workers > 1
     try:
         with (
-            workers_log_to_file(enabled=several) as (terminal, log),
+            workers_log_to_file(enabled=has_separate_workers(options)) as (terminal, log),
             end_when_a_worker_dies(terminal, log, BROKEN),
             end_when_interrupted(terminal, log),
         ):
@@ -216,11 +245,13 @@ def _conclude(job: ScoreJob) -> int:
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     _show(show_summary(summary, job.output))
     if summary["success"]:
+        clear_up(job)
         return DONE
     if not summary["complete"]:
         print(
-            f"bertscore-beam: {summary['failed_splits']} splits could not be read; mend or remove "
-            "their files and run the same command again.",
+            f"bertscore-beam: {summary['missing_parts']} splits and "
+            f"{summary['num_unreachable_files']} files could not be read; mend or remove them and "
+            f"run the same command again. {_rejects_words(job)}",
             file=sys.stderr,
         )
         return BROKEN
@@ -235,10 +266,15 @@ def _conclude(job: ScoreJob) -> int:
         return TOO_MANY_REJECTS
     print(
         f"bertscore-beam: {summary['reject_fraction']:.2%} of the rows or files have no score, "
-        f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows.",
+        f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows. "
+        f"{_rejects_words(job)}",
         file=sys.stderr,
     )
     return TOO_MANY_REJECTS
+
+
+def _rejects_words(job: ScoreJob) -> str:
+    return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
 
 
 def _signature_with_idf(job: ScoreJob) -> str:

@@ -9,7 +9,8 @@ from pipelines.io.files import absolute, delete, exists, write_atomically
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IdfOptions
 from pipelines.planning import Plan, plan_inputs, plan_to_bytes
-from pipelines.score import ReadPlan, scorer_config
+from pipelines.prepare import scorer_config
+from pipelines.score import ReadPlan
 from pipelines.transforms.idf import INCOMPLETE, CountDocumentFrequencies, SaveIdf, load_idf
 
 

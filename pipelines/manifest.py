@@ -2,7 +2,9 @@
 
     OUT/<input name>/part-000000020000.parquet            a part, whole or not there
     OUT/_manifest/parts/<part name>.json                  its record, written after it
-    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz     what the run works from
+    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          what the run works from
+    OUT/_manifest/lock.json                               who works on the folder now
+    OUT/_rejects/...                                      rows, splits and files without scores
     OUT/_run.json, OUT/_summary.json, OUT/_SUCCESS        options and signature, totals, the end
 
 A part counts as done when its record is whole, was made with the same settings from the same rows
@@ -12,13 +14,22 @@ again, which is harmless: a part is a function of its split and the signature.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
-from pipelines.io.files import join, list_files, read_bytes, read_many, write_atomically
+from pipelines.io.files import (
+    IO_THREADS,
+    join,
+    list_files,
+    read_bytes,
+    read_many,
+    write_atomically,
+)
+from pipelines.io.parquet import is_signed
 from pipelines.planning import Plan
 from pipelines.splits import HIDDEN_PREFIXES, Split
 
@@ -163,13 +174,31 @@ def read_records(output: str) -> dict[str, PartRecord]:
     }
 
 
-def read_part_sizes(output: str) -> dict[str, int]:
-    """Return the size in bytes of each part that is there, by part name."""
-    return {
+def read_part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
+    """Return the size in bytes of each part that is there and is ours, by part name.
+
+    Ours is a part that has a record or is planned, and any other file with the name of a part that
+    carries our signature: a run may have been killed between a part and its record. Other people's
+    files are left alone.
+
+    Args:
+        output: Folder of the run.
+        known: Names of parts with a record, and of parts that are planned.
+    """
+    found = {
         name: size
         for name, size in list_files(output, suffix=".parquet").items()
         if not name.startswith(HIDDEN_PREFIXES)
     }
+    unsure = [
+        name
+        for name in found
+        if name not in known and _PART_FILE.fullmatch(name.rpartition("/")[2])
+    ]
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        signed = pool.map(is_signed, [join(output, name) for name in unsure])
+        ours = {name for name, is_ours in zip(unsure, signed, strict=True) if is_ours}
+    return {name: size for name, size in found.items() if name in known or name in ours}
 
 
 def is_done(
@@ -177,7 +206,7 @@ def is_done(
     record: PartRecord | None,
     job_digest: str,
     idf: str | None,
-    part_sizes: Mapping[str, int] | None = None,
+    part_sizes: Mapping[str, int],
 ) -> bool:
     """Tell whether the part of a split needs no more work.
 
@@ -187,52 +216,88 @@ def is_done(
         job_digest: Digest of the settings the scores should be made with.
         idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
             the table has yet to be counted, so that no earlier score can be known to fit it.
-        part_sizes: Sizes of the parts that are there; None leaves that unchecked.
+        part_sizes: Sizes in bytes of the parts that are there.
     """
     if record is None or not record.covers(split):
         return False
     if (record.job_digest, record.idf) != (job_digest, idf):
         return False
-    return part_sizes is None or part_sizes.get(record.part_name) == record.part_bytes
+    return part_sizes.get(record.part_name) == record.part_bytes
 
 
-def pending_splits(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How an output folder stands against a plan.
+
+    Attributes:
+        pending: Splits that still have to be done, in the order of the plan.
+        done: Records of the others.
+        outdated: Parts to be made anew that have a record, which must go before.
+        stale: Parts that `stale_parts` tells of.
+        orphans: Parts that `orphan_parts` tells of.
+    """
+
+    pending: tuple[Split, ...]
+    done: tuple[PartRecord, ...]
+    outdated: tuple[str, ...]
+    stale: tuple[str, ...]
+    orphans: tuple[str, ...]
+
+
+def compare(
     plan: Plan,
     records: Mapping[str, PartRecord],
+    part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str | None,
-    part_sizes: Mapping[str, int] | None = None,
-) -> list[Split]:
-    """Return the splits of a plan that are still to be done, in the order of the plan."""
-    return [
+) -> Standing:
+    """Tell what is done and what is in the way.
+
+    Args:
+        plan: What is to be done.
+        records: What is known of the parts, by part name.
+        part_sizes: Size in bytes of every part that is there and is ours.
+        job_digest: Digest of the settings the scores should be made with.
+        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
+            the table has yet to be counted, so that no earlier score can be known to fit it.
+    """
+    waiting = tuple(
         split
         for split in plan.splits
         if not is_done(split, records.get(split.part_name), job_digest, idf, part_sizes)
-    ]
+    )
+    names = {split.part_name for split in waiting}
+    return Standing(
+        pending=waiting,
+        done=tuple(records[s.part_name] for s in plan.splits if s.part_name not in names),
+        outdated=tuple(sorted(names & records.keys())),
+        stale=stale_parts(plan, part_sizes),
+        orphans=orphan_parts(plan, part_sizes),
+    )
 
 
-def orphan_parts(plan: Plan, part_names: Iterable[str]) -> list[str]:
+def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of inputs of the plan that it cuts elsewhere now: other sizes of splits.
+
+    They hold rows that other parts hold as well, so they must be deleted before a run ends.
+    """
+    inputs = {split.input_name for split in plan.splits}
+    expected = {split.part_name for split in plan.splits}
+    strange = (name for name in part_names if name not in expected)
+    return tuple(sorted(name for name in strange if _input_of(name) in inputs))
+
+
+def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
     """Return the parts of inputs that are not in the plan any more: gone, renamed or rejected.
 
     They are to be reported; whether to keep them is not for a plan to decide.
     """
     inputs = {split.input_name for split in plan.splits}
-    return sorted(name for name in part_names if name.rpartition("/")[0] not in inputs)
+    return tuple(sorted(name for name in part_names if _input_of(name) not in inputs))
 
 
-def stale_parts(plan: Plan, part_names: Iterable[str]) -> list[str]:
-    """Return the parts of inputs of the plan that it cuts elsewhere now.
-
-    They hold rows that other parts hold as well (the size of splits or the file has changed), so
-    they and their records must be deleted before the run ends. Files that are not named like a
-    part are somebody else's and stay.
-    """
-    inputs = {split.input_name for split in plan.splits}
-    expected = {split.part_name for split in plan.splits}
-    found = ((name, *name.rpartition("/")[::2]) for name in part_names if name not in expected)
-    return sorted(
-        name for name, folder, file in found if folder in inputs and _PART_FILE.fullmatch(file)
-    )
+def _input_of(part_name: str) -> str:
+    return part_name.rpartition("/")[0]
 
 
 def read_run(output: str) -> dict[str, Any] | None:
@@ -261,20 +326,17 @@ _CORPUS_HINT = (
 )
 
 
-def check_same_run(
-    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str], *, overwrite: bool = False
-) -> None:
+def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]) -> None:
     """Check that scores in the output folder were made as this run would make them.
 
     Args:
         previous_run: What `read_run` returned.
         identity: Settings of this run that must be equal, by name.
-        overwrite: Let other scores be replaced.
 
     Raises:
         SignatureError: If they were made otherwise; the message names what differs.
     """
-    if previous_run is None or overwrite:
+    if previous_run is None:
         return
     before = previous_run.get("identity")
     if not isinstance(before, dict):

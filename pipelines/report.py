@@ -10,7 +10,8 @@ from bertscore_core import (
     known_models,
     published_baselines,
 )
-from pipelines.score import ScoreJob
+from pipelines.estimate import estimate_run
+from pipelines.prepare import ScoreJob
 
 SHOWN_FILES = 10
 
@@ -36,6 +37,7 @@ def show_plan(job: ScoreJob) -> Shown:
         "splits done earlier": f"{job.goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.pending):,}",
+        "estimated time": estimate_run(job, job.goal.carried).words(),
         "idf": _idf_words(job),
         "output": job.output,
         "signature": job.signature.format(),

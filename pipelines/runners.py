@@ -1,10 +1,18 @@
 """Which Beam runner a job runs on, and how a machine is shared out among its workers."""
 
 import difflib
+import logging
 import os
 from collections.abc import Sequence
 
-from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+import apache_beam as beam
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+    _BeamArgumentParser,
+)
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_core import ConfigError
 from pipelines.options import JobOptions
@@ -18,6 +26,25 @@ _REFUSED = {
 }
 _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
+
+
+def job_pipeline(options: JobOptions) -> beam.Pipeline:
+    """Return an empty pipeline on the runner of a job.
+
+    With `--environment_type=EXTERNAL --environment_config=HOST:PORT` FnApiRunner asks the worker
+    pool there for as many worker processes as `workers` says.
+
+    Raises:
+        ConfigError: as `beam_options` does.
+    """
+    chosen = beam_options(options)
+    address = _worker_pool(options)
+    if address is None:
+        return beam.Pipeline(options=chosen)
+    # It warns that several workers need another mode, which is not so with a worker pool.
+    logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
+    runner = FnApiRunner(default_environment=ExternalEnvironment(address))
+    return beam.Pipeline(runner=runner, options=chosen)
 
 
 def beam_options(options: JobOptions) -> PipelineOptions:
@@ -38,8 +65,9 @@ def beam_options(options: JobOptions) -> PipelineOptions:
     flags = list(options.beam)
     if runner is None:
         flags.append(f"--runner={LOCAL_RUNNER}")
-    if is_local(options) and options.workers > 1:
+    if has_worker_processes(options):
         flags.append("--direct_running_mode=multi_processing")
+    if _is_fn_api(options) and options.workers > 1:
         flags.append(f"--direct_num_workers={options.workers}")
     if runner is None or runner in _KNOWN_OPTIONS_RUNNERS:
         _check_known(flags)
@@ -47,8 +75,13 @@ def beam_options(options: JobOptions) -> PipelineOptions:
 
 
 def is_local(options: JobOptions) -> bool:
-    """Whether the job runs on this machine, under the runner we choose."""
-    return _given_runner(options.beam) in (None, "fnapi")
+    """Whether the workers run on this machine, in processes that we start."""
+    return _is_fn_api(options) and _worker_pool(options) is None
+
+
+def has_worker_processes(options: JobOptions) -> bool:
+    """Whether the workers are processes of their own that we start on this machine."""
+    return is_local(options) and options.workers > 1
 
 
 def threads_per_worker(options: JobOptions) -> int | None:
@@ -66,6 +99,33 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def has_separate_workers(options: JobOptions) -> bool:
+    """Whether the workers of our runner are other processes, here or in a worker pool."""
+    return has_worker_processes(options) or (
+        _is_fn_api(options) and _worker_pool(options) is not None
+    )
+
+
+def _is_fn_api(options: JobOptions) -> bool:
+    """Tell whether the runner is the one we choose."""
+    return _given_runner(options.beam) in (None, "fnapi")
+
+
+def _worker_pool(options: JobOptions) -> str | None:
+    """Return the address of the worker pool that FnApiRunner is to use, if there is one."""
+    given = PipelineOptions(list(options.beam)).view_as(PortableOptions)
+    if not _is_fn_api(options) or given.environment_type is None:
+        return None
+    kind, address = given.environment_type, given.environment_config
+    if kind != "EXTERNAL" or not address:
+        raise ConfigError(
+            f"FnApiRunner cannot use the environment {kind!r} at {address!r}; expected "
+            "--environment_type=EXTERNAL --environment_config=HOST:PORT, or neither. Name the "
+            "address of a running worker pool."
+        )
+    return str(address)
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:

@@ -5,7 +5,7 @@ Free of Beam: `pipelines.transforms.scoring` only carries tables here and back.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -24,6 +24,7 @@ from pipelines.io.columns import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.io.parquet import SIGNATURE_KEY
 
 SCHEMA_VERSION = "1"
 """Version of the score columns' names and meanings, kept in every part's metadata."""
@@ -63,10 +64,17 @@ class TableFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredTable:
-    """A table with score columns behind its own, and the sums over its rows."""
+    """A table with score columns behind its own, and the sums over its rows.
+
+    Attributes:
+        table: All rows, in their order.
+        summary: Sums over the rows.
+        rejected: Reason of each row without scores, by its position in the table.
+    """
 
     table: pa.Table
     summary: ScoreSummary
+    rejected: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,7 @@ def score_table(
         reasons[row] = reason
     unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if fields.empty == "null" else set())
     kept = np.array([reasons[row] not in unscored for row in pairs.rows.tolist()], dtype=np.bool_)
+    scored = set(pairs.rows[kept].tolist())
     added = _score_columns(scorer, scores, pairs, kept, len(table))
     added[columns.ERROR] = pa.array(reasons, type=pa.string())
     return ScoredTable(
@@ -119,6 +128,11 @@ def score_table(
             rows=len(table),
             reasons=Counter(str(reason) for reason in reasons if reason is not None),
         ),
+        rejected={
+            row: str(reason)
+            for row, reason in enumerate(reasons)
+            if reason is not None and row not in scored
+        },
     )
 
 
@@ -132,7 +146,7 @@ def _metadata(signature: Signature, idf: IdfTable | None) -> dict[str, str]:
     signature = final_signature(signature, idf)
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
-        "bertscore.signature": signature.format(),
+        SIGNATURE_KEY: signature.format(),
         "bertscore.hash": signature.upstream_hash(),
     }
 

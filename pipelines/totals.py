@@ -1,7 +1,7 @@
 """What a run adds up to, mergeable, and the verdict on it."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,7 @@ class RunGoal:
         rows: Rows planned.
         files: Input files, those set aside included.
         num_rejected_files: Files set aside.
+        num_unreachable_files: Those of them that could not be reached; the next run tries again.
         rejected_files: Some of them, by path, with the reason.
         max_reject_fraction: Largest share of rows, or of files, that may go without a score.
         num_orphan_parts: Parts in the output folder whose input is not in the plan any more.
@@ -96,6 +97,7 @@ class RunGoal:
     rows: int
     files: int
     num_rejected_files: int
+    num_unreachable_files: int
     rejected_files: Mapping[str, str]
     max_reject_fraction: float
     num_orphan_parts: int
@@ -104,7 +106,9 @@ class RunGoal:
     carried: RunTotals
 
 
-def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
+def judge(
+    goal: RunGoal, new: RunTotals, signature: str, *, missing: Sequence[str], doubled: Sequence[str]
+) -> dict[str, Any]:
     """Form the summary of a run.
 
     Rows count as rejected when they have no score; the reasons of pairs with an empty side that
@@ -114,11 +118,13 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         goal: What was planned.
         new: Totals of this run.
         signature: How the scores were made.
+        missing: Planned parts that are not in the folder.
+        doubled: Parts in the folder that hold rows of planned parts.
 
     Returns:
-        The content of `_summary.json`. `complete` says that every planned part was written,
-        `success` also that the share of rejects is within the limit, and that the folder holds
-        no rows of inputs that are gone.
+        The content of `_summary.json`. `complete` says that every file could be reached and every
+        planned part is in the folder, no row twice; `success` also that the share of rejects is
+        within the limit, and that the folder holds no rows of inputs that are gone.
     """
     total = goal.carried + new
     summary = total.summary
@@ -127,8 +133,10 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         unscored / goal.rows if goal.rows else 0.0,
         goal.num_rejected_files / goal.files if goal.files else 0.0,
     )
-    complete = total.parts == goal.parts and summary.rows == goal.rows
-    seconds = time.time() - goal.started
+    counted = total.parts == goal.parts and summary.rows == goal.rows
+    complete = counted and not goal.num_unreachable_files and not missing and not doubled
+    # The clock of the machine that ends a run may be behind that of the one that began it.
+    seconds = max(time.time() - goal.started, 0.0)
     return {
         "complete": complete,
         "success": (complete and share <= goal.max_reject_fraction and not goal.num_orphan_parts),
@@ -145,7 +153,10 @@ def judge(goal: RunGoal, new: RunTotals, signature: str) -> dict[str, Any]:
         "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,
         "num_rejected_files": goal.num_rejected_files,
+        "num_unreachable_files": goal.num_unreachable_files,
         "rejected_files": dict(goal.rejected_files),
+        "missing_parts": len(missing),
+        "doubled_parts": len(doubled),
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),
         "seconds": round(seconds, 3),

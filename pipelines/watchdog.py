@@ -1,25 +1,34 @@
-"""End a local run at once when a worker process died, or when the user interrupts it.
+"""End a run at once when a worker process died, or when the user interrupts it.
 
-Beam 2.77 notices the death only in the thread that started the process, where the error is lost,
-while the job goes on waiting for the worker's answer. A worker killed for memory thus looks like a
-run without end.
+Beam 2.77 notices the death only in the threads that wait for the process and listen to it, where
+the error is lost, while the job goes on waiting for the worker's answer. A worker killed for memory
+thus looks like a run without end.
 """
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn, TextIO
 
 _INTERRUPTED = (f"return code -{signal.SIGINT.value}", f"return code {128 + signal.SIGINT.value}")
 """How Beam says that a worker was interrupted, as all processes of a terminal are by Ctrl-C."""
 
-INTERRUPTED_STATUS = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _WORKER_THREAD = "run_worker"
-"""Name of the thread in which Beam waits for a worker process."""
+"""Name of the thread in which Beam waits for a worker process that it started."""
+
+_LISTENING_THREAD = "beam_control_read"
+"""Name of the thread in which Beam listens to a worker, wherever that runs."""
+
+_RETURN_CODE_SECONDS = 2.0
+"""How long to wait for the return code of a worker whose connection broke. One in a worker pool has
+none that we could learn."""
 
 
 @contextmanager
@@ -37,16 +46,22 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
     before = threading.excepthook
 
     def end(error: threading.ExceptHookArgs, /) -> None:
-        if error.thread is None or error.thread.name != _WORKER_THREAD:
+        thread = "" if error.thread is None else error.thread.name
+        if thread == _LISTENING_THREAD:
+            time.sleep(_RETURN_CODE_SECONDS)
+            said = "its connection broke"
+        elif thread == _WORKER_THREAD:
+            said = str(error.exc_value)
+        else:
             before(error)
             return
-        if str(error.exc_value).endswith(_INTERRUPTED):
-            _leave_interrupted(terminal, log)
+        if said.endswith(_INTERRUPTED):
+            _leave_interrupted(terminal, log, signal.SIGINT)
         terminal.write(
-            f"bertscore-beam: a worker process died ({error.exc_value}). A return code of 137 or "
-            "-9 means that it was killed, most often for lack of memory: try fewer --workers or a "
-            "smaller --split-bytes. What was committed is kept; the same command goes on from "
-            f"there. What the workers said is in {log}.\n"
+            f"bertscore-beam: a worker process died ({said}). A return code of 137 or -9 means "
+            "that it was killed, most often for lack of memory: try fewer --workers or a smaller "
+            "--split-rows. What was committed is kept; the same command goes on from there."
+            f"{'' if log is None else f' What the workers said is in {log}.'}\n"
         )
         terminal.flush()
         os._exit(status)
@@ -60,7 +75,9 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
 
 @contextmanager
 def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
-    """End this process at once on SIGINT; what is committed is whole, so nothing need be undone.
+    """End this process at once on SIGINT or SIGTERM, with the status a shell gives such an end.
+
+    What is committed is whole, so nothing need be undone.
 
     Args:
         terminal: Where to say so.
@@ -69,19 +86,29 @@ def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: _leave_interrupted(terminal, log))
+
+    def leave(number: int, _: FrameType | None) -> None:
+        _leave_interrupted(terminal, log, signal.Signals(number))
+
+    before = {number: signal.signal(number, leave) for number in _SIGNALS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _leave_interrupted(terminal: TextIO, log: Path | None) -> NoReturn:
+def interrupted_status(number: signal.Signals) -> int:
+    """Return the exit status after a signal: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + number
+
+
+def _leave_interrupted(terminal: TextIO, log: Path | None, number: signal.Signals) -> NoReturn:
     terminal.write(
-        "\nbertscore-beam: interrupted. What was committed is kept; the same command goes on from "
-        "there.\n"
+        f"\nbertscore-beam: interrupted ({number.name}). What was committed is kept; the same "
+        "command goes on from there.\n"
     )
     terminal.flush()
     if log is not None:
         log.unlink(missing_ok=True)
-    os._exit(INTERRUPTED_STATUS)
+    os._exit(interrupted_status(number))

@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
@@ -25,6 +25,10 @@ from bertscore_core.errors import ConfigError
 TEMPORARY_PREFIX = ".bertscore-tmp-"
 # Waiting for an object store, not computing: many more threads than cores.
 IO_THREADS = 32
+# Where an object appears only when all of it has arrived. Elsewhere a file grows as it is written.
+_PUT_IS_WHOLE = frozenset(
+    {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2"}
+)
 
 _SENSITIVE = r"(?:key|secret|token|passw(?:or)?d|signature|sig|credential)"
 _SECRET_PAIR = re.compile(rf"((?:^|[?&;,\s-])[\w.-]*{_SENSITIVE}[\w.-]*=)[^&;,\s]+", re.I)
@@ -134,6 +138,19 @@ def is_file(path: str) -> bool:
     return bool(fs.isfile(inner))
 
 
+def can_write_below(folder: str) -> bool:
+    """Tell whether a folder is there or can be made, and files in it, as far as can be told.
+
+    Only a local disk says so without being written to.
+    """
+    fs, inner = resolve(folder)
+    if not isinstance(fs, LocalFileSystem):
+        return True
+    while not os.path.lexists(inner):
+        inner = os.path.dirname(inner)
+    return os.path.isdir(inner) and os.access(inner, os.W_OK | os.X_OK)
+
+
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     """List all files below a folder: their path below it, and their size in bytes, sorted.
 
@@ -188,21 +205,95 @@ def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
     """Write a file so that a reader sees the old content or the new one, never a part of it.
 
     Locally: a temporary file in the same folder, flushed to the disk, then renamed over the target.
-    Permissions are those of any new file (the umask). Elsewhere: one put, which object stores make
-    visible only when it is complete. Folders are made as needed.
+    Permissions are those of any new file (the umask). In an object store: one put, which becomes
+    visible only when it is complete. Elsewhere: a temporary file, then moved. Folders are made as
+    needed.
 
     Raises:
         OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
     """
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
-        _replace_local(inner, data)
-    else:
+        with _temporary_local(inner, data) as temporary:
+            os.replace(temporary, inner)
+        _sync_folder(os.path.dirname(inner))
+    elif _protocols(fs) & _PUT_IS_WHOLE:
         fs.pipe_file(inner, bytes(data))
+    else:
+        _replace_remote(fs, inner, bytes(data))
 
 
-def _replace_local(path: str, data: bytes | bytearray | memoryview) -> None:
-    """Write a local file beside its place, then move it there."""
+def create_exclusively(path: str, data: bytes) -> None:
+    """Write a file that must not be there yet; of several that try at once one succeeds.
+
+    Locally, on S3 and on Google Cloud Storage the store sees to it. Others look first, and two that
+    do so at once may both succeed: read the file again after a while.
+
+    Raises:
+        FileExistsError: If it is there.
+        OSError: If it cannot be written.
+    """
+    fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        with _temporary_local(inner, data) as temporary:
+            try:
+                os.link(temporary, inner)
+            except PermissionError:  # how Linux says that the disk knows no hard links
+                with open(inner, "xb") as file:
+                    file.write(data)
+        return
+    if exists(path):
+        raise FileExistsError(f"{mask_credentials(path)!r} is there already")
+    try:
+        if not _protocols(fs) & _PUT_IS_WHOLE:
+            fs.makedirs(posixpath.dirname(inner), exist_ok=True)
+        fs.pipe_file(inner, data, mode="create")
+    except OSError as error:
+        if exists(path):
+            raise FileExistsError(f"{mask_credentials(path)!r} is there already") from error
+        raise
+
+
+def is_remote(path: str) -> bool:
+    """Tell whether a path lies elsewhere than on a local disk."""
+    return not isinstance(resolve(path)[0], LocalFileSystem)
+
+
+def delete_temporary(root: str) -> None:
+    """Remove the temporary files that killed processes left below a folder."""
+    fs, inner = resolve(root)
+    if isinstance(fs, LocalFileSystem):
+        names = _sizes_local(inner)
+    elif _protocols(fs) & _PUT_IS_WHOLE:
+        return
+    else:
+        names = _sizes(fs, inner)
+    left = [n for n in names if posixpath.basename(n).startswith(TEMPORARY_PREFIX)]
+    delete_many([join(root, name) for name in left])
+
+
+def _protocols(fs: AbstractFileSystem) -> frozenset[str]:
+    """Return the names of a file system."""
+    return frozenset([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def _replace_remote(fs: AbstractFileSystem, path: str, data: bytes) -> None:
+    """Write a file beside its place, then move it there."""
+    folder = posixpath.dirname(path)
+    fs.makedirs(folder, exist_ok=True)
+    temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    try:
+        fs.pipe_file(temporary, data)
+        fs.mv(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.rm_file(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def _temporary_local(path: str, data: bytes | bytearray | memoryview) -> Iterator[str]:
+    """Yield a file beside a path with its content to be, flushed to the disk; gone afterwards."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
@@ -211,12 +302,10 @@ def _replace_local(path: str, data: bytes | bytearray | memoryview) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
+        yield temporary
+    finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise
-    _sync_folder(folder)
 
 
 def _sync_folder(folder: str) -> None:

@@ -9,8 +9,11 @@ from apache_beam.typehints import no_annotations
 
 from bertscore_core import IdfTable, Signature
 from pipelines import manifest
-from pipelines.io.files import join, write_atomically
+from pipelines.io.files import delete, join, read_bytes, write_atomically
+from pipelines.lock import RunLock
 from pipelines.manifest import PartRecord
+from pipelines.planning import plan_from_bytes
+from pipelines.rejects import FILES_FILE, rejected_files
 from pipelines.scoring import final_signature
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
 
@@ -24,12 +27,14 @@ class FinishRun(beam.PTransform):
         goal: What was planned.
         signature: How the scores were made, up to the idf table.
         idf: Singleton with the idf table, or None.
+        lock: What must be held to write; None leaves that unchecked.
     """
 
     output: str
     goal: RunGoal
     signature: Signature
     idf: beam.PCollection[IdfTable] | None = None
+    lock: RunLock | None = None
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
@@ -46,7 +51,14 @@ class FinishRun(beam.PTransform):
             | "Flatten" >> beam.Flatten()
             | "AddUp" >> beam.CombineGlobally(SumTotals())
             | "WriteSummary"
-            >> beam.Map(_finish, idf, output=self.output, goal=self.goal, signature=self.signature)
+            >> beam.Map(
+                _finish,
+                idf,
+                output=self.output,
+                goal=self.goal,
+                signature=self.signature,
+                lock=self.lock,
+            )
         )
 
 
@@ -70,9 +82,34 @@ class SumTotals(beam.CombineFn):
         return accumulator
 
 
-def finish_run(output: str, goal: RunGoal, new: RunTotals, signature: str) -> None:
-    """Write `_summary.json`, and `_SUCCESS` after it when the run deserves it."""
-    summary = judge(goal, new, signature)
+def finish_run(
+    output: str, goal: RunGoal, new: RunTotals, signature: str, lock: RunLock | None = None
+) -> None:
+    """Write `_summary.json`, and `_SUCCESS` after it when the run deserves it.
+
+    What the workers reported is not taken on trust: the folder is listed and held against the plan.
+
+    Raises:
+        FolderLostError: the folder belongs to another run by now.
+    """
+    plan = plan_from_bytes(read_bytes(join(output, manifest.PLAN_FILE)), output)
+    planned = {split.part_name for split in plan.splits}
+    there = manifest.read_part_sizes(output, planned)
+    missing = [split for split in plan.splits if split.part_name not in there]
+    summary = judge(
+        goal,
+        new,
+        signature,
+        missing=[split.part_name for split in missing],
+        doubled=manifest.stale_parts(plan, there),
+    )
+    if lock is not None:
+        lock.check()
+    if plan.rejected_files or missing:
+        rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
+        write_atomically(join(output, FILES_FILE), rejects)
+    else:
+        delete(join(output, FILES_FILE))
     text = json.dumps(summary, indent=2, ensure_ascii=False)
     write_atomically(join(output, manifest.SUMMARY_FILE), text.encode())
     if summary["success"]:
@@ -80,7 +117,13 @@ def finish_run(output: str, goal: RunGoal, new: RunTotals, signature: str) -> No
 
 
 def _finish(
-    totals: RunTotals, idf: IdfTable | None, *, output: str, goal: RunGoal, signature: Signature
+    totals: RunTotals,
+    idf: IdfTable | None,
+    *,
+    output: str,
+    goal: RunGoal,
+    signature: Signature,
+    lock: RunLock | None,
 ) -> RunTotals:
-    finish_run(output, goal, totals, final_signature(signature, idf).format())
+    finish_run(output, goal, totals, final_signature(signature, idf).format(), lock)
     return totals

@@ -15,7 +15,9 @@ from bertscore_core import BertScorer, IdfTable, ScorerConfig, Signature
 from pipelines import metrics
 from pipelines.io.files import join, mask_credentials, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split, write_part
+from pipelines.lock import RunLock
 from pipelines.manifest import PartRecord, write_record
+from pipelines.rejects import rejected_rows, rows_path
 from pipelines.scoring import TableFields, score_table
 from pipelines.splits import Split
 from pipelines.totals import FailedSplit
@@ -101,6 +103,7 @@ class ScoreSplits(beam.PTransform):
         job_digest: Identity of the run's settings, kept in every record.
         signature: How the scores are made.
         idf: Singleton with the idf table, or None.
+        lock: What must be held to write; None leaves that unchecked.
     """
 
     config: ScorerConfig
@@ -109,6 +112,7 @@ class ScoreSplits(beam.PTransform):
     job_digest: str
     signature: Signature
     idf: beam.PCollection[IdfTable] | None = None
+    lock: RunLock | None = None
 
     @no_annotations  # Beam has no type hint for several outputs
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
@@ -124,7 +128,7 @@ class ScoreSplits(beam.PTransform):
             # ScoredChunk: the same rows with score columns.
             | "ScoreChunk" >> RunInference(handler).with_output_types(ScoredChunk)
             # PartRecord: what was written, a few hundred bytes a split.
-            | "WritePart" >> beam.ParDo(WritePart(self.output, self.job_digest))
+            | "WritePart" >> beam.ParDo(WritePart(self.output, self.job_digest, self.lock))
         )
         return records, read[FAILED]
 
@@ -147,15 +151,21 @@ class ReadSplit(beam.DoFn):
 class WritePart(beam.DoFn):
     """Write a part whole, then its record; doing it again writes the same bytes."""
 
-    def __init__(self, output: str, job_digest: str) -> None:
-        """Keep where to write."""
+    def __init__(self, output: str, job_digest: str, lock: RunLock | None) -> None:
+        """Keep where to write, and what must be held to do so."""
         self._output = output
         self._job_digest = job_digest
+        self._lock = lock
 
     def process(self, element: ScoredChunk) -> Iterator[PartRecord]:
-        """Write the part and yield its record."""
+        """Write the part and what it rejects, and yield its record, written last."""
         split = element.split
         data = write_part(element.scored.table)
+        if self._lock is not None:
+            self._lock.check()
+        if element.scored.rejected:
+            rejects = rejected_rows(split, element.scored.rejected)
+            write_atomically(rows_path(self._output, split.part_name), rejects)
         write_atomically(join(self._output, split.part_name), data)
         record = PartRecord.of(
             split,

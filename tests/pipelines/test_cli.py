@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import cli
+from pipelines.io.files import write_atomically
+from pipelines.lock import LOCK_FILE, Holder, hold
 from tests.support.dumps import read_output, write_dump
 from tests.support.processes import beam_workers
 
@@ -204,8 +207,12 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     assert summary["parts_of_earlier_runs"] >= done
 
 
-@pytest.mark.parametrize("whole_group", [True, False], ids=["Ctrl-C", "kill -INT"])
-def test_interrupted_run_says_so_and_goes_on(tmp_path, whole_group):
+@pytest.mark.parametrize(
+    ("kill", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGINT), (os.kill, signal.SIGTERM)],
+    ids=["Ctrl-C", "kill -INT", "kill"],
+)
+def test_interrupted_run_says_so_and_goes_on(tmp_path, kill, number):
     dump = write_dump(tmp_path / "dump", [600])
     command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
     command += ["--workers", "2", "--split-rows", "5"]
@@ -215,19 +222,47 @@ def test_interrupted_run_says_so_and_goes_on(tmp_path, whole_group):
     ) as process:
         while not parts.exists() and process.poll() is None:
             time.sleep(0.05)
-        (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
+        kill(process.pid, number)
         _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "interrupted. What was committed is kept" in errors
+    assert process.returncode == 128 + number
+    assert f"interrupted ({number.name}). What was committed is kept" in errors
     assert "a worker process died" not in errors
     assert not (tmp_path / "out" / "_SUCCESS").exists()
     assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
 
 
+def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys):
+    with hold(str(tmp_path / "out"), say=print, lost=print):
+        assert cli.main(arguments(dump, tmp_path)) == cli.UNUSABLE
+        assert "another run is at work on this output" in capsys.readouterr().err
+        assert cli.main(arguments(dump, tmp_path, "--dry-run")) == cli.DONE
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["_manifest"]
+    assert cli.main(arguments(dump, tmp_path)) == cli.DONE
+
+
+def test_run_whose_folder_is_taken_over_ends(tmp_path):
+    """The other may think it dead, as after a long sleep; the two must not write side by side."""
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
+    lock = tmp_path / "out" / LOCK_FILE
+    with subprocess.Popen(
+        [*command, "--split-rows", "2"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (tmp_path / "out" / "shard-000.parquet").exists() and process.poll() is None:
+            time.sleep(0.05)
+        write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == cli.BROKEN
+    assert "belongs to another run now" in errors
+    assert "on elsewhere" in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert json.loads(lock.read_text())["machine"] == "elsewhere"
+
+
 def test_new_cut_of_the_input_is_said_aloud(dump, tmp_path, capsys):
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 30)) == cli.DONE
-    assert "3 earlier parts do not fit the input as it is cut now" in capsys.readouterr().err
+    assert "3 earlier parts did not fit the input as it is cut now" in capsys.readouterr().err
 
 
 def test_only_parts_are_called_parquet(dump, tmp_path):

@@ -5,18 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
 import pytest
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
 from pipelines.io.files import exists, join, write_atomically
+from pipelines.io.parquet import write_part
 from pipelines.manifest import (
     RUN_FILE,
     PartRecord,
     check_same_run,
+    compare,
     is_done,
     orphan_parts,
-    pending_splits,
     read_part_sizes,
     read_records,
     read_run,
@@ -102,7 +104,7 @@ def test_records_are_read_back_by_part_name(output: str) -> None:
 
 def test_folder_without_records_has_none(output: str) -> None:
     assert read_records(output) == {}
-    assert read_part_sizes(output) == {}
+    assert read_part_sizes(output, ()) == {}
 
 
 def mangled(**changes: object) -> bytes:
@@ -152,16 +154,42 @@ def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
     write_atomically(join(output, "_SUCCESS"), b"")
     for split in PLAN.splits:
         write_atomically(join(output, split.part_name), b"12345")
-    assert read_part_sizes(output) == {split.part_name: 5 for split in PLAN.splits}
+    names = {split.part_name for split in PLAN.splits}
+    assert read_part_sizes(output, names) == dict.fromkeys(names, 5)
+
+
+def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
+    """A run may be killed between a part and its record, and its input may then be gone."""
+    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
+    name, other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in range(3))
+    write_atomically(join(output, name), write_part(ours))
+    write_atomically(join(output, other), write_part(pa.table({"a": [1]})))
+    write_atomically(join(output, third), b"no Parquet")
+    write_atomically(join(output, "gone.parquet/mine.parquet"), write_part(ours))
+    assert list(read_part_sizes(output, ())) == [name]
+
+
+SPLIT = PLAN.splits[0]
+SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
 def test_finished_splits_are_not_pending() -> None:
     records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
-    assert pending_splits(PLAN, records, DIGEST, IDF) == [PLAN.splits[0], PLAN.splits[4]]
-    assert pending_splits(PLAN, {}, DIGEST, IDF) == list(PLAN.splits)
+    standing = compare(PLAN, records, SIZES, DIGEST, IDF)
+    assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
+    assert standing.done == tuple(records.values())
+    assert standing.outdated == standing.stale == standing.orphans == ()
+    assert compare(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
-SPLIT = PLAN.splits[0]
+def test_record_of_a_part_to_be_made_anew_is_outdated() -> None:
+    records = {split.part_name: record_of(split) for split in PLAN.splits}
+    sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
+    standing = compare(PLAN, records, sizes, DIGEST, IDF)
+    assert standing.pending == (SPLIT,)
+    assert standing.outdated == (SPLIT.part_name,)
+
+
 CHANGES = {
     "another idf table": (SPLIT, record_of(SPLIT, idf="other")),
     "another signature": (SPLIT, record_of(SPLIT, job_digest="other")),
@@ -176,50 +204,43 @@ CHANGES = {
 
 @pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
 def test_split_is_scored_again_after_any_change(split: Split, record: PartRecord | None) -> None:
-    assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF)
-    assert not is_done(split, record, DIGEST, IDF)
+    assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF, SIZES)
+    assert not is_done(split, record, DIGEST, IDF, SIZES)
 
 
 def test_moved_file_and_other_row_groups_are_no_change() -> None:
     moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
-    assert is_done(moved, record_of(SPLIT), DIGEST, IDF)
+    assert is_done(moved, record_of(SPLIT), DIGEST, IDF, SIZES)
 
 
 @pytest.mark.parametrize(
     ("sizes", "done"),
-    [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False), (None, True)],
+    [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)],
 )
-def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int] | None, done: bool) -> None:
+def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int], done: bool) -> None:
     assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF, sizes) is done
-    records = {SPLIT.part_name: record_of(SPLIT)}
-    assert (pending_splits(plan_of(SPLIT), records, DIGEST, IDF, sizes) == []) is done
 
 
 def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
     names = [split.part_name for split in PLAN.splits]
     rest = plan_of(*splits_of("a.parquet", 30))
-    assert orphan_parts(rest, names) == [name for name in names if name.startswith("sub dir/")]
-    assert stale_parts(rest, names) == []
-    assert orphan_parts(PLAN, names) == []
+    assert orphan_parts(rest, names) == tuple(n for n in names if n.startswith("sub dir/"))
+    assert stale_parts(rest, names) == ()
+    assert orphan_parts(PLAN, names) == ()
 
 
 def test_no_part_is_done_while_the_idf_table_has_yet_to_be_counted() -> None:
-    assert not is_done(SPLIT, record_of(SPLIT), DIGEST, None)
-
-
-def test_files_that_are_not_named_like_parts_are_left_alone() -> None:
-    folder = PLAN.splits[0].input_name
-    assert stale_parts(PLAN, [f"{folder}/mine.parquet", f"{folder}/part-1.parquet"]) == []
+    assert not is_done(SPLIT, record_of(SPLIT), DIGEST, None, SIZES)
 
 
 def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:
     names = [split.part_name for split in PLAN.splits]
     wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
-    assert stale_parts(wider, names) == [
+    assert stale_parts(wider, names) == (
         "a.parquet/part-000000000010.parquet",
         "a.parquet/part-000000000020.parquet",
-    ]
-    assert orphan_parts(wider, names) == []
+    )
+    assert orphan_parts(wider, names) == ()
 
 
 def test_earlier_run_is_read_and_its_absence_is_none(output: str) -> None:
@@ -249,11 +270,9 @@ def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> N
     assert "language: 'en' there, None now" in str(caught.value)
     assert "model" not in str(caught.value)
     assert "--overwrite" in str(caught.value)
-    check_same_run({"identity": before}, IDENTITY, overwrite=True)
 
 
 @pytest.mark.parametrize("run", [{}, {"identity": None}, {"identity": "nonsense"}])
 def test_run_that_does_not_say_what_it_was_is_refused(run: dict[str, object]) -> None:
     with pytest.raises(SignatureError, match="got no identity; expected what an earlier run"):
         check_same_run(run, IDENTITY)
-    check_same_run(run, IDENTITY, overwrite=True)

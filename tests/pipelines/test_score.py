@@ -22,32 +22,18 @@ from bertscore_core import (
 )
 from pipelines import cli
 from pipelines.options import ScoreOptions
-from pipelines.score import build_score_pipeline, prepare_score, start_run
+from pipelines.prepare import prepare_score
+from pipelines.score import build_score_pipeline, start_run
 from pipelines.transforms.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
+from tests.support.jobs import job_options as options
+from tests.support.jobs import run_options as run
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.workers import worker_pool
 
 MEASURES = ("precision", "recall", "f1")
 BASELINE = "LAYER,P,R,F\n" + "".join(f"{n},0.3,0.31,0.29\n" for n in range(7))
-
-
-def options(dump: Path, output: Path, **changes) -> ScoreOptions:
-    values = {"input": (str(dump),), "output": str(output), "device": "cpu", "split_rows": 20}
-    return ScoreOptions(**(values | changes))
-
-
-def run(chosen: ScoreOptions, runner: beam.runners.PipelineRunner | None = None, flags=()) -> dict:
-    """Run a job and return its summary."""
-    job = prepare_score(chosen)
-    start_run(job, chosen)
-    pipeline = beam.Pipeline(
-        runner=runner or FnApiRunner(), options=beam.options.pipeline_options.PipelineOptions(flags)
-    )
-    build_score_pipeline(pipeline, job)
-    pipeline.run().wait_until_finish()
-    return json.loads((Path(chosen.output) / "_summary.json").read_text())
 
 
 def direct(count: int, config: ScorerConfig) -> np.ndarray:

@@ -44,6 +44,7 @@ def goal(**changes) -> RunGoal:
         "rows": 30,
         "files": 1,
         "num_rejected_files": 0,
+        "num_unreachable_files": 0,
         "rejected_files": {},
         "max_reject_fraction": 0.1,
         "num_orphan_parts": 0,
@@ -76,16 +77,33 @@ def test_totals_do_not_depend_on_order(counts, generator):
         (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 2}, True, False),
         (part(20, 20) + part(10, 10), {"num_rejected_files": 1, "files": 20}, True, True),
         (part(20, 20) + part(10, 10), {"num_orphan_parts": 1}, True, False),
+        (part(20, 20) + part(10, 10), {"num_unreachable_files": 1}, False, False),
     ],
 )
 def test_verdict(new, changes, complete, success):
-    summary = judge(goal(**changes), new, "signature")
+    summary = judge(goal(**changes), new, "signature", missing=[], doubled=[])
     assert (summary["complete"], summary["success"]) == (complete, success)
+
+
+@pytest.mark.parametrize("found", [{"missing": ["a"]}, {"doubled": ["a"]}])
+def test_folder_has_the_last_word(found):
+    """Workers reported everything, yet a part is gone or one is too many."""
+    lists = {"missing": [], "doubled": []} | found
+    summary = judge(goal(), part(20, 20) + part(10, 10), "signature", **lists)
+    assert not summary["complete"]
+    assert not summary["success"]
+
+
+def test_clock_that_runs_behind_gives_no_negative_time():
+    ahead = goal(started=time.time() + 3600)
+    summary = judge(ahead, part(20, 20) + part(10, 10), "signature", missing=[], doubled=[])
+    assert summary["seconds"] == 0.0
+    assert summary["pairs_per_second"] is None
 
 
 def test_summary_says_what_happened():
     failure = RunTotals.of_failure(FailedSplit(split=split(10, 20), reason="InputError: torn"))
-    summary = judge(goal(), part(20, 16) + failure, "signature")
+    summary = judge(goal(), part(20, 16) + failure, "signature", missing=["x"], doubled=[])
     assert summary["precision"] == 0.5
     assert summary["reasons"] == {"null_candidate": 4}
     assert summary["rejected"] == 14
@@ -94,6 +112,6 @@ def test_summary_says_what_happened():
 
 
 def test_run_without_scored_rows_has_no_means():
-    summary = judge(goal(rows=0, parts=0), RunTotals(), "signature")
+    summary = judge(goal(rows=0, parts=0), RunTotals(), "signature", missing=[], doubled=[])
     assert summary["f1"] is None
     assert summary["success"]

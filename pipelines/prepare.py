@@ -1,0 +1,308 @@
+"""Prepare a scoring job: check everything, plan it, and hold it against the output folder.
+
+    options --> plan_score --> PlannedScore --> resume_score --> ScoreJob
+
+No model is loaded and nothing is written.
+"""
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+
+from bertscore_core import (
+    ConfigError,
+    IdfError,
+    IdfTable,
+    ScorerConfig,
+    Settings,
+    Signature,
+    parse_baseline,
+    settle,
+)
+from bertscore_core.encoder import resolve_device
+from pipelines import manifest
+from pipelines.io.files import (
+    absolute,
+    can_write_below,
+    is_file,
+    join,
+    mask_credentials,
+    read_bytes,
+)
+from pipelines.io.inputs import expand_inputs
+from pipelines.options import IDF_WORDS, JobOptions, ScoreOptions
+from pipelines.planning import FileReason, Plan, plan_inputs
+from pipelines.runners import is_local, threads_per_worker
+from pipelines.scoring import TableFields
+from pipelines.splits import Split
+from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
+from pipelines.transforms.idf import load_idf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreJob:
+    """A scoring run, checked and planned.
+
+    Attributes:
+        output: Folder of the run.
+        config: How to score.
+        fields: Where the texts are.
+        signature: How the scores are made, up to the idf table.
+        digest: Identity of the job's settings, kept in every part's record.
+        plan: All splits.
+        pending: Splits that still have to be scored.
+        superseded: Parts to delete before: cut elsewhere now, or of inputs that are gone.
+        outdated: Parts to be made anew, whose records must go before.
+        kept: Parts that stay.
+        idf_path: Saved idf table, when there is one or there will be; None without idf.
+        count_idf: Whether the table still has to be counted.
+        goal: What the run is judged against.
+    """
+
+    output: str
+    config: ScorerConfig
+    fields: TableFields
+    signature: Signature
+    digest: str
+    plan: Plan
+    pending: tuple[Split, ...]
+    superseded: tuple[str, ...]
+    outdated: tuple[str, ...]
+    kept: frozenset[str]
+    idf_path: str | None
+    count_idf: bool
+    goal: RunGoal
+
+
+def scorer_config(options: JobOptions) -> ScorerConfig:
+    """Return how to score, from the options of a job.
+
+    Raises:
+        ConfigError: the baseline's file cannot be read, or is no such table.
+    """
+    config = ScorerConfig(
+        model=options.model,
+        language=options.lang,
+        max_length=options.max_length,
+        revision=options.revision,
+        num_threads=threads_per_worker(options),
+    )
+    if not isinstance(options, ScoreOptions):
+        return config
+    baseline = None
+    if options.baseline is not None:
+        try:
+            text = read_bytes(options.baseline).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"baseline {mask_credentials(options.baseline)!r} cannot be read "
+                f"({type(error).__name__}); expected a LAYER,P,R,F table. Check --baseline."
+            ) from error
+        baseline = parse_baseline(text, mask_credentials(options.baseline))
+    return replace(
+        config,
+        num_layers=options.num_layers,
+        idf=options.idf != "none",
+        rescale=options.rescale,
+        baseline=baseline,
+        dtype=options.dtype,
+        device=options.device,
+        max_batch_tokens=options.max_batch_tokens,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedScore:
+    """A scoring run, checked and planned, before a look at what its output folder holds."""
+
+    options: ScoreOptions
+    output: str
+    config: ScorerConfig
+    settings: Settings
+    fields: TableFields
+    files: int
+    plan: Plan
+    given_idf: IdfTable | None
+    started: float
+
+
+def plan_score(options: ScoreOptions) -> PlannedScore:
+    """Check everything a run needs and plan it; no model is loaded and nothing is written.
+
+    Raises:
+        BertScoreError: whatever cannot work, before any work is done.
+    """
+    started = time.time()
+    config = scorer_config(options)
+    settings = settle(config)
+    if is_local(options):
+        resolve_device(config.device)
+    output = absolute(options.output)
+    check_output(options, output)
+    given_idf = None
+    if options.idf not in IDF_WORDS:
+        given_idf = load_idf(options.idf)
+        given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+    files = expand_inputs(options.input, exclude=output)
+    plan = plan_inputs(
+        files,
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        target_rows=options.split_rows,
+        target_bytes=options.split_bytes,
+    )
+    fields = TableFields(
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        empty=options.empty,
+    )
+    return PlannedScore(
+        options=options,
+        output=output,
+        config=config,
+        settings=settings,
+        fields=fields,
+        files=len(files),
+        plan=plan,
+        given_idf=given_idf,
+        started=started,
+    )
+
+
+def resume_score(planned: PlannedScore) -> ScoreJob:
+    """Hold a planned run against its output folder: what is done, and what is in the way.
+
+    Raises:
+        SignatureError: the folder holds scores made otherwise.
+    """
+    options, plan, output = planned.options, planned.plan, planned.output
+    idf = _find_idf(planned)
+    signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
+    identity = job_identity(signature, planned.fields)
+    if not options.overwrite:
+        manifest.check_same_run(manifest.read_run(output), identity)
+    digest = identity_digest(identity)
+    records = manifest.read_records(output)
+    names = records.keys() | {split.part_name for split in plan.splits}
+    sizes = manifest.read_part_sizes(output, names)
+    standing = manifest.compare(plan, records, sizes, digest, idf.fingerprint)
+    reasons = [file.reason for file in plan.rejected_files]
+    rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
+    orphans = () if options.overwrite else standing.orphans
+    return ScoreJob(
+        output=output,
+        config=planned.config,
+        fields=planned.fields,
+        signature=signature,
+        digest=digest,
+        plan=plan,
+        pending=standing.pending,
+        superseded=(*standing.stale, *(standing.orphans if options.overwrite else ())),
+        outdated=standing.outdated,
+        kept=frozenset(record.part_name for record in standing.done).union(orphans),
+        idf_path=idf.path,
+        count_idf=idf.must_count and bool(standing.pending),
+        goal=RunGoal(
+            parts=len(plan.splits),
+            rows=plan.num_rows,
+            files=planned.files,
+            num_rejected_files=len(plan.rejected_files),
+            num_unreachable_files=reasons.count(FileReason.UNREADABLE),
+            rejected_files=rejected,
+            max_reject_fraction=options.max_reject_fraction,
+            num_orphan_parts=len(orphans),
+            orphan_parts=orphans[:SHOWN_FAILURES],
+            started=planned.started,
+            carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
+        ),
+    )
+
+
+def prepare_score(options: ScoreOptions) -> ScoreJob:
+    """Check, plan, and look at the output folder; nothing is written.
+
+    Raises:
+        BertScoreError: whatever cannot work, before any work is done.
+    """
+    return resume_score(plan_score(options))
+
+
+def check_output(options: JobOptions, output: str) -> None:
+    """Check that workers can write where the output goes.
+
+    Raises:
+        ConfigError: it lies in the memory of a process that others cannot reach, or is a file.
+    """
+    if output.startswith("memory://") and (options.workers > 1 or not is_local(options)):
+        raise ConfigError(
+            f"output {output!r} lies in this process's memory, which other worker processes cannot "
+            "reach; expected a folder or an object store. Use one worker, or another --output."
+        )
+    if is_file(output):
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} is a file; expected a folder. Choose another "
+            "--output."
+        )
+    if not can_write_below(output):
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} cannot be written: got no permission, or a file "
+            "on the way there; expected a folder where files can be made. Choose another --output."
+        )
+
+
+def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
+    """Return everything that must be equal for two runs to share an output folder."""
+    return {
+        **asdict(signature),
+        "candidate_column": fields.candidate_column,
+        "reference_column": fields.reference_column,
+    }
+
+
+def identity_digest(identity: dict[str, str]) -> str:
+    """Digest of a job's identity. 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IdfSource:
+    """Where a job's idf table is.
+
+    Attributes:
+        path: Its file, there or to be made; None without idf.
+        must_count: Whether it has yet to be counted.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: What stands for it in the job's identity.
+    """
+
+    path: str | None
+    must_count: bool
+    fingerprint: str | None
+    label: str
+
+
+def _find_idf(planned: PlannedScore) -> _IdfSource:
+    """Settle where the idf table is and whether it must be counted.
+
+    The table is counted over the whole corpus once and kept, never over what a resumed run still
+    has to score. Until it is counted the corpus' digest stands for it.
+    """
+    idf = planned.options.idf
+    if idf == "none":
+        return _IdfSource(path=None, must_count=False, fingerprint="", label="none")
+    if planned.given_idf is not None:
+        name = planned.given_idf.fingerprint
+        return _IdfSource(path=idf, must_count=False, fingerprint=name, label=name)
+    path = join(planned.output, manifest.IDF_FILE)
+    label = f"corpus@{planned.plan.digest}"
+    with suppress(IdfError):  # none, or a damaged one, is counted anew
+        table = load_idf(path)
+        tokenizer = planned.settings.tokenizer
+        found = (table.corpus, table.tokenizer, table.max_length)
+        if found == (planned.plan.digest, tokenizer.fingerprint, tokenizer.max_length):
+            name = table.fingerprint
+            return _IdfSource(path=path, must_count=False, fingerprint=name, label=label)
+    return _IdfSource(path=path, must_count=True, fingerprint=None, label=label)
