@@ -3,6 +3,9 @@
 Below is everything public, grouped by the file it lives in: the table of contents.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from bertscore_core.baseline import (
     Baseline,
     find_baseline,
@@ -11,8 +14,6 @@ from bertscore_core.baseline import (
     rescale,
 )
 from bertscore_core.batching import padding_fraction, plan_batches
-from bertscore_core.config import ScorerConfig, Settings, settle
-from bertscore_core.dropin import BERTScorer, score
 from bertscore_core.errors import (
     BaselineNotFoundError,
     BertScoreError,
@@ -25,7 +26,6 @@ from bertscore_core.errors import (
     UnknownModelError,
 )
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.matching import PairScores, greedy_match, greedy_match_pair
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
     ModelSpec,
@@ -34,11 +34,40 @@ from bertscore_core.registry import (
     known_models,
     model_for_language,
 )
-from bertscore_core.scorer import BertScorer
 from bertscore_core.scores import Scores, ScoreSummary
 from bertscore_core.signature import Signature
-from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TokenizedTexts
+
+if TYPE_CHECKING:
+    from bertscore_core.config import ScorerConfig, Settings, settle
+    from bertscore_core.dropin import BERTScorer, score
+    from bertscore_core.matching import PairScores, greedy_match, greedy_match_pair
+    from bertscore_core.scorer import BertScorer
+    from bertscore_core.tokenization import TextTokenizer, load_tokenizer
+
+_ON_DEMAND = {
+    "ScorerConfig": "bertscore_core.config",
+    "Settings": "bertscore_core.config",
+    "settle": "bertscore_core.config",
+    "BERTScorer": "bertscore_core.dropin",
+    "score": "bertscore_core.dropin",
+    "PairScores": "bertscore_core.matching",
+    "greedy_match": "bertscore_core.matching",
+    "greedy_match_pair": "bertscore_core.matching",
+    "BertScorer": "bertscore_core.scorer",
+    "TextTokenizer": "bertscore_core.tokenization",
+    "load_tokenizer": "bertscore_core.tokenization",
+}
+"""Names whose files import torch and transformers, which takes seconds, loaded when asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name of `_ON_DEMAND`."""
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_ON_DEMAND[name]), name)
+    return value
+
 
 __all__ = [
     "EMBEDDED_MODEL",

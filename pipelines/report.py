@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
 
 from bertscore_core import (
     EMBEDDED_MODEL,
@@ -10,8 +13,9 @@ from bertscore_core import (
     known_models,
     published_baselines,
 )
-from pipelines.estimate import estimate_run
-from pipelines.prepare import ScoreJob
+
+if TYPE_CHECKING:
+    from pipelines.prepare import ScoreJob
 
 SHOWN_FILES = 10
 
@@ -25,7 +29,22 @@ class Shown:
     rows: list[tuple[str, ...]]
 
 
-def show_plan(job: ScoreJob) -> Shown:
+def show(shown: Shown) -> None:
+    """Print a table on a terminal; elsewhere plain lines, with tabs between more than two cells."""
+    console = Console()
+    if not console.is_terminal:
+        for row in shown.rows:
+            print(": ".join(row) if len(row) == 2 else "\t".join(row))
+        return
+    table = Table(title=shown.title, title_justify="left", show_header=any(shown.columns))
+    for column in shown.columns:
+        table.add_column(column, overflow="fold")
+    for row in shown.rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def show_plan(job: "ScoreJob", estimated: str) -> Shown:
     """Show what a run would do."""
     rows = {
         "model": job.signature.model,
@@ -37,7 +56,7 @@ def show_plan(job: ScoreJob) -> Shown:
         "splits done earlier": f"{job.goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.pending):,}",
-        "estimated time": estimate_run(job, job.goal.carried).words(),
+        "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.output,
         "signature": job.signature.format(),
@@ -115,7 +134,7 @@ def _shorten(words: list[str]) -> str:
     return ", ".join(words) if len(words) <= 12 else f"{', '.join(words[:11])} and more"
 
 
-def _idf_words(job: ScoreJob) -> str:
+def _idf_words(job: "ScoreJob") -> str:
     if job.idf_path is None:
         return "none"
     return "to be counted over all references" if job.count_idf else f"table {job.idf_path}"

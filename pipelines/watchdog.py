@@ -10,10 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
+
+from pipelines.exit_status import interrupted
 
 _INTERRUPTED = (f"return code -{signal.SIGINT.value}", f"return code {128 + signal.SIGINT.value}")
 """How Beam says that a worker was interrupted, as all processes of a terminal are by Ctrl-C."""
@@ -64,7 +66,7 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
             f"{'' if log is None else f' What the workers said is in {log}.'}\n"
         )
         terminal.flush()
-        os._exit(status)
+        leave(status)
 
     threading.excepthook = end
     try:
@@ -87,20 +89,15 @@ def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
         yield
         return
 
-    def leave(number: int, _: FrameType | None) -> None:
+    def stop(number: int, _: FrameType | None) -> None:
         _leave_interrupted(terminal, log, signal.Signals(number))
 
-    before = {number: signal.signal(number, leave) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def interrupted_status(number: signal.Signals) -> int:
-    """Return the exit status after a signal: 130 for SIGINT, 143 for SIGTERM."""
-    return 128 + number
 
 
 def _leave_interrupted(terminal: TextIO, log: Path | None, number: signal.Signals) -> NoReturn:
@@ -111,4 +108,24 @@ def _leave_interrupted(terminal: TextIO, log: Path | None, number: signal.Signal
     terminal.flush()
     if log is not None:
         log.unlink(missing_ok=True)
-    os._exit(interrupted_status(number))
+    leave(interrupted(number))
+
+
+def leave(status: int) -> NoReturn:
+    """End this process at once, from any thread, and the worker processes that it started.
+
+    A worker that has yet to connect would wait for two minutes and keep its memory.
+    """
+    for process in _descendants(os.getpid()):
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+    os._exit(status)
+
+
+def _descendants(process: int) -> list[int]:
+    """Return the processes that a process started, and theirs, where /proc tells of them."""
+    children: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            children += map(int, (task / "children").read_text().split())
+    return children + [below for child in children for below in _descendants(child)]

@@ -278,6 +278,22 @@ def test_output_that_cannot_be_written_is_refused(dump, tmp_path, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
+def test_help_and_wrong_flags_need_no_heavy_import():
+    """They answer in a fraction of a second, where torch, transformers and Beam take several."""
+    code = (
+        "import sys\n"
+        "from pipelines import cli\n"
+        "assert cli.main(['score', '--inptu', 'x']) == cli.UNUSABLE\n"
+        "assert cli.main(['models', '--json']) == cli.DONE\n"
+        "print(sorted({'torch', 'transformers', 'apache_beam'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "Did you mean --input?" in done.stderr
+
+
 def test_version_is_told(capsys):
     assert cli.main(["--version"]) == cli.DONE
     assert capsys.readouterr().out.startswith("bertscore-beam 0.")

@@ -1,0 +1,198 @@
+"""What `bertscore-beam score` and `bertscore-beam idf` do, once their options are known."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NoReturn, TextIO
+
+import apache_beam as beam
+from rich.console import Console
+
+from bertscore_core import EMBEDDED_MODEL, BertScoreError, ConfigError, model_for_language
+from pipelines import manifest
+from pipelines.estimate import estimate_run
+from pipelines.exit_status import BROKEN, DONE, REFUSED, TOO_MANY_REJECTS
+from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
+from pipelines.io.files import join, mask_credentials, read_bytes
+from pipelines.lock import FolderLostError, RunLock, hold
+from pipelines.options import IdfOptions, JobOptions, ScoreOptions
+from pipelines.prepare import ScoreJob, plan_score, resume_score
+from pipelines.progress import RunProgress, show_progress
+from pipelines.rejects import REJECTS_FOLDER
+from pipelines.report import show, show_plan, show_summary
+from pipelines.runners import has_separate_workers, is_local, job_pipeline, threads_per_worker
+from pipelines.score import build_score_pipeline, clear_up, start_run
+from pipelines.scoring import final_signature
+from pipelines.totals import RunTotals
+from pipelines.transforms.finish import finish_run
+from pipelines.transforms.idf import load_idf
+from pipelines.watchdog import end_when_a_worker_dies, end_when_interrupted, leave
+from pipelines.worker_log import workers_log_to_file
+
+
+def score(options: ScoreOptions) -> int:
+    """Check, plan, run, report."""
+    console = Console(stderr=True)
+    _announce_model(options, console)
+    planned = plan_score(options)
+    if options.dry_run:
+        job = resume_score(planned)
+        show(show_plan(job, estimate_run(job, job.goal.carried).words()))
+        return DONE
+    pipeline = job_pipeline(options)
+
+    def say(words: str) -> None:
+        console.print(words, soft_wrap=True, highlight=False)
+
+    with ExitStack() as stack:
+        with _first_writing(options):
+            lock = stack.enter_context(hold(planned.output, say=say, lost=_end_without_folder))
+            # The folder is looked at only now: before, another run may have been at work on it.
+            job = resume_score(planned)
+            start_run(job, options)
+        if not job.pending:
+            say("Everything is scored already; only the summary is made anew.")
+        if job.superseded:
+            say(
+                f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
+                "(other --split-rows or --split-bytes, changed files, or inputs that are gone): "
+                "they were deleted, and their rows are scored again where they are still given."
+            )
+        _run(job, options, pipeline, lock)
+        return _conclude(job)
+
+
+@contextmanager
+def _first_writing(options: ScoreOptions) -> Iterator[None]:
+    """Say of the first thing that cannot be written that the output is at fault."""
+    try:
+        yield
+    except REFUSED as error:
+        raise ConfigError(
+            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
+            "expected a folder where files can be made. Choose another --output."
+        ) from error
+
+
+def _end_without_folder(error: FolderLostError) -> NoReturn:
+    """End the process from whichever thread has noticed: the runner cannot be stopped otherwise."""
+    os.write(2, f"bertscore-beam: {error}\n".encode())
+    leave(BROKEN)
+
+
+def count_idf(options: IdfOptions) -> int:
+    """Count the references of a dump and save the table."""
+    _announce_model(options, Console(stderr=True))
+    job = prepare_idf(options)
+    for file in job.plan.rejected_files:
+        print(f"bertscore-beam: set aside {file.path}: {file.message}", file=sys.stderr)
+    if options.dry_run:
+        print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
+        return DONE
+    pipeline = job_pipeline(options)
+    _share_cores(options)
+    with _local_workers(options):
+        build_idf_pipeline(pipeline, job)
+        pipeline.run().wait_until_finish()
+    table = finish_idf(job)
+    if table is None:
+        print("bertscore-beam: a file could not be read; no table was saved.", file=sys.stderr)
+        return BROKEN
+    documents = f"{table.frequencies.num_documents:,} references of {job.plan.num_files:,} files"
+    print(f"{documents}: {job.output} ({table.fingerprint})")
+    return TOO_MANY_REJECTS if job.plan.rejected_files else DONE
+
+
+def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
+    """Run the pipeline with progress; with nothing left to score only the end is written."""
+    if not job.pending:
+        finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job), lock)
+        return
+    _share_cores(options)
+    progress = RunProgress(job.output, job.pending, job.goal.started)
+    build_score_pipeline(pipeline, job, lock)
+    with _local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
+        pipeline.run().wait_until_finish()
+
+
+@contextmanager
+def _local_workers(options: JobOptions) -> Iterator[TextIO]:
+    """Keep what local worker processes write off the terminal, and end when one dies.
+
+    What goes wrong on a worker is never a wrong setting: those were found before.
+    """
+    try:
+        with (
+            workers_log_to_file(enabled=has_separate_workers(options)) as (terminal, log),
+            end_when_a_worker_dies(terminal, log, BROKEN),
+            end_when_interrupted(terminal, log),
+        ):
+            yield terminal
+    except (BertScoreError, OSError) as error:
+        raise RuntimeError(f"a worker failed: {error}") from error
+
+
+def _conclude(job: ScoreJob) -> int:
+    """Print the summary and turn it into an exit status."""
+    summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
+    show(show_summary(summary, job.output))
+    if summary["success"]:
+        clear_up(job)
+        return DONE
+    if not summary["complete"]:
+        print(
+            f"bertscore-beam: {summary['missing_parts']} splits and "
+            f"{summary['num_unreachable_files']} files could not be read; mend or remove them and "
+            f"run the same command again. {_rejects_words(job)}",
+            file=sys.stderr,
+        )
+        return BROKEN
+    if summary["num_parts_of_inputs_gone"]:
+        print(
+            f"bertscore-beam: the output holds {summary['num_parts_of_inputs_gone']} part(s) of "
+            "inputs that are not given any more, such as "
+            f"{summary['parts_of_inputs_gone'][0]!r}; expected none. Delete them with --overwrite, "
+            "or use another --output.",
+            file=sys.stderr,
+        )
+        return TOO_MANY_REJECTS
+    print(
+        f"bertscore-beam: {summary['reject_fraction']:.2%} of the rows or files have no score, "
+        f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows. "
+        f"{_rejects_words(job)}",
+        file=sys.stderr,
+    )
+    return TOO_MANY_REJECTS
+
+
+def _rejects_words(job: ScoreJob) -> str:
+    return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
+
+
+def _signature_with_idf(job: ScoreJob) -> str:
+    idf = None if job.idf_path is None else load_idf(job.idf_path)
+    return final_signature(job.signature, idf).format()
+
+
+def _share_cores(options: JobOptions) -> None:
+    """Give local worker processes their share of threads, the tokenizers' own included."""
+    threads = threads_per_worker(options)
+    if is_local(options) and threads is not None:
+        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+
+
+def _announce_model(options: JobOptions, console: Console) -> None:
+    """Say aloud when a model was chosen for the user."""
+    if options.model is not None:
+        return
+    if options.lang is None:
+        words = (
+            f"No model and no language given: the embedded default {EMBEDDED_MODEL} is used. For "
+            "the model most papers use on English: --model roberta-large --lang en."
+        )
+    else:
+        words = f"Model for language {options.lang}: {model_for_language(options.lang)}."
+    console.print(words, highlight=False, soft_wrap=True)

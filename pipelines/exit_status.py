@@ -1,0 +1,17 @@
+"""How the command line ends."""
+
+DONE = 0
+BROKEN = 1
+"""The job broke off; the same command goes on."""
+UNUSABLE = 2
+"""It cannot work as asked."""
+TOO_MANY_REJECTS = 3
+"""Done as far as possible, but with too many rejects, or with parts of inputs that are gone."""
+
+REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+"""What the file system answers when asking again is of no use."""
+
+
+def interrupted(number: int) -> int:
+    """Return the status after a signal, as a shell does: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + number
