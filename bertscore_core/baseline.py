@@ -114,8 +114,8 @@ def parse_baseline(text: str, source: str) -> Baseline:
     Raises:
         ConfigError: header, row order or values are not those of a baseline.
     """
-    rows = list(csv.reader(io.StringIO(text.strip())))
     try:
+        rows = list(csv.reader(io.StringIO(text.strip())))
         if rows[0] != HEADER:
             raise ValueError(f"header {rows[0]}")
         if [int(row[0]) for row in rows[1:]] != list(range(len(rows) - 1)):
@@ -123,7 +123,7 @@ def parse_baseline(text: str, source: str) -> Baseline:
         values = np.array([[float(cell) for cell in row[1:]] for row in rows[1:]])
         if values.ndim != 2 or values.shape[1] != 3 or not (values < 1).all():
             raise ValueError("expected three numbers below 1 a row")
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, csv.Error) as error:
         raise ConfigError(
             f"{source} is not a baseline table ({error}); expected the header LAYER,P,R,F and one "
             "row a layer from 0 on, each value below 1. See --baseline in the README."

@@ -132,13 +132,14 @@ def settle(config: ScorerConfig) -> Settings:
         BaselineNotFoundError: there is nothing to rescale with.
         ConfigError: the layer does not exist, or is not known for this model, or the tokenizer
             states no length and none was given.
-        ModelLoadError: the model's files cannot be used.
+        ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = resolve_model(
         config.model_name,
         revision=config.revision,
         allow_pickle_weights=config.allow_pickle_weights,
     )
+    read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config, files)
     baseline = _settle_baseline(config, files)
     if baseline is not None:
@@ -192,9 +193,9 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
     if config.baseline is not None:
         try:
             text = Path(config.baseline).read_text(encoding="utf-8")
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise BaselineNotFoundError(
-                f"baseline {config.baseline} cannot be read ({error.strerror}); expected a "
+                f"baseline {config.baseline} cannot be read ({type(error).__name__}); expected a "
                 "LAYER,P,R,F table."
             ) from error
         return parse_baseline(text, str(config.baseline))

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
@@ -168,6 +168,35 @@ def cut(model: Any, num_layers: int) -> None:
     )
 
 
+def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:
+    """Read the configuration of an encoder; no weight is touched.
+
+    Args:
+        files: The model's files.
+        trust_remote_code: Whether code from the model's folder may run.
+
+    Raises:
+        ModelLoadError: transformers does not know the architecture, or only through code that
+            comes with the model and may not run.
+    """
+    known = files.model_type in CONFIG_MAPPING
+    if "auto_map" in files.config and not known and not trust_remote_code:
+        raise ModelLoadError(
+            f"{files.name} comes with code of its own, of which nothing was run: got model_type "
+            f"{files.model_type!r}; expected an architecture that transformers knows. Choose "
+            "another model; or read that code, and allow it by name in the library "
+            "(trust_remote_code=True). The job never runs such code."
+        )
+    try:
+        return AutoConfig.from_pretrained(
+            files.folder, local_files_only=True, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:
+        raise ModelLoadError(
+            f"the configuration of {files.name} cannot be loaded from {files.folder}: {error}"
+        ) from error
+
+
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
     """Keep transformers from drawing a bar for every weight file."""
@@ -181,14 +210,13 @@ def _no_progress_bar() -> Iterator[None]:
 
 
 def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_code: bool) -> Any:
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    config = read_architecture(files, trust_remote_code=trust_remote_code)
+    if getattr(config, "attention_type", None) == "block_sparse":
+        # BigBird turns to full attention at the first short text and stays there, so its scores
+        # would depend on what was scored before.
+        config.attention_type = "original_full"
+    loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
-        config = AutoConfig.from_pretrained(files.folder, **options)
-        if getattr(config, "attention_type", None) == "block_sparse":
-            # BigBird turns to full attention at the first short text and stays there, so its
-            # scores would depend on what was scored before.
-            config.attention_type = "original_full"
-        loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
         with _no_progress_bar():
             model, report = loader.from_pretrained(
                 files.folder,
@@ -197,7 +225,8 @@ def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_co
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
                 attn_implementation=None if attention == "auto" else attention,
                 output_loading_info=True,
-                **options,
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
             )
     except Exception as error:
         raise ModelLoadError(

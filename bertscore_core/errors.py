@@ -8,6 +8,7 @@
     │   ├── IdfError                       the idf table does not fit the tokenizer
     │   └── SignatureError                 earlier results were made with other settings
     ├── ModelLoadError                     the weights or the tokenizer cannot be loaded
+    ├── DeviceMemoryError                  not even the longest text alone fits the memory
     └── InputError (also ValueError)       the texts, pairs or files cannot be used
 
 Every message says what is wrong, what was given, what was expected, and what helps. None contains
@@ -45,6 +46,10 @@ class SignatureError(ConfigError):
 
 class ModelLoadError(BertScoreError):
     """The encoder or its tokenizer cannot be loaded."""
+
+
+class DeviceMemoryError(BertScoreError):
+    """The memory does not suffice, however small the batch."""
 
 
 class InputError(BertScoreError, ValueError):

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bertscore_core.batching import plan_batches
 from bertscore_core.encoder import Encoder
+from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import greedy_match
 from bertscore_core.tokens import IntArray, TokenizedTexts
@@ -28,6 +29,10 @@ WINDOW_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 
 _MATCH_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Numbers gathered for one matching batch: embeddings and similarities."""
+
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "alloc_failed")
+"""What a RuntimeError says when memory is short: torch on Linux, torch on Windows, MPS, and CUDA's
+libraries (CUBLAS_STATUS_ALLOC_FAILED)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,17 @@ class Budget:
             window_bytes=WINDOW_BYTES[kind],
             match_elements=_MATCH_ELEMENTS[kind],
         )
+
+
+@dataclass(slots=True)
+class BatchLimit:
+    """Padded tokens a forward pass, lowered for good when memory does not suffice for them.
+
+    Attributes:
+        tokens: The bound now.
+    """
+
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +111,32 @@ def score_pairs(
 
     Returns:
         Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 when the
-        encoder returns all of them.
+        encoder returns all of them. A batch for which memory does not suffice is encoded in
+        pieces, as are all later ones of its size, which moves a score by rounding alone.
+
+    Raises:
+        DeviceMemoryError: memory does not suffice for the longest text alone.
     """
     scores = np.empty((encoder.num_outputs, len(candidates), 3), dtype=np.float32)
-    for window in _windows(texts, candidates, references, encoder, budget):
-        needed = np.unique(np.concatenate([candidates[window], references[window]]))
-        embedded = embed(encoder, texts, needed, weights, pad_id=pad_id, budget=budget)
-        scores[:, window] = _match(embedded, candidates[window], references[window], budget)
+    limit = BatchLimit(budget.batch_tokens)
+    try:
+        for window in _windows(texts, candidates, references, encoder, budget):
+            needed = np.unique(np.concatenate([candidates[window], references[window]]))
+            embedded = embed(encoder, texts, needed, weights, pad_id=pad_id, limit=limit)
+            scores[:, window] = _match(embedded, candidates[window], references[window], budget)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise _memory_error(encoder.device, texts.lengths, limit) from error
     return scores
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that the memory of the device or of the host does not suffice."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(part in words for part in _OUT_OF_MEMORY)
 
 
 @torch.inference_mode()
@@ -113,7 +147,7 @@ def embed(
     weights: TokenWeights,
     *,
     pad_id: int,
-    budget: Budget,
+    limit: BatchLimit,
 ) -> EmbeddedTexts:
     """Embed some of the texts; each vector is divided by its length, without an epsilon."""
     device = encoder.device
@@ -123,10 +157,11 @@ def embed(
     token_weights = np.empty(total, dtype=np.float32)
     vectors: Tensor | None = None
     filled = 0
-    for batch in plan_batches(lengths[needed], max_batch_tokens=budget.batch_tokens):
+    for batch in plan_batches(lengths[needed], max_batch_tokens=limit.tokens):
         rows = needed[batch]
         padded = _pad(texts, rows, pad_id)
-        hidden = _encode(encoder, padded.to(device), torch.from_numpy(lengths[rows]).to(device))
+        row_lengths = torch.from_numpy(lengths[rows]).to(device)
+        hidden = _encode(encoder, padded.to(device), row_lengths, limit)
         if vectors is None:
             vectors = torch.empty((len(hidden), total, hidden.shape[-1]), device=device)
         counts = lengths[rows]
@@ -182,19 +217,34 @@ def _pad(texts: TokenizedTexts, rows: IntArray, pad_id: int) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def _encode(encoder: Encoder, ids: Tensor, lengths: Tensor) -> Tensor:
-    """Encode a batch; when the device runs out of memory, in halves."""
-    try:
-        return encoder.encode(ids, lengths)
-    except torch.OutOfMemoryError:
-        if len(ids) == 1:
-            raise
-    torch.cuda.empty_cache()
-    half = len(ids) // 2
-    parts = [
-        _encode(encoder, ids[part], lengths[part]) for part in (slice(half), slice(half, None))
-    ]
-    return torch.cat(parts, dim=1)
+def _encode(encoder: Encoder, ids: Tensor, lengths: Tensor, limit: BatchLimit) -> Tensor:
+    """Encode a batch; when memory does not suffice, in pieces of half the size, and so on."""
+    pieces: list[Tensor] = []
+    start = 0
+    while start < len(ids):
+        count = max(limit.tokens // max(ids.shape[1], 1), 1)
+        piece = slice(start, start + count)
+        try:
+            pieces.append(encoder.encode(ids[piece], lengths[piece]))
+            start += count
+        except Exception as error:
+            rows = len(ids[piece])
+            if rows == 1 or not is_out_of_memory(error):
+                raise
+            limit.tokens = rows * ids.shape[1] // 2
+            torch.cuda.empty_cache()
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+
+
+def _memory_error(device: torch.device, lengths: IntArray, limit: BatchLimit) -> DeviceMemoryError:
+    """Say that halving did not help."""
+    return DeviceMemoryError(
+        f"the memory of {device} does not suffice: got no room for a forward pass of at most "
+        f"{limit.tokens} tokens, or for one text (the longest has {lengths.max(initial=0)}), or "
+        "for what is kept of them; expected room for the longest text alone. Lower "
+        "max_batch_tokens (--max-batch-tokens) or max_length (--max-length), use fewer --workers, "
+        "or choose another device (--device)."
+    )
 
 
 @torch.inference_mode()

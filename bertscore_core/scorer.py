@@ -14,7 +14,7 @@ from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.kernel import Budget, score_pairs
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
-from bertscore_core.tokenization import TextTokenizer
+from bertscore_core.tokenization import TextTokenizer, is_encodable
 from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
 
 References = Sequence[str] | Sequence[Sequence[str]]
@@ -103,7 +103,8 @@ class BertScorer:
             does; a text without any token, not even a special one, scores 0 before rescaling.
 
         Raises:
-            InputError: lengths differ, a list of references is empty, or something is no text.
+            InputError: lengths differ, a list of references is empty, something is no text, or a
+                text holds lone surrogates. The message names the pair.
             IdfError: the idf table belongs to another tokenizer or truncation.
 
         References:
@@ -112,6 +113,7 @@ class BertScorer:
         if idf is not None and not self.config.idf:
             raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
         if idf is None and self.config.idf:
+            _check(candidates, _as_groups(references))
             idf = self.count_idf(references)
         if idf is None:
             return self.score_weighted(
@@ -215,6 +217,11 @@ def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
             raise InputError(
                 f"pair {position} has an empty list of references; expected at least one. Leave "
                 "the pair out."
+            )
+        if not all(isinstance(text, str) and is_encodable(text) for text in texts):
+            raise InputError(
+                f"pair {position} holds a lone surrogate, which is no character; expected valid "
+                "Unicode. Decode the source with errors='replace'."
             )
 
 

@@ -8,7 +8,8 @@ tokenizer classes lost is made good by `legacy_rules`.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -30,7 +31,16 @@ _NO_LENGTH = 10**9
 _CHUNK_TEXTS = 8192
 _CHUNK_CHARACTERS = 1 << 20
 """Texts, and their characters, handed to the tokenizer at once: enough for its threads, and bounded
-in memory, since it keeps what it cuts off until the chunk is done (75 bytes a character)."""
+in memory, since it keeps what it cuts off until the chunk is done (150 bytes a character)."""
+
+_HEAD_CHARACTERS = 32
+"""Characters for each token of the maximum length that are tried first of a long text."""
+
+_WORD_END = re.compile(
+    r"[^\s\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U00010000-\U0010ffff](?= )"
+)
+"""Where a long text may be cut: before a space, which no normaliser joins to the character before
+it, unless that is white space too or a mark that is written with what follows (those left out)."""
 
 
 class TextTokenizer:
@@ -75,15 +85,24 @@ class TextTokenizer:
         self.fingerprint = self._fingerprint()
         if self._backend is not None and max_length is not None:
             self._backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
+        self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
 
     def encode(self, texts: Sequence[str]) -> TokenizedTexts:
         """Turn N texts into token ids.
 
         Raises:
-            InputError: a text holds lone surrogates, which are no characters.
+            InputError: a text holds lone surrogates, which are no characters; the message names
+                its position.
         """
-        chunks = [self._encode_chunk(chunk) for chunk in _chunks(texts)]
+        chunks: list[TokenizedTexts] = []
+        for chunk in _chunks(texts):
+            try:
+                chunks.append(self._encode_chunk(chunk))
+            except (TypeError, UnicodeEncodeError) as error:
+                if all(map(is_encodable, texts)):
+                    raise
+                raise _surrogates(texts) from error
         if len(chunks) == 1:
             return chunks[0]
         lengths = np.concatenate([chunk.lengths for chunk in chunks])
@@ -95,12 +114,7 @@ class TextTokenizer:
 
     def _encode_chunk(self, texts: Sequence[str]) -> TokenizedTexts:
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
-        try:
-            tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
-        except (TypeError, UnicodeEncodeError) as error:
-            if all(map(_is_encodable, texts)):
-                raise
-            raise _surrogates(texts) from error
+        tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
         return self._rule.mend(tokens, self.max_length)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
@@ -112,7 +126,7 @@ class TextTokenizer:
         return " " + stripped if stripped and self.adds_prefix_space else stripped
 
     def _encode_batch(self, prepared: Sequence[str]) -> TokenizedTexts:
-        encodings = self._backend.encode_batch_fast(prepared)  # type: ignore[union-attr]
+        encodings = self._encode_heads(prepared)
         lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings))
         ids = chain.from_iterable(encoding.ids for encoding in encodings)
         return TokenizedTexts(
@@ -126,6 +140,29 @@ class TextTokenizer:
                 dtype=np.bool_,
             ),
         )
+
+    def _encode_heads(self, prepared: Sequence[str]) -> list[Any]:
+        """Encode texts, of long ones only as much as reaches beyond the maximum length.
+
+        The tokens of a text's first words do not depend on the words behind them, so a text cut
+        between two words, of which tokens had to be cut off all the same, has the ids of the whole.
+        A text of 10 million characters then takes a tenth of a second, not 14 s and 1.3 GB.
+        """
+        if self.max_length is None or not self._reads_heads:
+            return list(self._backend.encode_batch_fast(prepared))  # type: ignore[union-attr]
+        size = self.max_length * _HEAD_CHARACTERS
+        heads = [_head(text, size) for text in prepared]
+        for head, text in zip(heads, prepared, strict=True):
+            if len(head) < len(text):
+                text.encode()  # a lone surrogate is an error wherever it stands
+        encodings = list(self._backend.encode_batch_fast(heads))  # type: ignore[union-attr]
+        for index, text in enumerate(prepared):
+            while len(heads[index]) < len(text) and not encodings[index].overflowing:
+                heads[index] = _head(text, 4 * len(heads[index]))
+                (encodings[index],) = self._backend.encode_batch_fast(  # type: ignore[union-attr]
+                    [heads[index]]
+                )
+        return encodings
 
     def _encode_one_by_one(self, prepared: Sequence[str]) -> TokenizedTexts:
         """Encode with a tokenizer that has no batched backend (ByT5, XLM, ProphetNet, ...)."""
@@ -159,6 +196,63 @@ class TextTokenizer:
             ).encode()
         )
         return digest.hexdigest()[:16]
+
+
+def _head(text: str, size: int) -> str:
+    """Return the beginning of a long text, cut at the first end of a word after `size` characters.
+
+    The text is returned whole when it is not much longer, or has no such place.
+    """
+    if len(text) <= 2 * size:
+        return text
+    end = _WORD_END.search(text, size)
+    return text if end is None else text[: end.end()]
+
+
+def _reads_word_by_word(tokenizer: Any) -> bool:
+    """Tell whether what stands behind a space never changes the tokens before it.
+
+    True where the backend normalises character by character, splits at every space before its
+    model sees the pieces, cuts from the end, and has no added token with a space in it. Anything
+    else is taken to read texts as a whole.
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    return (
+        tokenizer.truncation_side == "right"
+        and not any(" " in token["content"] for token in state["added_tokens"])
+        and _keeps_spaces(state["normalizer"])
+        and _splits_at_spaces(state["pre_tokenizer"])
+    )
+
+
+def _keeps_spaces(step: Mapping[str, Any] | None) -> bool:
+    """Tell whether a normaliser, given as its saved state, never looks across a space."""
+    match step:
+        case None | {"type": "BertNormalizer" | "Precompiled" | "Lowercase" | "StripAccents"}:
+            return True
+        case {"type": "NFC" | "NFD" | "NFKC" | "NFKD"}:
+            return True
+        case {"type": "Replace", "pattern": {"String": old}, "content": new}:
+            return " " not in old + new
+        case {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}:
+            return True
+        case {"type": "Sequence", "normalizers": steps}:
+            return all(map(_keeps_spaces, steps))
+    return False
+
+
+def _splits_at_spaces(step: Mapping[str, Any] | None) -> bool:
+    """Tell whether a pre-tokenizer, given as its saved state, cuts a text at every space."""
+    match step:
+        case {"type": "BertPreTokenizer" | "Whitespace" | "WhitespaceSplit"}:
+            return True
+        case {"type": "ByteLevel", "use_regex": splits} | {"type": "Metaspace", "split": splits}:
+            return bool(splits)
+        case {"type": "Split", "pattern": {"String": " "}, "behavior": behavior, "invert": False}:
+            return behavior in ("Removed", "Isolated", "MergedWithNext")
+        case {"type": "Sequence", "pretokenizers": [first, *_]}:
+            return _splits_at_spaces(first)  # the others see the pieces one by one
+    return False
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -242,15 +336,18 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
 
 
 def _surrogates(texts: Sequence[str]) -> InputError:
-    bad = [index for index, text in enumerate(texts) if not _is_encodable(text)]
+    bad = [index for index, text in enumerate(texts) if not is_encodable(text)]
     return InputError(
-        f"{len(bad)} texts hold lone surrogates, which are no characters (first at position "
-        f"{bad[0] if bad else '?'} of its chunk); expected valid Unicode. Decode the source with "
+        f"{len(bad)} texts hold lone surrogates, which are no characters: got the first at "
+        f"position {bad[0]} of {len(texts)} texts; expected valid Unicode. Decode the source with "
         "errors='replace'."
     )
 
 
-def _is_encodable(text: str) -> bool:
+def is_encodable(text: str) -> bool:
+    """Tell whether a text is valid Unicode: without lone surrogates."""
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

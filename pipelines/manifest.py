@@ -232,7 +232,8 @@ class Standing:
     Attributes:
         pending: Splits that still have to be done, in the order of the plan.
         done: Records of the others.
-        outdated: Parts to be made anew that have a record, which must go before.
+        outdated: Parts to be made anew that are there or have a record: both must go before, so
+            that in the end a part that is there is one that was made.
         stale: Parts that `stale_parts` tells of.
         orphans: Parts that `orphan_parts` tells of.
     """
@@ -270,7 +271,7 @@ def compare(
     return Standing(
         pending=waiting,
         done=tuple(records[s.part_name] for s in plan.splits if s.part_name not in names),
-        outdated=tuple(sorted(names & records.keys())),
+        outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
         stale=stale_parts(plan, part_sizes),
         orphans=orphan_parts(plan, part_sizes),
     )

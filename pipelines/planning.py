@@ -19,7 +19,7 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.columns import check_collisions, check_columns
 from pipelines.io.files import IO_THREADS, mask_credentials
 from pipelines.io.inputs import InputFile
-from pipelines.io.parquet import read_layout
+from pipelines.io.parquet import null_lists_message, read_layout
 from pipelines.splits import Split, common_folder, input_names, plan_file
 
 # Bump when a saved plan can no longer be read as before.
@@ -153,6 +153,13 @@ def _plan_one(
         return _rejected(file.path, FileReason.BAD_COLUMNS, str(error))
     except ConfigError as error:
         return _rejected(file.path, FileReason.COLUMN_COLLISION, str(error))
+    null_lists = [
+        name
+        for name in layout.null_lists
+        if candidate_column is not None or name == reference_column  # else it is not read
+    ]
+    if null_lists:
+        return _rejected(file.path, FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     return plan_file(
         file.path,
         name,

@@ -54,7 +54,7 @@ class ScoreJob:
         plan: All splits.
         pending: Splits that still have to be scored.
         superseded: Parts to delete before: cut elsewhere now, or of inputs that are gone.
-        outdated: Parts to be made anew, whose records must go before.
+        outdated: Parts to be made anew, to delete before as well.
         kept: Parts that stay.
         idf_path: Saved idf table, when there is one or there will be; None without idf.
         count_idf: Whether the table still has to be counted.

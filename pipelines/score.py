@@ -39,14 +39,13 @@ PENDING_FILE = "_manifest/pending.pq"
 def start_run(job: ScoreJob, options: ScoreOptions) -> None:
     """Write down what is about to be done, and take back an earlier success.
 
-    Killed at any moment it leaves a folder that the next run understands. Parts that hold rows
-    twice go before their records, which alone tell of them for certain; the records of parts to be
-    made anew go before the parts, so that a record always tells of its part.
+    Killed at any moment it leaves a folder that the next run understands: parts go before their
+    records, and a record without its part counts for nothing.
     """
     delete(join(job.output, manifest.SUCCESS_FILE))
     delete_temporary(job.output)
-    delete_many([join(job.output, part) for part in job.superseded])
     parts = (*job.superseded, *job.outdated)
+    delete_many([join(job.output, part) for part in parts])
     delete_many([manifest.record_path(job.output, part) for part in parts])
     kept = {rows_path(job.output, part) for part in job.kept}
     folder = join(job.output, ROWS_FOLDER)

@@ -23,6 +23,9 @@ HIDDEN_PREFIXES = ("_", ".")
 # Escaped wherever they stand: our own escape character, the backslash, the colon (Hadoop refuses
 # it and "::" chains fsspec URLs) and control characters.
 _UNSAFE = re.compile(r"[%\\:\x00-\x1f\x7f]")
+# Bytes of a name that file systems take, and of these what comes before a digest ("%~", 8 digits).
+_NAME_BYTES = 255
+_KEPT_BYTES = _NAME_BYTES - 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +190,8 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     A name is unique, relative and safe to append to an output folder: no component is empty, "."
     or "..", none starts with "_" or "." (readers skip those), none holds a backslash, a colon or a
     control character. What stands in the way is percent-encoded, and so is "%" itself; an empty
-    component becomes a bare "%". `urllib.parse.unquote` undoes it. Spaces, other punctuation and
+    component becomes a bare "%". `urllib.parse.unquote` undoes it, except for a name that would
+    grow beyond 255 bytes: the end of that is replaced by a digest. Spaces, other punctuation and
     letters of any script stay as they are. The query of an http(s) address, which may hold a key,
     is left out, and addresses that differ in it alone get a digest of it.
 
@@ -246,7 +250,12 @@ def _escape(component: str) -> str:
     if not component:
         return "%"
     safe = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", component)
-    return f"%{ord(safe[0]):02X}{safe[1:]}" if safe.startswith(HIDDEN_PREFIXES) else safe
+    if safe.startswith(HIDDEN_PREFIXES):
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    encoded = safe.encode("utf-8", "surrogateescape")
+    if len(encoded) <= _NAME_BYTES:
+        return safe
+    return f"{encoded[:_KEPT_BYTES].decode('utf-8', 'ignore')}%~{_digest(component)}"
 
 
 def _digest(path: str) -> str:

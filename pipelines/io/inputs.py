@@ -81,6 +81,17 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
     return sorted(found.values(), key=lambda file: file.path)
 
 
+def file_version(path: str) -> str:
+    """Return what `InputFile.version` says of a file, asking afresh.
+
+    Raises:
+        OSError: If the file is not there or cannot be reached.
+    """
+    fs, inner = resolve(path)
+    fs.invalidate_cache(inner)
+    return _version(fs.info(inner))
+
+
 def _is_below(path: str, folder: str | None) -> bool:
     """Tell whether a file lies in a folder."""
     return folder is not None and path.startswith(absolute(folder).rstrip("/") + "/")

@@ -15,11 +15,12 @@ from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
 from pipelines.io.files import mask_credentials, open_source, source_size
+from pipelines.io.inputs import file_version
 from pipelines.splits import RowGroup, Split
 
-UNREADABLE = (InputError, FileNotFoundError, PermissionError)
-"""What reading a split raises when its file is bad or gone. Any other error lies in the way there,
-and the runner may retry."""
+UNREADABLE = (InputError, OSError)
+"""What reading a split raises when its file is bad, gone, or out of reach. The split is then left
+for the next run, and the others go on: a sector that is lost for good must not stop them all."""
 
 SIGNATURE_KEY = "bertscore.signature"
 """Key of a part's metadata under which its signature stands."""
@@ -39,9 +40,7 @@ _BATCH_BYTES = 64 * 1024 * 1024
 # be where the rows looked at do not come with all values that there are.
 _PEEK_ROWS = 16
 _PEEK_MARGIN = 16
-_PEEK_BYTES = 64 * 1024
-# What a value takes in memory at least, its text not counted.
-_VALUE_BYTES = 8
+_PEEK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ def read_layout(path: str) -> FileLayout:
             row_groups=groups,
             num_rows=footer.num_rows,
             file_size=source_size(source),
-            null_lists=_null_lists(file.schema_arrow, footer),
+            null_lists=_null_lists(file),
         )
 
 
@@ -109,6 +108,12 @@ def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     with _open(split.path) as (file, source):
         _check_unchanged(split, file.metadata, source_size(source))
         table = _read_rows(file, source, split, names)
+        for column in table.columns:
+            for chunk in column.chunks:
+                _check_indices(chunk)
+    version = file_version(split.path) if split.file_version else ""
+    if version != split.file_version:
+        raise _changed(split, f"version {version}", f"version {split.file_version}")
     if names is not None:
         table = table.select(names)
     if table.num_rows != split.num_rows:
@@ -131,7 +136,7 @@ def is_signed(path: str) -> bool:
     try:
         with _open(path) as (file, _):
             return SIGNATURE_KEY.encode() in (file.schema_arrow.metadata or {})
-    except UNREADABLE:
+    except (InputError, FileNotFoundError):
         return False
 
 
@@ -146,13 +151,8 @@ def _read_rows(
     available = sum(file.metadata.row_group(group).num_rows for group in groups)
     if split.num_rows == 0:
         return file.schema_arrow.empty_table()
-    share = split.num_rows / available
-    stored = [file.metadata.row_group(group) for group in groups]
-    encoded = int(share * sum(group.total_byte_size for group in stored))
-    limit = max(MAX_DECODED_BYTES, 2 * encoded)
-    values = int(share * sum(_num_values(group) for group in stored))
-    if _VALUE_BYTES * values > limit:
-        raise _too_large(split, split.num_rows, _VALUE_BYTES * values, limit)
+    stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    limit = max(MAX_DECODED_BYTES, 2 * stored * split.num_rows // available)
     largest = _largest_row(file, source, groups, columns, limit)
     if split.skip_rows == 0 and split.num_rows == available and largest * available <= limit:
         # All bytes are wanted, so that they may be fetched ahead, in few large requests.
@@ -172,11 +172,6 @@ def _read_rows(
     return pa.Table.from_batches(wanted)
 
 
-def _num_values(group: pq.RowGroupMetaData) -> int:
-    """Return the values of the column that has most, nulls and empty lists included."""
-    return max((group.column(n).num_values for n in range(group.num_columns)), default=0)
-
-
 def _largest_row(
     file: pq.ParquetFile,
     source: pa.NativeFile | AbstractBufferedFile,
@@ -186,30 +181,68 @@ def _largest_row(
 ) -> int:
     """Return how many bytes the largest row of some row groups may take in memory.
 
-    A column stored as it is cannot grow. One with a dictionary can: its values are no larger than
-    the largest entry, which is looked up where the footer alone does not exclude that the row group
+    A column with a dictionary may take far more there than on disk. Its values are no larger than
+    the largest entry, which is looked up where the size on disk does not exclude that the row group
     fills its share of the limit.
+
+    Column metadata (`row_group(n).column(m)`) would tell more, but pyarrow 25 ends the process when
+    those of a damaged file do not fit together.
     """
-    leaves = _leaves(file.schema_arrow)
-    known = len(leaves) == len(file.schema)  # else it is not clear which leaf is which
     largest = 0
     for index in groups:
         group = file.metadata.row_group(index)
-        rows = max(1, group.num_rows)
-        row_bytes = group.total_byte_size // rows
-        for number in range(group.num_columns):
-            field, kind = leaves[number] if known else (None, pa.string())
-            if field is not None and columns is not None and field.name not in columns:
-                continue
-            chunk = group.column(number)
-            width = max(_VALUE_BYTES, file.schema.column(number).length or 0)
-            if _can_grow(chunk, kind):
-                width = chunk.total_uncompressed_size
-                if width * chunk.num_values * len(groups) > limit:
-                    width = _largest_value(file, source, index, chunk)
-            row_bytes += -(-chunk.num_values // rows) * width
-        largest = max(largest, row_bytes)
+        mean = group.total_byte_size // max(1, group.num_rows)
+        if group.total_byte_size * group.num_rows * len(groups) <= limit:
+            largest = max(largest, group.total_byte_size)
+        else:
+            largest = max(largest, mean + _peek(file, source, index, columns))
     return largest
+
+
+def _peek(
+    file: pq.ParquetFile,
+    source: pa.NativeFile | AbstractBufferedFile,
+    group: int,
+    columns: list[str] | None,
+) -> int:
+    """Return how many bytes of text a row may hold, from the first rows and their dictionaries."""
+    schema = file.schema
+    named = [
+        schema.column(number).path
+        for number, (field, kind) in enumerate(_leaves(file.schema_arrow))
+        if number < len(schema)
+        and (columns is None or field.name in columns)
+        and schema.column(number).physical_type == "BYTE_ARRAY"
+        and not pa.types.is_dictionary(kind)  # stays as small in memory
+    ]
+    if not named:
+        return 0
+    # Read as dictionaries, whatever their type: each comes with all entries, and no text is copied.
+    peek = pq.ParquetFile(
+        source,
+        metadata=file.metadata,
+        read_dictionary=named,
+        buffer_size=_PEEK_BYTES,
+        pre_buffer=False,
+    )
+    first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
+    return 0 if first is None else sum(_largest_in(column) for column in first.columns)
+
+
+def _largest_in(array: pa.Array) -> int:
+    """Return how many bytes of text a row of a column may hold, seen some of its rows."""
+    if isinstance(array, pa.ExtensionArray):
+        return _largest_in(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        size = int(pc.max(pc.binary_length(array.dictionary)).as_py() or 0)
+        # No more entries than rows: perhaps there is no dictionary, and these are all that is seen.
+        return size if len(array.dictionary) > len(array) else _PEEK_MARGIN * size
+    if pa.types.is_nested(array.type):
+        return sum(
+            _largest_in(values) * -(-len(values) // max(1, len(array)))
+            for values in _children(array)
+        )
+    return _PEEK_MARGIN * int(array.nbytes)
 
 
 def _leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
@@ -227,46 +260,33 @@ def _leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
     return [(field, leaf) for field in schema for leaf in below(field.type)]
 
 
-def _can_grow(chunk: pq.ColumnChunkMetaData, kind: pa.DataType) -> bool:
-    """Tell whether values are stored by reference to others, and not kept so in memory."""
-    return (
-        chunk.physical_type == "BYTE_ARRAY"
-        and not pa.types.is_dictionary(kind)
-        and any("DICTIONARY" in name or name == "DELTA_BYTE_ARRAY" for name in chunk.encodings)
-    )
+def _check_indices(array: pa.Array) -> None:
+    """Check that dictionaries below an array have what is looked up; Arrow reads without a check.
 
-
-def _largest_value(
-    file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
-    group: int,
-    chunk: pq.ColumnChunkMetaData,
-) -> int:
-    """Return the bytes of the largest entry of a column's dictionary, read with its first rows."""
-    name = chunk.path_in_schema
-    peek = pq.ParquetFile(
-        source, metadata=file.metadata, read_dictionary=[name], buffer_size=_PEEK_BYTES
-    )
-    batches = peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=[name])
-    first = next(batches, None)
-    if first is None:
-        return 0
-    complete = "DELTA_BYTE_ARRAY" not in chunk.encodings
-    return max((_largest_in(column, complete) for column in first.columns), default=0)
-
-
-def _largest_in(array: pa.Array, complete: bool) -> int:
-    """Return the bytes of the largest value below an array, of a dictionary's where it has one."""
+    Raises:
+        ArrowInvalid: If an index points beside its dictionary.
+    """
     if isinstance(array, pa.ExtensionArray):
-        return _largest_in(array.storage, complete)
-    if isinstance(array, pa.DictionaryArray):
-        size = pc.max(pc.binary_length(array.dictionary)).as_py() or 0
-        return int(size) * (1 if complete else _PEEK_MARGIN)
+        _check_indices(array.storage)
+    elif isinstance(array, pa.DictionaryArray):
+        ends = pc.min_max(array.indices)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        if least is not None and not 0 <= least <= most < len(array.dictionary):
+            raise pa.ArrowInvalid(
+                f"dictionary indices from {least} to {most} for {len(array.dictionary)} values"
+            )
+    elif pa.types.is_nested(array.type):
+        for values in _children(array):
+            _check_indices(values)
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    """Return what a nested array is made of: fields of structs, values of lists, keys and items."""
     if pa.types.is_struct(array.type):
-        return max((_largest_in(child, complete) for child in array.flatten()), default=0)
-    if pa.types.is_nested(array.type):
-        return _largest_in(array.flatten(), complete)
-    return int(array.nbytes) * _PEEK_MARGIN
+        return [array.field(number) for number in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.flatten()]
 
 
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
@@ -279,21 +299,30 @@ def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
     )
 
 
-def _null_lists(schema: pa.Schema, footer: pq.FileMetaData) -> tuple[str, ...]:
+def _null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
     """Name the columns of lists of fixed size that hold a null list, as far as the footer tells."""
-    leaves = _leaves(schema)
-    if len(leaves) != footer.num_columns:
+    leaves = _leaves(file.schema_arrow)
+    if len(leaves) != len(file.schema):
         return ()
-    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    found = []
-    for number, (field, leaf) in enumerate(leaves):
-        kind = field.type
-        if not pa.types.is_fixed_size_list(kind) or kind.value_type != leaf or not kind.list_size:
-            continue
-        # A null list is stored as one value, whatever the size of the others.
-        if any(g.column(number).num_values != g.num_rows * kind.list_size for g in groups):
-            found.append(field.name)
-    return tuple(found)
+    return tuple(
+        field.name
+        for number, (field, leaf) in enumerate(leaves)
+        if pa.types.is_fixed_size_list(field.type)
+        and field.type.value_type == leaf
+        and field.type.list_size
+        and _has_null_list(file, number, field)
+    )
+
+
+def _has_null_list(file: pq.ParquetFile, number: int, field: pa.Field) -> bool:
+    """Tell whether one of a column's lists of fixed size is null: that is stored as one value."""
+    for index in range(file.metadata.num_row_groups):
+        # Damaged metadata are an error here, and the end of the process in the line after.
+        next(file.iter_batches(1, row_groups=[index], columns=[field.name]), None)
+        group = file.metadata.row_group(index)
+        if group.column(number).num_values != group.num_rows * field.type.list_size:
+            return True
+    return False
 
 
 def null_lists_message(columns: Sequence[str]) -> str:
@@ -323,11 +352,17 @@ def _check_unchanged(split: Split, footer: pq.FileMetaData, size: int) -> None:
     got = (footer.num_rows, size)
     expected = (split.file_rows, split.file_size)
     if got != expected or split.row_group_stop > footer.num_row_groups:
-        raise InputError(
-            f"{mask_credentials(split.path)!r} has changed since it was planned: got {got[0]} rows "
-            f"in {got[1]} bytes; expected {expected[0]} rows in {expected[1]} bytes. Run the job "
-            "again: it scores anew what has changed."
+        raise _changed(
+            split, f"{got[0]} rows in {got[1]} bytes", f"{expected[0]} rows in {expected[1]} bytes"
         )
+
+
+def _changed(split: Split, got: str, expected: str) -> InputError:
+    """Say that a file is not the one that was planned."""
+    return InputError(
+        f"{mask_credentials(split.path)!r} has changed since it was planned: got {got}; expected "
+        f"{expected}. Run the job again: it scores anew what has changed."
+    )
 
 
 @contextlib.contextmanager
@@ -338,13 +373,26 @@ def _open(path: str) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | AbstractB
             yield pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False), source
         except InputError:
             raise
-        except (pa.ArrowException, EOFError, ValueError, KeyError, MemoryError) as error:
+        except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:
+            raise _damaged(path, error) from error
+        except RuntimeError as error:
+            if not _raised_by_arrow(error):
+                raise
             raise _damaged(path, error) from error
         except OSError as error:
             # Arrow reports damage as OSError without an errno; the operating system sets one.
             if error.errno is not None or type(error) is not OSError:
                 raise
             raise _damaged(path, error) from error
+
+
+def _raised_by_arrow(error: BaseException) -> bool:
+    """Tell whether an error comes from Arrow itself, and not from what fetches bytes for it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    name = "" if frame is None else frame.tb_frame.f_code.co_filename
+    return "pyarrow" in name
 
 
 def _damaged(path: str, error: BaseException) -> InputError:

@@ -208,6 +208,21 @@ def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
     assert run_options(chosen)["success"]
 
 
+def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished):
+    """Same size, same rows, other texts: only its version tells."""
+    dump, output = finished
+    chosen = job_options(dump, output, overwrite=True, num_layers=3)
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    path = dump / "shard-001.parquet"
+    path.write_bytes(path.read_bytes())
+    summary = run_prepared(job)
+    assert not summary["complete"]
+    assert summary["failed_splits"] == summary["missing_parts"] == 2
+    assert "has changed since it was planned" in next(iter(summary["failures"].values()))
+    assert run_options(chosen)["success"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_file_without_permission_leaves_the_run_incomplete(tmp_path):
     dump = write_dump(tmp_path / "dump", [5, 5])

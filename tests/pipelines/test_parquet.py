@@ -1,6 +1,7 @@
 import datetime
 import decimal
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -294,11 +295,99 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
     with s3_bucket() as bucket:
         path = f"{bucket}/big.parquet"
         write_atomically(path, data)
-        for rows, most in ((40_000, 1.1), (10_000, 0.35), (100, 0.2)):
+        # The footer, a look at the first rows of each row group (37 kB), and the rows.
+        for rows, most in ((40_000, 1.2), (10_000, 0.35), (100, 0.2)):
             first = plan(path, rows)[0]
             fetched.clear()
             assert read_split(first).num_rows == rows
             assert sum(fetched) < most * len(data)
+
+
+def repeated(kind: str) -> pa.Table:
+    """20,000 rows that each repeat one of three texts of 10,000 bytes; small on disk."""
+    texts = pa.array([c * 10_000 for c in "xyz"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1] * 5000, pa.int32()), texts)
+    if kind == "list":
+        column = pa.ListArray.from_arrays(pa.array(range(20_001), pa.int32()), column)
+    if kind == "struct":
+        column = pa.StructArray.from_arrays([column], names=["text"])
+    if kind == "map":
+        keys = pa.array(["k"] * 20_000)
+        column = pa.MapArray.from_arrays(pa.array(range(20_001), pa.int32()), keys, column)
+    return pa.table({"n": range(20_000), "text": column})
+
+
+@pytest.mark.parametrize("kind", ["string", "list", "struct", "map"])
+def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    limit = 8 << 20
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", limit)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", limit // 8)
+    path = write(tmp_path / "a.parquet", repeated(kind), store_schema=False)
+    assert os.path.getsize(path) < 200_000
+    (whole,) = plan(path, 20_000)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(
+            InputError,
+            match=r"rows 0 to \d+ of '.*a.parquet' are too large: got \d+ bytes in memory, .*"
+            r"expected at most 8388608 .*--split-rows \d+ or less",
+        ):
+            read_split(whole)
+        small = plan(path, 400)
+        assert read_split(small[-1])["n"].to_pylist() == list(range(19_600, 20_000))
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 4 * limit
+    assert read_split(small[3]).equals(read_whole(path).slice(1200, 400))
+    assert read_split(whole, ["n"]).num_rows == 20_000
+
+
+def test_repeated_texts_are_no_burden_as_dictionaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 8 << 20)
+    table = repeated("string")
+    path = write(tmp_path / "a.parquet", table)
+    assert read_split(plan(path, 20_000)[0]).equals(table)
+
+
+def test_rows_as_large_on_disk_as_was_asked_for_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 1000)
+    table = pa.table({"text": [f"{number}" * 1000 for number in range(50)]})
+    path = write(tmp_path / "a.parquet", table, use_dictionary=False)
+    assert read_split(plan(path, 50)[0]).equals(table)
+
+
+def test_null_in_lists_of_fixed_size_is_told_from_the_footer(tmp_path: Path) -> None:
+    pair = pa.list_(pa.string(), 2)
+    table = pa.table(
+        {
+            "whole": pa.array([["a", None]] * 3, pair),
+            "broken": pa.array([["a", "b"], None, ["c", "d"]], pair),
+        }
+    )
+    path = write(tmp_path / "a.parquet", table)
+    assert read_layout(path).null_lists == ("broken",)
+    assert read_split(plan(path, 10)[0], ["whole"]).num_rows == 3
+    with pytest.raises(InputError, match="where one of them is null: got such a list in a column"):
+        read_split(plan(path, 10)[0])
+
+
+def test_index_beside_its_dictionary_is_found() -> None:
+    """Found by fuzzing: Arrow reads such a column without a word."""
+    beside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a"], safe=False)
+    for column in (beside, pa.ListArray.from_arrays([0, 1, 2], beside)):
+        with pytest.raises(pa.ArrowInvalid, match="indices from 0 to 7 for 1 values"):
+            parquet._check_indices(column)
+    whole = pa.array(["a", None]).dictionary_encode()
+    for column in (whole, whole[:0], pa.StructArray.from_arrays([whole, whole], ["x", "y"])):
+        parquet._check_indices(column)
 
 
 def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B008 - a constant

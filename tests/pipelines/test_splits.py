@@ -186,6 +186,16 @@ def test_input_name_is_safe_and_keeps_what_it_can(path: str, name: str) -> None:
     assert input_names([path], "/in") == {path: name}
 
 
+def test_name_that_grows_too_long_is_cut_and_stays_unique() -> None:
+    long = [f"/in/{'%' * 200}{end}.parquet" for end in "ab"] + [f"/in/{'_' + '日' * 84}.x"]
+    names = list(input_names([*long, f"/in/{'n' * 255}"], "/in").values())
+    assert names[3] == "n" * 255
+    assert len(set(names)) == 4
+    assert all(len(name.encode()) <= 255 for name in names)
+    assert names[0].startswith("%25%25")
+    assert names[2].startswith("%5F日")
+
+
 def test_names_do_not_depend_on_other_files_when_the_root_is_given() -> None:
     alone = input_names(["/in/a/x.parquet"], "/in")
     together = input_names(["/in/a/x.parquet", "/in/b/x.parquet"], "/in")

@@ -1,6 +1,14 @@
-"""Processes below a process, read from /proc."""
+"""Processes on this machine, read from /proc."""
 
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
 from pathlib import Path
+
+_WORKER_MODULES = (b"apache_beam.runners.worker.sdk_worker_main", b"import SdkHarness")
+"""In the words of a worker: started by the command itself, and by a worker pool."""
 
 
 def descendants(process: int) -> list[int]:
@@ -16,12 +24,65 @@ def descendants(process: int) -> list[int]:
 
 def beam_workers(process: int) -> list[int]:
     """Return the Beam worker processes below a process, without the shells that started them."""
+    return workers_among(descendants(process))
+
+
+def workers_among(processes: Iterable[int]) -> list[int]:
+    """Return those that are Beam workers, of the command itself or of a pool."""
     found = []
-    for child in descendants(process):
+    for process in processes:
         try:
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
         except OSError:
             continue
-        if b"apache_beam.runners.worker.sdk_worker_main" in words:
-            found.append(child)
+        if command.startswith((b"/bin/sh", b"sh\0")):
+            continue
+        if any(words in command for words in _WORKER_MODULES):
+            found.append(process)
     return found
+
+
+def session_members(leader: int) -> list[int]:
+    """Return all living processes of a session, also when its leader is gone.
+
+    A command started with `start_new_session=True` leads a session; whatever it starts stays in it.
+    """
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            # "pid (name) state parent group session ..."; a name may hold anything.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader and fields[0] not in "ZX":
+            found.append(int(folder.name))
+    return found
+
+
+def send(process: int, number: signal.Signals) -> bool:
+    """Send a signal to one process; False if it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+        return True
+    return False
+
+
+def kill_session(leader: int, seconds: float = 30) -> None:
+    """Kill all processes of a session and wait until they are gone."""
+    deadline = time.monotonic() + seconds
+    while members := session_members(leader):
+        for process in members:
+            send(process, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {members} of session {leader} do not end")
+        time.sleep(0.05)
+
+
+def wait_until_gone(leader: int, seconds: float) -> list[int]:
+    """Wait until no process of a session is left; return those that still are."""
+    deadline = time.monotonic() + seconds
+    while (members := session_members(leader)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return members

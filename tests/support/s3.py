@@ -1,7 +1,15 @@
-"""A real S3-compatible server on loopback, for tests of what object stores do differently."""
+"""A real S3-compatible server on loopback, for tests of what object stores do differently.
 
+`python -m tests.support.s3` runs one in a process of its own until its standard input ends, so that
+it outlives the commands that a test kills; the first line it prints is its address.
+"""
+
+import contextlib
 import logging
 import os
+import subprocess
+import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,41 +17,105 @@ from unittest import mock
 from urllib.parse import quote
 
 import fsspec
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from tests.support.faults import Faults
 
 
 @contextmanager
-def s3_bucket() -> Iterator[str]:
+def s3_server() -> Iterator[tuple[str, Faults]]:
+    """Run a server in a thread; yield its address and the faults it may be given."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    faults = Faults(DomainDispatcherApplication(create_backend_app))
+    server = _listen(faults)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", faults
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _listen(faults: Faults) -> BaseWSGIServer:
+    return make_server("127.0.0.1", 0, faults, threaded=True, request_handler=MotoRequestHandler)
+
+
+@contextmanager
+def s3_bucket(faults: list[Faults] | None = None) -> Iterator[str]:
     """Start the server, make a bucket and point the environment at it; yield the bucket's URL.
 
     The environment is inherited by worker processes, and restored at the end. The bucket's name is
     new each time: servers of one process share what they hold.
+
+    Args:
+        faults: Gets what sets the server's faults.
     """
     name = f"dumps-{uuid.uuid4().hex}"
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
     kind = fsspec.get_filesystem_class("s3")
     try:
-        with mock.patch.dict(os.environ, environment):
+        with s3_server() as (url, found), mock.patch.dict(os.environ, s3_environment(url)):
             os.environ.pop("AWS_PROFILE", None)
             # A file system made earlier in this process talks to an earlier server.
             kind.clear_instance_cache()
             fsspec.filesystem("s3").mkdir(name)
+            if faults is not None:
+                faults.append(found)
             yield f"s3://{name}"
     finally:
         kind.clear_instance_cache()
-        server.stop()
+
+
+def s3_environment(url: str) -> dict[str, str]:
+    """Return what points a command at a server."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+
+
+@contextmanager
+def s3_process() -> Iterator[str]:
+    """Run a server in a process of its own; yield its address."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.s3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        url = server.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"the server ended with status {server.wait()}")
+        yield url
+    finally:
+        server.kill()
+        server.communicate()
 
 
 def over_http(url: str) -> str:
     """Let anybody read an object of the running server, and return its plain address."""
     fsspec.filesystem("s3").chmod(url, "public-read")
     return f"{os.environ['AWS_ENDPOINT_URL']}/{quote(url.removeprefix('s3://'))}"
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    with s3_server() as (url, _):
+        print(url, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

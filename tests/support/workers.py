@@ -6,8 +6,29 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.processes import kill_session
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPool:
+    """Beam's worker pool, running.
+
+    Attributes:
+        process: The pool; it leads a session in which its workers are, too.
+        address: Where jobs find it, HOST:PORT.
+    """
+
+    process: subprocess.Popen[bytes]
+    address: str
+
+    def kill(self) -> None:
+        """Kill the pool and its workers."""
+        kill_session(self.process.pid)
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -16,10 +37,27 @@ def worker_pool() -> Iterator[str]:
 
     Each worker a job asks of it is a further process, which speaks the Fn API over loopback.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    pool = start_pool()
+    try:
+        yield pool.address
+    finally:
+        pool.process.terminate()
+        pool.process.wait(30)
+        pool.kill()
+
+
+def start_pool(port: int | None = None, environment: Mapping[str, str] | None = None) -> WorkerPool:
+    """Start a pool and wait until it listens.
+
+    Args:
+        port: Where; None for any free port.
+        environment: Variables of the workers, on top of our own.
+    """
+    if port is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it calls `python`
     process = subprocess.Popen(
         [
             sys.executable,
@@ -27,16 +65,13 @@ def worker_pool() -> Iterator[str]:
             "apache_beam.runners.worker.worker_pool_main",
             f"--service_port={port}",
         ],
-        env=environment,
+        env={**os.environ, **(environment or {}), "PATH": path},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
-    try:
-        _wait_for(port, process)
-        yield f"localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    _wait_for(port, process)
+    return WorkerPool(process, f"localhost:{port}")
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> None:

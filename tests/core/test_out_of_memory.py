@@ -1,0 +1,139 @@
+"""When memory does not suffice: smaller batches, the same scores, and a clear end."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from bertscore_core.kernel import is_out_of_memory
+from tests.support.tolerances import INVARIANCE_ATOL
+
+ROWS, WORDS_PER_TEXT = 32, 500
+
+# Scores with a small budget, then with one that takes everything at once in a process that may not
+# grow by more than a part of that, then in one that may hardly grow at all.
+SCRIPT = """
+import json, resource, sys
+from pathlib import Path
+import numpy as np
+import torch
+from bertscore_core import BertScorer, BertScoreError, ScorerConfig
+from bertscore_core.encoder import Encoder
+
+folder, rows, words = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+candidates = [" ".join("abcdefgh"[(i * k) % 8] for k in range(words)) for i in range(rows)]
+references = candidates[1:] + candidates[:1]
+sizes = []
+encode = Encoder.encode
+def counted(self, ids, lengths):
+    sizes.append(ids.numel())
+    return encode(self, ids, lengths)
+Encoder.encode = counted
+
+def score(budget):
+    config = ScorerConfig(model=folder, num_layers=1, max_batch_tokens=budget, device="cpu")
+    scorer = BertScorer(config)
+    def run():
+        sizes.clear()
+        scores = scorer.score(candidates, references)
+        return [scores.precision.tolist(), scores.recall.tolist(), scores.f1.tolist()]
+    return run
+
+def allow(megabytes):
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + megabytes * 2**20, resource.RLIM_INFINITY))
+
+torch.set_num_threads(1)
+small, large = score(2048), score(1 << 20)
+expected = small()
+undisturbed = large()
+undisturbed_sizes = list(sizes)
+allow(500)
+squeezed = large()
+squeezed_sizes = list(sizes)
+allow(40)
+try:
+    large()
+    message = None
+except BertScoreError as error:
+    message = str(error)
+print(json.dumps(dict(expected=expected, undisturbed=undisturbed, squeezed=squeezed,
+    undisturbed_sizes=undisturbed_sizes, squeezed_sizes=squeezed_sizes, message=message)))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory, tiny_folder):
+    """Run the script on an encoder with a wide inner layer, which is what takes the memory."""
+    folder = tmp_path_factory.mktemp("wide")
+    for path in tiny_folder("bert").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    config = BertConfig.from_pretrained(
+        folder, intermediate_size=20_000, num_hidden_layers=1, max_position_embeddings=600
+    )
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+    tokenizer = folder / "tokenizer_config.json"
+    stated = {**json.loads(tokenizer.read_text()), "model_max_length": 600}
+    tokenizer.write_text(json.dumps(stated))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), str(ROWS), str(WORDS_PER_TEXT)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_batch_too_large_for_the_host_is_halved_and_scores_stay(outcome):
+    whole = outcome["undisturbed_sizes"]
+    assert len(whole) == 1
+    assert outcome["squeezed_sizes"][0] == whole[0]
+    assert sum(outcome["squeezed_sizes"]) > whole[0]
+    for name in ("undisturbed", "squeezed"):
+        difference = np.abs(np.subtract(outcome[name], outcome["expected"]))
+        assert difference.max() <= INVARIANCE_ATOL, name
+    assert np.ptp(outcome["expected"][2]) > 1e-3
+
+
+def test_the_size_that_failed_is_not_tried_again(outcome):
+    """Sizes fall by halves until one fits, and stay there."""
+    sizes = outcome["squeezed_sizes"]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes.count(sizes[0]) == 1
+    assert sizes[-1] < sizes[0]
+
+
+def test_a_text_that_does_not_fit_alone_is_a_clear_error(outcome):
+    message = outcome["message"]
+    assert message.startswith("the memory of cpu does not suffice: got no room for a forward pass")
+    assert "the longest has 502" in message
+    assert "Lower max_batch_tokens (--max-batch-tokens) or max_length (--max-length)" in message
+
+
+def allocation_error(call):
+    with pytest.raises((RuntimeError, MemoryError)) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (allocation_error(lambda: torch.empty(1 << 60)), True),
+        (allocation_error(lambda: np.empty(1 << 58)), True),
+        (allocation_error(lambda: bytearray(1 << 60)), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 18.00 GB)"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (allocation_error(lambda: torch.ones(2) @ torch.ones(3)), False),
+        (ValueError("out of memory"), False),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_only_a_lack_of_memory_counts_as_one(error, expected):
+    assert is_out_of_memory(error) is expected

@@ -1,0 +1,133 @@
+"""What must hold for any input: the checks that hypothesis and atheris share."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_core import BertScorer, InputError
+from pipelines.io.columns import reference_texts, texts_from_column
+from pipelines.io.inputs import expand_inputs
+from pipelines.io.parquet import UNREADABLE, read_split, write_part
+from pipelines.planning import Plan, plan_inputs
+from pipelines.scoring import Reason, TableFields, score_table
+from tests.support.hostile import not_utf8
+
+FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
+MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
+REASONS = {str(reason) for reason in Reason}
+
+
+def seed_files() -> list[bytes]:
+    """Return small Parquet files of many kinds, to be damaged."""
+    texts = [None if i % 7 == 3 else f"text {i % 5} ü" for i in range(40)]
+    lists = [None if i % 5 == 4 else texts[: i % 4] for i in range(40)]
+    strings = {"candidate": texts, "reference": texts[::-1]}
+    plain = pa.table(strings)
+    several = pa.table(
+        {
+            "candidate": pa.array(texts).dictionary_encode(),
+            "reference": pa.array(lists, pa.list_(pa.string())),
+            "pair": pa.array([["x", None]] * 40, pa.list_(pa.string(), 2)),
+            "meta": pa.array([{"k": 1, "t": ["x"]}, None] * 20),
+            "number": pa.array(range(40)),
+        }
+    )
+    broken = pa.table({"candidate": not_utf8("string"), "reference": not_utf8("large_list")})
+    seeds = []
+    for table, options in (
+        (plain, {"compression": "none", "row_group_size": 10}),
+        (plain, {"compression": "zstd", "data_page_version": "2.0", "use_dictionary": False}),
+        (plain.slice(0, 0), {}),
+        (several, {"compression": "snappy", "row_group_size": 16}),
+        (several, {"store_schema": False, "compression": "gzip", "write_page_checksum": True}),
+        (broken, {"compression": "none"}),
+        (
+            plain,
+            {
+                "use_dictionary": False,
+                "column_encoding": dict.fromkeys(strings, "DELTA_BYTE_ARRAY"),
+            },
+        ),
+    ):
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, **options)
+        seeds.append(bytes(sink.getvalue()))
+    return seeds
+
+
+def read_everything(data: bytes) -> str:
+    """Plan and read a file with this content; return what became of it in a word.
+
+    Raises:
+        Exception: Anything but the errors for bad files, which is a bug.
+        AssertionError: If rows are missing or an error says nothing.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.parquet"
+        path.write_bytes(data)
+        plan = _plan(path)
+        if plan is None:
+            return "rejected"
+        outcome = "read"
+        for split in plan.splits:
+            try:
+                table = read_split(split)
+            except UNREADABLE as error:
+                _check_message(str(error), "x.parquet")
+                outcome = "damaged"
+                continue
+            assert table.num_rows == split.num_rows
+            assert len(texts_from_column(table["candidate"])) == split.num_rows
+            assert len(reference_texts(table["reference"])) == split.num_rows
+            write_part(table)
+        return outcome
+
+
+def _plan(path: Path) -> Plan | None:
+    """Plan one file, None if it is rejected."""
+    try:
+        plan = plan_inputs(
+            expand_inputs([str(path)]),
+            candidate_column="candidate",
+            reference_column="reference",
+            target_rows=16,
+            target_bytes=1 << 20,
+        )
+    except InputError as error:
+        _check_message(str(error), "expected at least one good one")
+        return None
+    return plan
+
+
+def _check_message(message: str, wanted: str) -> None:
+    """Check that a message says what it must and does not go on for pages."""
+    assert wanted in message
+    assert len(message) < 2000
+
+
+def score_any_texts(
+    scorer: BertScorer, candidates: Sequence[str], references: Sequence[Sequence[str]]
+) -> None:
+    """Score texts as rows of a table.
+
+    Raises:
+        AssertionError: If a row is lost, moved, or has neither finite scores nor a reason.
+    """
+    table = pa.table(
+        {
+            "candidate": pa.array(candidates, pa.string()),
+            "reference": pa.array(references, pa.list_(pa.string())),
+        }
+    )
+    found = score_table(scorer, table, FIELDS, idf=None, signature=scorer.signature()).table
+    assert found.select(table.column_names).equals(table)
+    scores = np.stack([found[name].to_numpy() for name in MEASURES])
+    for row, reason in enumerate(found["bertscore_error"].to_pylist()):
+        assert reason is None or reason in REASONS
+        finite = np.isfinite(scores[:, row])
+        assert finite.all() or (reason is not None and not finite.any())
+        assert (np.abs(scores[finite, row]) <= 1 + 1e-5).all()

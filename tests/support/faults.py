@@ -1,0 +1,150 @@
+"""Faults of an object store, put in front of a real server and switched while it runs.
+
+    store = Faults(application)              # a WSGI application around the server's own
+    set_faults(url, rate=0.3, kinds=("500",), seconds=2)
+
+What a fault does to a request:
+
+- `500`, `503`, `429`: the store answers with that status and does nothing (`503` as SlowDown);
+- `lost`: the store does what it was asked, and the connection breaks before a word of the answer;
+- `cut`: as `lost`, but half of the answer's body arrives first;
+- `stall`: the store waits before it does what it was asked.
+"""
+
+import contextlib
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+KINDS = ("500", "503", "429", "lost", "cut", "stall")
+CONTROL_PATH = "/_faults"
+
+_STATUS = {
+    "500": ("500 Internal Server Error", "InternalError"),
+    "503": ("503 Slow Down", "SlowDown"),
+    "429": ("429 Too Many Requests", "TooManyRequests"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRule:
+    """Which requests go wrong, and how.
+
+    Attributes:
+        rate: Share of the requests, 0 to 1.
+        kinds: What goes wrong, one of them at random; names of :data:`KINDS`.
+        seconds: How long from now.
+        stall: Seconds a stalled request waits.
+        client: Only requests signed with this access key; "" for all.
+    """
+
+    rate: float = 0.0
+    kinds: Sequence[str] = KINDS
+    seconds: float = 1e9
+    stall: float = 5.0
+    client: str = ""
+
+
+class Faults:
+    """A WSGI application that lets some requests to another one go wrong.
+
+    Several rules may hold at a time, one a client. A rule is set, and the faults that happened are
+    asked for, in Python or by a request to `/_faults`.
+    """
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], seed: int = 0) -> None:
+        """Keep what to stand in front of."""
+        self._application = application
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._rules: dict[str, tuple[FaultRule, float]] = {}
+        self.happened: Counter[str] = Counter()
+
+    def set(self, rule: FaultRule) -> None:
+        """Let a rule hold from now on, in the place of an earlier one for the same client."""
+        with self._lock:
+            self._rules[rule.client] = (rule, time.monotonic() + rule.seconds)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        """Answer a request."""
+        if environ["PATH_INFO"] == CONTROL_PATH:
+            return self._control(environ, start_response)
+        rule, kind = self._draw(environ.get("HTTP_AUTHORIZATION", ""))
+        if rule is None:
+            return self._application(environ, start_response)
+        if kind in _STATUS:
+            return _refuse(kind, environ, start_response)
+        if kind == "stall":
+            time.sleep(rule.stall)
+            return self._application(environ, start_response)
+        return self._break_off(environ, start_response, with_half=kind == "cut")
+
+    def _draw(self, signed: str) -> tuple[FaultRule | None, str]:
+        """Decide what happens to a request."""
+        with self._lock:
+            now = time.monotonic()
+            for client, (rule, until) in self._rules.items():
+                meant = not client or f"Credential={client}/" in signed
+                if meant and now < until and self._random.random() < rule.rate:
+                    kind = self._random.choice(tuple(rule.kinds))
+                    self.happened[kind] += 1
+                    return rule, kind
+        return None, ""
+
+    def _control(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        """Take a rule if one is sent, and tell what has happened so far."""
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        if length:
+            self.set(FaultRule(**json.loads(environ["wsgi.input"].read(length))))
+        body = json.dumps(self.happened).encode()
+        start_response("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
+
+    def _break_off(
+        self, environ: dict[str, Any], start_response: Callable, *, with_half: bool
+    ) -> Iterator[bytes]:
+        """Carry a request out and break the connection; the web server keeps quiet about it."""
+        answer: list[Any] = []
+        body = b"".join(self._application(environ, lambda *given: answer.extend(given)))
+        if with_half and len(body) > 1:
+            headers = [pair for pair in answer[1] if pair[0].lower() != "content-length"]
+            start_response(answer[0], [*headers, ("Content-Length", str(len(body)))])
+            yield body[: len(body) // 2]
+        with contextlib.suppress(OSError):
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        raise ConnectionResetError
+
+
+def _refuse(kind: str, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+    """Answer as an object store that will not do it now."""
+    environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    status, code = _STATUS[kind]
+    body = f"<Error><Code>{code}</Code><Message>made up by a test</Message></Error>".encode()
+    start_response(
+        status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+    )
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def set_faults(url: str, **rule: Any) -> None:
+    """Send a rule to a server on this machine; the fields are those of :class:`FaultRule`."""
+    _ask(url, json.dumps(asdict(FaultRule(**rule))))
+
+
+def count_faults(url: str) -> dict[str, int]:
+    """Ask a server on this machine which faults have happened, by kind."""
+    return json.loads(_ask(url))
+
+
+def _ask(url: str, body: str | None = None) -> bytes:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET" if body is None else "POST", CONTROL_PATH, body)
+        return connection.getresponse().read()

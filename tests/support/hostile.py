@@ -1,0 +1,168 @@
+"""Parquet files that are damaged, hostile or merely strange."""
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+
+NOT_UTF8 = (b"a cat", b"\xff\xfe", b"\xed\xa0\x80", "ü".encode())
+"""A good text, bytes that are no text, a surrogate written as three bytes (CESU), a good text."""
+
+
+def pairs(rows: int = 3) -> pa.Table:
+    """Return good pairs."""
+    return pa.table({"candidate": ["a cat sat"] * rows, "reference": ["the cat sat"] * rows})
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Return a table as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+def _encrypted(path: Path) -> None:
+    class Keys(pe.KmsClient):
+        def __init__(self, _: object) -> None:
+            pe.KmsClient.__init__(self)
+
+        def wrap_key(self, key: bytes, _: str) -> str:
+            return base64.b64encode(key).decode()
+
+        def unwrap_key(self, key: str, _: str) -> bytes:
+            return base64.b64decode(key)
+
+    properties = pe.CryptoFactory(Keys).file_encryption_properties(
+        pe.KmsConnectionConfig(),
+        pe.EncryptionConfiguration(footer_key="key", uniform_encryption=True),
+    )
+    pq.write_table(pairs(), path, encryption_properties=properties)
+
+
+def _bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda path: (path.write_bytes(change(parquet_bytes(pairs()))), None)[1]
+
+
+def _table(**columns: object) -> Callable[[Path], None]:
+    table = pa.table(columns)
+    return lambda path: pq.write_table(table, path)
+
+
+_GOOD = ["a cat"] * 2
+_NULL_PAIRS = pa.array([["a", "b"], None], pa.list_(pa.string(), 2))
+_DEEP = pa.array([[["a"]], [["b"]]])
+_TWICE = pa.Table.from_arrays([pa.array(_GOOD)] * 3, names=["candidate", "candidate", "reference"])
+_WHOLE = "expected a whole, undamaged Parquet file"
+
+BAD_FILES: tuple[tuple[str, Callable[[Path], None], str, str], ...] = (
+    # name, how it is made, reason, part of the message
+    ("truncated", _bytes(lambda data: data[: len(data) // 2]), "not_parquet", _WHOLE),
+    ("last byte missing", _bytes(lambda data: data[:-1]), "not_parquet", _WHOLE),
+    ("first magic alone", _bytes(lambda data: data[:4]), "not_parquet", _WHOLE),
+    ("both magics alone", _bytes(lambda data: b"PAR1PAR1"), "not_parquet", _WHOLE),
+    ("empty", _bytes(lambda data: b""), "not_parquet", _WHOLE),
+    ("text", _bytes(lambda data: b"candidate,reference\n" * 99), "not_parquet", _WHOLE),
+    (
+        "footer length beyond the file",
+        _bytes(lambda data: data[:-8] + b"\xff\xff\xff\x7fPAR1"),
+        "not_parquet",
+        _WHOLE,
+    ),
+    (
+        "no footer length",
+        _bytes(lambda data: data[:-8] + bytes(4) + b"PAR1"),
+        "not_parquet",
+        _WHOLE,
+    ),
+    (
+        "garbage footer",
+        _bytes(lambda data: data[:-80] + b"\x5a" * 72 + data[-8:]),
+        "not_parquet",
+        _WHOLE,
+    ),
+    ("encrypted footer", _encrypted, "not_parquet", _WHOLE),
+    ("no reference", _table(candidate=_GOOD), "bad_columns", "no reference column 'reference'"),
+    (
+        "near name",
+        _table(candidate=_GOOD, references=_GOOD),
+        "bad_columns",
+        "Did you mean 'references'?",
+    ),
+    ("numbers", _table(candidate=[1, 2], reference=_GOOD), "bad_columns", "got type int64"),
+    (
+        "bytes",
+        _table(candidate=pa.array([b"a", b"b"]), reference=_GOOD),
+        "bad_columns",
+        "got type binary",
+    ),
+    (
+        "list of candidates",
+        _table(candidate=[["a"], ["b"]], reference=_GOOD),
+        "bad_columns",
+        "'candidate' holds no texts",
+    ),
+    (
+        "lists of lists",
+        _table(candidate=_GOOD, reference=_DEEP),
+        "bad_columns",
+        "expected a string type or a list of it",
+    ),
+    (
+        "structs",
+        _table(candidate=_GOOD, reference=[{"text": "a"}] * 2),
+        "bad_columns",
+        "got type struct",
+    ),
+    (
+        "column twice",
+        lambda path: pq.write_table(_TWICE, path),
+        "bad_columns",
+        "'candidate' is not unique: got 2 columns",
+    ),
+    (
+        "null in lists of fixed size",
+        _table(candidate=_GOOD, reference=_NULL_PAIRS),
+        "bad_columns",
+        "lists of fixed size cannot be read where one of them is null",
+    ),
+    (
+        "null in another column's lists of fixed size",
+        _table(candidate=_GOOD, reference=_GOOD, other=_NULL_PAIRS),
+        "bad_columns",
+        "got such a list in 'other'",
+    ),
+    (
+        "our columns",
+        _table(candidate=_GOOD, reference=_GOOD, bertscore_f1=[0.5, 0.5]),
+        "column_collision",
+        "already has score columns: got bertscore_f1",
+    ),
+)
+
+
+def not_utf8(kind: str) -> pa.Array:
+    """Return `NOT_UTF8` as a column of some kind of string, or of lists of one."""
+    raw = pa.array(NOT_UTF8, pa.large_binary())
+    large = raw.view(pa.large_string())
+    small = pa.array(NOT_UTF8, pa.binary())
+    string = pa.Array.from_buffers(pa.string(), len(small), small.buffers())
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), string)
+    starts = [0, 1, 2, 3, 4]
+    kinds = {
+        "string": lambda: string,
+        "large_string": lambda: large,
+        "string_view": lambda: raw.cast(pa.binary_view()).view(pa.string_view()),
+        "dictionary": lambda: dictionary,
+        "list": lambda: pa.ListArray.from_arrays(starts, string),
+        "large_list": lambda: pa.LargeListArray.from_arrays(starts, large),
+        "fixed_size_list": lambda: pa.FixedSizeListArray.from_arrays(string, 1),
+        "list of dictionary": lambda: pa.ListArray.from_arrays(starts, dictionary),
+    }
+    return kinds[kind]()
+
+
+TEXT_KINDS = ("string", "large_string", "string_view", "dictionary")
+LIST_KINDS = ("list", "large_list", "fixed_size_list", "list of dictionary")

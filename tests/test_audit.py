@@ -1,0 +1,58 @@
+"""What `.ci/audit` makes of pip-audit's reports.
+
+The files in tests/support/pip_audit were written by pip-audit 2.10.1: two against an OSV server on
+loopback, one behind a proxy that answers 404, and the last lines it wrote without a network and for
+a requirement without a pin.
+"""
+
+import importlib.util
+import os
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / "tests" / "support" / "pip_audit"
+
+
+def load_audit():
+    loader = SourceFileLoader("audit", str(ROOT / ".ci" / "audit"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("report", "errors", "status", "words"),
+    [
+        ("clean", None, 0, "no known vulnerability in 2 of 2 pinned packages."),
+        ("vulnerable", None, 1, "jinja2 2.10: CVE-2019-10906, mended in 2.10.1"),
+        ("skipped", None, 0, "NOTHING WAS AUDITED: the vulnerability service knew none of 2"),
+        (None, "unreachable", 0, "NOTHING WAS AUDITED: the vulnerability service did not answer"),
+        (None, "refused", 1, "six is not pinned to an exact version"),
+        (None, None, 1, "pip-audit failed: no report and no message."),
+    ],
+)
+def test_only_a_vulnerability_or_a_refused_call_fails(report, errors, status, words):
+    made = None if report is None else (REPORTS / f"{report}.json").read_text()
+    said = "" if errors is None else (REPORTS / f"{errors}.txt").read_text()
+    found = load_audit().verdict(made, said)
+    assert found[0] == status
+    assert words in found[1]
+
+
+def test_packages_that_were_not_looked_up_are_named():
+    clean = (REPORTS / "clean.json").read_text()
+    partly = clean.replace('"version": "2026.6", "vulns": []', '"skip_reason": "not found"')
+    assert load_audit().verdict(partly, "") == (
+        0,
+        "no known vulnerability in 1 of 2 pinned packages. Not looked up: pytz.",
+    )
+
+
+def test_continuous_integration_audits_first():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert 0 < script.index(".ci/audit") < script.index("make check")
+    assert os.access(ROOT / ".ci" / "audit", os.X_OK)
