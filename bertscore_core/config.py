@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bertscore_core.baseline import Baseline, find_baseline, parse_baseline
-from bertscore_core.encoder import DTYPES, check_layer
+from bertscore_core.encoder import DTYPES, check_layer, read_architecture
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
