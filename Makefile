@@ -4,6 +4,7 @@
 #   make test     install with the test dependencies, run the whole test suite
 #   make check    formatting, lint, types and import contracts
 #   make golden   make the golden scores again with the reference implementation (needs the network)
+#   make fuzz     fuzz the readers of files and texts for ten minutes (Linux)
 #   make clean    remove what these commands made, except the environment in .venv
 #
 # Variables, each given as in `make demo PYTHON=python3.12`:
@@ -24,7 +25,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test check golden clean
+.PHONY: help demo test check golden fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -51,6 +52,13 @@ check: $(VENV)/.test-stamp
 # The reference implementation needs an older transformers than the project: its own environment.
 golden: $(GOLDEN_VENV)/.stamp
 	$(GOLDEN_VENV)/bin/python -m tests.golden.make_golden
+
+fuzz: export TOKENIZERS_PARALLELISM = false
+fuzz: export HF_HUB_OFFLINE = 1
+fuzz: $(VENV)/.test-stamp
+	$(PIP_INSTALL) atheris==3.0.0
+	$(BIN)/python -m tests.fuzz.fuzz_parquet -max_total_time=300
+	$(BIN)/python -m tests.fuzz.fuzz_texts -max_total_time=300
 
 clean:
 	rm -rf build dist *.egg-info .coverage htmlcov

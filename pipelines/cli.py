@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("bertscore-beam: interrupted.", file=sys.stderr)
         return interrupted(signal.SIGINT)
     except Exception as error:
-        logging.getLogger(__name__).exception("the job broke off")
+        if not isinstance(error, OSError):
+            logging.getLogger(__name__).exception("the job broke off")
         print(
             f"bertscore-beam: the job broke off: {mask_credentials(_cause(error))}\nWhat was "
             "committed is kept, and the same command goes on from there.",

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 import apache_beam as beam
 from rich.console import Console
@@ -24,11 +24,15 @@ from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import show, show_plan, show_summary
 from pipelines.runners import has_separate_workers, is_local, job_pipeline, threads_per_worker
 from pipelines.score import build_score_pipeline, clear_up, start_run
-from pipelines.scoring import final_signature
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
-from pipelines.watchdog import end_when_a_worker_dies, end_when_interrupted, leave
+from pipelines.watchdog import (
+    end_when_a_worker_dies,
+    end_when_interrupted,
+    end_when_workers_do_not_come,
+    leave,
+)
 from pipelines.worker_log import workers_log_to_file
 
 
@@ -36,22 +40,30 @@ def score(options: ScoreOptions) -> int:
     """Check, plan, run, report."""
     console = Console(stderr=True)
     _announce_model(options, console)
+    pipeline = job_pipeline(options)
     planned = plan_score(options)
     if options.dry_run:
         job = resume_score(planned)
         show(show_plan(job, estimate_run(job, job.goal.carried).words()))
         return DONE
-    pipeline = job_pipeline(options)
+    # Later on the workers' log takes the place of standard error.
+    terminal = os.dup(2)
 
     def say(words: str) -> None:
         console.print(words, soft_wrap=True, highlight=False)
 
+    def lost(error: FolderLostError) -> None:
+        """End the process from whichever thread noticed: the runner cannot be stopped otherwise."""
+        os.write(terminal, f"bertscore-beam: {error}\n".encode())
+        leave(BROKEN)
+
     with ExitStack() as stack:
+        stack.callback(os.close, terminal)
         with _first_writing(options):
-            lock = stack.enter_context(hold(planned.output, say=say, lost=_end_without_folder))
+            lock = stack.enter_context(hold(planned.output, say=say, lost=lost))
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
-            start_run(job, options)
+            start_run(job, options, lock)
         if not job.pending:
             say("Everything is scored already; only the summary is made anew.")
         if job.superseded:
@@ -76,22 +88,16 @@ def _first_writing(options: ScoreOptions) -> Iterator[None]:
         ) from error
 
 
-def _end_without_folder(error: FolderLostError) -> NoReturn:
-    """End the process from whichever thread has noticed: the runner cannot be stopped otherwise."""
-    os.write(2, f"bertscore-beam: {error}\n".encode())
-    leave(BROKEN)
-
-
 def count_idf(options: IdfOptions) -> int:
     """Count the references of a dump and save the table."""
     _announce_model(options, Console(stderr=True))
+    pipeline = job_pipeline(options)
     job = prepare_idf(options)
     for file in job.plan.rejected_files:
         print(f"bertscore-beam: set aside {file.path}: {file.message}", file=sys.stderr)
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
-    pipeline = job_pipeline(options)
     _share_cores(options)
     with _local_workers(options):
         build_idf_pipeline(pipeline, job)
@@ -108,7 +114,16 @@ def count_idf(options: IdfOptions) -> int:
 def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
     """Run the pipeline with progress; with nothing left to score only the end is written."""
     if not job.pending:
-        finish_run(job.output, job.goal, RunTotals(), _signature_with_idf(job), lock)
+        with _worker_errors():
+            finish_run(
+                job.output,
+                job.goal,
+                RunTotals(),
+                job.signature,
+                job_digest=job.digest,
+                idf=None if job.idf_path is None else load_idf(job.idf_path),
+                lock=lock,
+            )
         return
     _share_cores(options)
     progress = RunProgress(job.output, job.pending, job.goal.started)
@@ -119,33 +134,42 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
 
 @contextmanager
 def _local_workers(options: JobOptions) -> Iterator[TextIO]:
-    """Keep what local worker processes write off the terminal, and end when one dies.
+    """Keep what local worker processes write off the terminal, and end when one dies."""
+    separate = has_separate_workers(options)
+    with (
+        _worker_errors(),
+        workers_log_to_file(enabled=separate) as (terminal, log),
+        end_when_a_worker_dies(terminal, log, BROKEN),
+        end_when_workers_do_not_come(options.workers if separate else 0, terminal, BROKEN),
+        end_when_interrupted(terminal, log),
+    ):
+        yield terminal
 
-    What goes wrong on a worker is never a wrong setting: those were found before.
-    """
+
+@contextmanager
+def _worker_errors() -> Iterator[None]:
+    """Tell what goes wrong at work from what cannot work as asked, which was found before."""
     try:
-        with (
-            workers_log_to_file(enabled=has_separate_workers(options)) as (terminal, log),
-            end_when_a_worker_dies(terminal, log, BROKEN),
-            end_when_interrupted(terminal, log),
-        ):
-            yield terminal
+        yield
     except (BertScoreError, OSError) as error:
         raise RuntimeError(f"a worker failed: {error}") from error
 
 
 def _conclude(job: ScoreJob) -> int:
     """Print the summary and turn it into an exit status."""
+    clear_up(job)
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     show(show_summary(summary, job.output))
     if summary["success"]:
-        clear_up(job)
         return DONE
     if not summary["complete"]:
+        doubled = summary["doubled_parts"]
         print(
             f"bertscore-beam: {summary['missing_parts']} splits and "
             f"{summary['num_unreachable_files']} files could not be read; mend or remove them and "
-            f"run the same command again. {_rejects_words(job)}",
+            f"run the same command again. {_rejects_words(job)}"
+            + (f" {doubled} parts hold rows twice; the next run deletes them." if doubled else "")
+            + ("" if summary["whole_idf"] else " The idf table left a file out, so all is redone."),
             file=sys.stderr,
         )
         return BROKEN
@@ -169,11 +193,6 @@ def _conclude(job: ScoreJob) -> int:
 
 def _rejects_words(job: ScoreJob) -> str:
     return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
-
-
-def _signature_with_idf(job: ScoreJob) -> str:
-    idf = None if job.idf_path is None else load_idf(job.idf_path)
-    return final_signature(job.signature, idf).format()
 
 
 def _share_cores(options: JobOptions) -> None:

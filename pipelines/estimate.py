@@ -133,7 +133,7 @@ def estimate_run(job: JobToEstimate, carried: RunTotals) -> Estimate:
         return Estimate(seconds=seconds, basis=basis)
     try:
         worked_out = _row_seconds(settle(job.config), job)
-    except (BertScoreError, OSError) as error:
+    except (BertScoreError, OSError, RuntimeError) as error:
         return Estimate(seconds=None, basis=f"no sample could be read ({type(error).__name__})")
     if worked_out is None:
         return Estimate(seconds=None, basis="the model does not state its width")

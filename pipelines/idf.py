@@ -1,17 +1,18 @@
 """The idf job: document frequencies over the references of a dump, saved as one table."""
 
+import uuid
 from dataclasses import dataclass
 
 import apache_beam as beam
 
 from bertscore_core import ConfigError, IdfTable, ScorerConfig, settle
-from pipelines.io.files import absolute, delete, exists, write_atomically
+from pipelines.io.files import absolute, delete, exists, read_bytes, write_atomically
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IdfOptions
 from pipelines.planning import Plan, plan_inputs, plan_to_bytes
 from pipelines.prepare import scorer_config
 from pipelines.score import ReadPlan
-from pipelines.transforms.idf import INCOMPLETE, CountDocumentFrequencies, SaveIdf, load_idf
+from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +24,28 @@ class IdfJob:
         config: Names the tokenizer and its truncation.
         reference_column: Column of references.
         plan: What to count.
+        run: Tells the files of this run from those of another.
     """
 
     output: str
     config: ScorerConfig
     reference_column: str
     plan: Plan
+    run: str
 
     @property
     def plan_path(self) -> str:
         """Where the plan is handed to the workers: beside the table, hidden, for the while."""
+        return self._beside("plan.pq")
+
+    @property
+    def counted_path(self) -> str:
+        """Where the workers put the table, until it is known to be whole."""
+        return self._beside("npz")
+
+    def _beside(self, suffix: str) -> str:
         folder, _, name = self.output.rpartition("/")
-        return f"{folder}/.{name}.plan.pq"
+        return f"{folder}/.{name}.{self.run}.{suffix}"
 
 
 def prepare_idf(options: IdfOptions) -> IdfJob:
@@ -59,7 +70,11 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
         target_bytes=options.split_bytes,
     )
     return IdfJob(
-        output=output, config=config, reference_column=options.reference_column, plan=plan
+        output=output,
+        config=config,
+        reference_column=options.reference_column,
+        plan=plan,
+        run=uuid.uuid4().hex[:12],
     )
 
 
@@ -71,18 +86,15 @@ def build_idf_pipeline(root: beam.Pipeline, job: IdfJob) -> None:
         | "ReadPlan" >> ReadPlan(job.plan_path)
         | "CountDocumentFrequencies"
         >> CountDocumentFrequencies(job.config, job.reference_column, job.plan.digest)
-        | "SaveIdf" >> SaveIdf(job.output)
+        | "SaveIdf" >> SaveIdf(job.counted_path)
     )
 
 
 def finish_idf(job: IdfJob) -> IdfTable | None:
-    """Clear up after the pipeline; return the table, or None when it had to be thrown away.
-
-    A table that leaves out a file would give every token a wrong weight, so it is not kept.
-    """
+    """Put the table in its place and clear up; return it, or None when a file was left out."""
     delete(job.plan_path)
-    table = load_idf(job.output)
-    if table.corpus.startswith(INCOMPLETE):
-        delete(job.output)
+    if not exists(job.counted_path):
         return None
-    return table
+    write_atomically(job.output, read_bytes(job.counted_path))
+    delete(job.counted_path)
+    return load_idf(job.output)

@@ -38,6 +38,7 @@ BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0
 """Six heartbeats: a store that answers slowly for a while costs no run its lock."""
 
+_MOMENT_SECONDS = 0.2
 _SETTLE_SECONDS = 1.0
 """Time in which two who take the same lock over at once see who came last."""
 
@@ -100,7 +101,8 @@ class Holder:
         mine = _place(os.getpid())
         if not self.place or not mine or _container(self.place) != _container(mine):
             return False
-        return _place(self.process) != self.place
+        there = _place(self.process)
+        return there != self.place if there else not _exists(self.process)
 
     def is_alive(self) -> bool:
         """Tell for certain that the process lives; False where that cannot be known."""
@@ -126,7 +128,11 @@ class RunLock:
             FolderLostError: it does not.
             OSError: the folder cannot be reached.
         """
-        found = _read(join(self.output, LOCK_FILE))
+        path = join(self.output, LOCK_FILE)
+        found = _read(path)
+        if found is None:  # where files are moved by copying, one may be away for a moment
+            time.sleep(_MOMENT_SECONDS)
+            found = _read(path)
         holder = None if found is None else Holder.from_json(found)
         if holder is None or holder.run != self.run:
             raise FolderLostError(
@@ -161,7 +167,7 @@ def hold(
     finally:
         stop.set()
         beating.join()
-        with suppress(OSError, FolderLostError):
+        with suppress(Exception):  # a lock that stays is stale, and no harm
             lock.check()
             delete(join(output, LOCK_FILE))
 
@@ -227,16 +233,23 @@ def _beat(
 ) -> None:
     """Show signs of life until told to stop."""
     while not stop.wait(BEAT_SECONDS):
-        try:
-            lock.check()
-            holder = replace(holder, beats=holder.beats + 1)
-            write_atomically(join(lock.output, LOCK_FILE), holder.to_json())
-        except FolderLostError as error:
-            lost(error)
-            return
-        except OSError:
-            # A bad moment of the disk or the store; if it lasts, no part can be written either.
-            continue
+        # A bad moment of the disk or the store, whatever it raises, costs a beat; if it lasts,
+        # no part can be written either.
+        with suppress(Exception):
+            started = time.monotonic()
+            try:
+                lock.check()
+                holder = replace(holder, beats=holder.beats + 1)
+                write_atomically(join(lock.output, LOCK_FILE), holder.to_json())
+                if time.monotonic() - started > STALE_SECONDS:
+                    raise FolderLostError(
+                        f"output {mask_credentials(lock.output)!r} took too long for a heartbeat: "
+                        f"got more than {STALE_SECONDS:.0f} s, in which another run may have taken "
+                        "it over; expected less. Run the same command again; nothing is lost."
+                    )
+            except FolderLostError as error:
+                lost(error)
+                return
 
 
 def _read(path: str) -> bytes | None:
@@ -259,7 +272,18 @@ def _place(process: int) -> str:
     except OSError:
         return ""
     # A dead process whose parent has not asked for its status yet is still listed, as Z.
-    return "" if fields[0] == "Z" else f"{boot}/{container}/{fields[19]}"
+    return f"{boot}/{container}/{'gone' if fields[0] == 'Z' else fields[19]}"
+
+
+def _exists(process: int) -> bool:
+    """Tell whether there is a process of that number, even one that we may not look at."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _container(place: str) -> str:

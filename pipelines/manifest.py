@@ -285,7 +285,7 @@ def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
     inputs = {split.input_name for split in plan.splits}
     expected = {split.part_name for split in plan.splits}
     strange = (name for name in part_names if name not in expected)
-    return tuple(sorted(name for name in strange if _input_of(name) in inputs))
+    return tuple(sorted(name for name in strange if input_of(name) in inputs))
 
 
 def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
@@ -294,10 +294,11 @@ def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
     They are to be reported; whether to keep them is not for a plan to decide.
     """
     inputs = {split.input_name for split in plan.splits}
-    return tuple(sorted(name for name in part_names if _input_of(name) not in inputs))
+    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
 
 
-def _input_of(part_name: str) -> str:
+def input_of(part_name: str) -> str:
+    """Return the name of the input that a part belongs to."""
     return part_name.rpartition("/")[0]
 
 
@@ -319,6 +320,21 @@ def read_run(output: str) -> dict[str, Any] | None:
             "earlier run wrote. Choose another --output, or use --overwrite to start afresh."
         )
     return run
+
+
+def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
+    """Check that the parts were made as this run would make them, should the run's file be gone.
+
+    Raises:
+        SignatureError: If one was made otherwise.
+    """
+    other = [record.part_name for record in records if record.job_digest != job_digest]
+    if other:
+        raise SignatureError(
+            f"the output folder holds scores made otherwise: got {len(other)} such parts, as "
+            f"{other[0]!r}; expected none. Choose another --output, or use --overwrite to replace "
+            "them."
+        )
 
 
 _CORPUS_HINT = (

@@ -23,7 +23,7 @@ from pipelines.io.parquet import null_lists_message, read_layout
 from pipelines.splits import Split, common_folder, input_names, plan_file
 
 # Bump when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 1
+_PLAN_FORMAT = 2
 _PLAN_KEY = b"bertscore.plan"
 _SHOWN = 3
 
@@ -46,11 +46,13 @@ class RejectedFile:
         path: Where it lies.
         reason: Why, in one word.
         message: Why, in a sentence, with what helps.
+        input_name: Its name below the common root, as its parts would bear it.
     """
 
     path: str
     reason: FileReason
     message: str
+    input_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ def plan_inputs(
 
     Raises:
         InputError: If there is no file, or none that can be scored.
+        OSError: If none can be scored, and some could not be reached.
         ConfigError: If a target is below 1.
     """
     if root is None:
@@ -139,27 +142,28 @@ def _plan_one(
         name.encode()
     except UnicodeEncodeError:
         message = f"the name {name!a} is not valid UTF-8. Rename the file."
-        return _rejected(ascii(file.path)[1:-1], FileReason.BAD_NAME, message)
+        return _rejected(ascii(file.path)[1:-1], FileReason.BAD_NAME, message, ascii(name)[1:-1])
     try:
         layout = read_layout(file.path)
     except InputError as error:
-        return _rejected(file.path, FileReason.NOT_PARQUET, str(error))
+        return _rejected(file.path, FileReason.NOT_PARQUET, str(error), name)
     except OSError as error:
-        return _rejected(file.path, FileReason.UNREADABLE, f"{type(error).__name__}: {error}")
+        message = f"{type(error).__name__}: {error}"
+        return _rejected(file.path, FileReason.UNREADABLE, message, name)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
         check_collisions(layout.schema)
     except InputError as error:
-        return _rejected(file.path, FileReason.BAD_COLUMNS, str(error))
+        return _rejected(file.path, FileReason.BAD_COLUMNS, str(error), name)
     except ConfigError as error:
-        return _rejected(file.path, FileReason.COLUMN_COLLISION, str(error))
+        return _rejected(file.path, FileReason.COLUMN_COLLISION, str(error), name)
     null_lists = [
         name
         for name in layout.null_lists
         if candidate_column is not None or name == reference_column  # else it is not read
     ]
     if null_lists:
-        return _rejected(file.path, FileReason.BAD_COLUMNS, null_lists_message(null_lists))
+        return _rejected(file.path, FileReason.BAD_COLUMNS, null_lists_message(null_lists), name)
     return plan_file(
         file.path,
         name,
@@ -171,21 +175,28 @@ def _plan_one(
     )
 
 
-def _rejected(path: str, reason: FileReason, message: str) -> RejectedFile:
+def _rejected(path: str, reason: FileReason, message: str, name: str) -> RejectedFile:
     """Set a file aside, without its credentials."""
     return RejectedFile(
-        path=mask_credentials(path), reason=reason, message=mask_credentials(message)
+        path=mask_credentials(path),
+        reason=reason,
+        message=mask_credentials(message),
+        input_name=name,
     )
 
 
-def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError:
-    """Say that no file can be scored, with the first few reasons."""
+def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
+    """Say that no file can be scored, with the first few reasons.
+
+    Files out of reach are no fault of the input: asking again may help.
+    """
     if not rejected:
         return InputError("no input: got no file to plan; expected at least one Parquet file.")
     lines = [f"  {file.path}: {file.message}" for file in rejected[:_SHOWN]]
     if len(rejected) > _SHOWN:
         lines.append(f"  and {len(rejected) - _SHOWN} more")
-    return InputError(
+    kind = OSError if any(f.reason is FileReason.UNREADABLE for f in rejected) else InputError
+    return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
         "at least one good one.\n" + "\n".join(lines)
     )
@@ -235,7 +246,10 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
             splits=tuple(Split(**row) for row in table.to_pylist()),
             rejected_files=tuple(
                 RejectedFile(
-                    path=file["path"], reason=FileReason(file["reason"]), message=file["message"]
+                    path=file["path"],
+                    reason=FileReason(file["reason"]),
+                    message=file["message"],
+                    input_name=file["input_name"],
                 )
                 for file in rest["rejected_files"]
             ),

@@ -134,6 +134,7 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
 
     Raises:
         BertScoreError: whatever cannot work, before any work is done.
+        OSError: no file can be reached, or not all of those to be counted for idf.
     """
     started = time.time()
     config = scorer_config(options)
@@ -154,6 +155,8 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
         target_rows=options.split_rows,
         target_bytes=options.split_bytes,
     )
+    if options.idf == "corpus":
+        _check_all_reached(plan)
     fields = TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
@@ -182,16 +185,21 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     idf = _find_idf(planned)
     signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
     identity = job_identity(signature, planned.fields)
-    if not options.overwrite:
-        manifest.check_same_run(manifest.read_run(output), identity)
     digest = identity_digest(identity)
     records = manifest.read_records(output)
+    if not options.overwrite:
+        previous = manifest.read_run(output)
+        manifest.check_same_run(previous, identity)
+        if previous is None:
+            manifest.check_same_job(records.values(), digest)
     names = records.keys() | {split.part_name for split in plan.splits}
     sizes = manifest.read_part_sizes(output, names)
     standing = manifest.compare(plan, records, sizes, digest, idf.fingerprint)
     reasons = [file.reason for file in plan.rejected_files]
     rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
-    orphans = () if options.overwrite else standing.orphans
+    away = {f.input_name for f in plan.rejected_files if f.reason is FileReason.UNREADABLE}
+    gone = [part for part in standing.orphans if manifest.input_of(part) not in away]
+    orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
     return ScoreJob(
         output=output,
         config=planned.config,
@@ -200,7 +208,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
         digest=digest,
         plan=plan,
         pending=standing.pending,
-        superseded=(*standing.stale, *(standing.orphans if options.overwrite else ())),
+        superseded=(*standing.stale, *(gone if options.overwrite else ())),
         outdated=standing.outdated,
         kept=frozenset(record.part_name for record in standing.done).union(orphans),
         idf_path=idf.path,
@@ -219,6 +227,17 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
             carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
         ),
     )
+
+
+def _check_all_reached(plan: Plan) -> None:
+    """Raise if a file could not be reached: idf must be counted over all, or every score moves."""
+    away = [file for file in plan.rejected_files if file.reason is FileReason.UNREADABLE]
+    if away:
+        raise OSError(
+            f"{len(away)} files cannot be reached, such as {away[0].path!r} ({away[0].message}); "
+            "expected all of them, since --idf corpus counts over all. Run the same command again "
+            "when they can be, or leave them out of the input."
+        )
 
 
 def prepare_score(options: ScoreOptions) -> ScoreJob:

@@ -27,7 +27,7 @@ from pipelines.lock import RunLock
 from pipelines.options import ScoreOptions
 from pipelines.planning import plan_from_bytes, plan_to_bytes
 from pipelines.prepare import ScoreJob, job_identity
-from pipelines.rejects import ROWS_FOLDER, rows_path
+from pipelines.rejects import FILES_FILE, ROWS_FOLDER, rows_path
 from pipelines.splits import Split
 from pipelines.transforms.finish import FinishRun
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
@@ -36,21 +36,35 @@ from pipelines.transforms.scoring import ScoreSplits
 PENDING_FILE = "_manifest/pending.pq"
 
 
-def start_run(job: ScoreJob, options: ScoreOptions) -> None:
+def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None) -> None:
     """Write down what is about to be done, and take back an earlier success.
 
     Killed at any moment it leaves a folder that the next run understands: parts go before their
     records, and a record without its part counts for nothing.
+
+    Args:
+        job: What is to be done.
+        options: What was asked for.
+        lock: What must be held to delete and to write; None leaves that unchecked.
+
+    Raises:
+        FolderLostError: the folder belongs to another run by now.
     """
-    delete(join(job.output, manifest.SUCCESS_FILE))
+    for name in (manifest.SUCCESS_FILE, manifest.SUMMARY_FILE, FILES_FILE):
+        delete(join(job.output, name))
     delete_temporary(job.output)
     parts = (*job.superseded, *job.outdated)
-    delete_many([join(job.output, part) for part in parts])
-    delete_many([manifest.record_path(job.output, part) for part in parts])
     kept = {rows_path(job.output, part) for part in job.kept}
     folder = join(job.output, ROWS_FOLDER)
     listed = [join(folder, name) for name in list_files(folder)]
-    delete_many([path for path in listed if path not in kept])
+    for paths in (
+        [join(job.output, part) for part in parts],
+        [manifest.record_path(job.output, part) for part in parts],
+        [path for path in listed if path not in kept],
+    ):
+        if lock is not None:
+            lock.check()
+        delete_many(paths)
     run = {
         "identity": job_identity(job.signature, job.fields),
         "signature": job.signature.format(),
@@ -61,6 +75,8 @@ def start_run(job: ScoreJob, options: ScoreOptions) -> None:
         "started": job.goal.started,
     }
     pending = replace(job.plan, splits=job.pending)
+    if lock is not None:
+        lock.check()
     write_atomically(join(job.output, manifest.PLAN_FILE), plan_to_bytes(job.plan))
     write_atomically(join(job.output, PENDING_FILE), plan_to_bytes(pending))
     text = json.dumps(run, indent=2, ensure_ascii=False)
@@ -100,7 +116,12 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
         )
     )
     _ = results | "FinishRun" >> FinishRun(
-        output=job.output, goal=job.goal, signature=job.signature, idf=idf, lock=lock
+        output=job.output,
+        goal=job.goal,
+        signature=job.signature,
+        job_digest=job.digest,
+        idf=idf,
+        lock=lock,
     )
 
 

@@ -107,7 +107,13 @@ class RunGoal:
 
 
 def judge(
-    goal: RunGoal, new: RunTotals, signature: str, *, missing: Sequence[str], doubled: Sequence[str]
+    goal: RunGoal,
+    new: RunTotals,
+    signature: str,
+    *,
+    missing: Sequence[str],
+    doubled: Sequence[str],
+    whole_idf: bool = True,
 ) -> dict[str, Any]:
     """Form the summary of a run.
 
@@ -118,8 +124,9 @@ def judge(
         goal: What was planned.
         new: Totals of this run.
         signature: How the scores were made.
-        missing: Planned parts that are not in the folder.
+        missing: Planned parts that are not in the folder, or not as they should be.
         doubled: Parts in the folder that hold rows of planned parts.
+        whole_idf: Whether the idf table was counted over every file.
 
     Returns:
         The content of `_summary.json`. `complete` says that every file could be reached and every
@@ -134,7 +141,8 @@ def judge(
         goal.num_rejected_files / goal.files if goal.files else 0.0,
     )
     counted = total.parts == goal.parts and summary.rows == goal.rows
-    complete = counted and not goal.num_unreachable_files and not missing and not doubled
+    whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
+    complete = counted and whole
     # The clock of the machine that ends a run may be behind that of the one that began it.
     seconds = max(time.time() - goal.started, 0.0)
     return {
@@ -157,6 +165,7 @@ def judge(
         "rejected_files": dict(goal.rejected_files),
         "missing_parts": len(missing),
         "doubled_parts": len(doubled),
+        "whole_idf": whole_idf,
         "failed_splits": total.failed_splits,
         "failures": dict(total.failures),
         "seconds": round(seconds, 3),

@@ -28,6 +28,9 @@ _WORKER_THREAD = "run_worker"
 _LISTENING_THREAD = "beam_control_read"
 """Name of the thread in which Beam listens to a worker, wherever that runs."""
 
+WORKER_START_SECONDS = 180.0
+"""A worker imports its libraries in ten seconds, or in a hundred on a machine that is very busy."""
+
 _RETURN_CODE_SECONDS = 2.0
 """How long to wait for the return code of a worker whose connection broke. One in a worker pool has
 none that we could learn."""
@@ -73,6 +76,46 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
         yield
     finally:
         threading.excepthook = before
+
+
+@contextmanager
+def end_when_workers_do_not_come(
+    expected: int, terminal: TextIO, status: int, seconds: float = WORKER_START_SECONDS
+) -> Iterator[None]:
+    """End this process with a message if not all workers have connected after a while.
+
+    One that a pool started, and that died before it connected, has no connection that could break.
+
+    Args:
+        expected: Workers that will connect; 0 when they are in this process.
+        terminal: Where to say what happened.
+        status: Exit status.
+        seconds: How long to wait.
+    """
+    stop = threading.Event()
+
+    def watch() -> None:
+        end = time.monotonic() + seconds
+        while not stop.wait(1.0):
+            connected = sum(thread.name == _LISTENING_THREAD for thread in threading.enumerate())
+            if connected >= expected:
+                return
+            if time.monotonic() > end:
+                terminal.write(
+                    f"bertscore-beam: {connected} of {expected} workers connected within "
+                    f"{seconds:.0f} s; expected all. Look after the worker pool. What was "
+                    "committed is kept; the same command goes on from there.\n"
+                )
+                terminal.flush()
+                leave(status)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    if expected:
+        watching.start()
+    try:
+        yield
+    finally:
+        stop.set()
 
 
 @contextmanager

@@ -238,7 +238,9 @@ def create_exclusively(path: str, data: bytes) -> None:
         with _temporary_local(inner, data) as temporary:
             try:
                 os.link(temporary, inner)
-            except PermissionError:  # how Linux says that the disk knows no hard links
+            except FileExistsError:
+                raise
+            except OSError:  # the disk knows no hard links
                 with open(inner, "xb") as file:
                     file.write(data)
         return

@@ -16,6 +16,7 @@ from pipelines.planning import plan_from_bytes
 from pipelines.rejects import FILES_FILE, rejected_files
 from pipelines.scoring import final_signature
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
+from pipelines.transforms.idf import INCOMPLETE
 
 
 @dataclass
@@ -26,6 +27,7 @@ class FinishRun(beam.PTransform):
         output: Folder of the run.
         goal: What was planned.
         signature: How the scores were made, up to the idf table.
+        job_digest: Identity of the run's settings, as every record has it.
         idf: Singleton with the idf table, or None.
         lock: What must be held to write; None leaves that unchecked.
     """
@@ -33,6 +35,7 @@ class FinishRun(beam.PTransform):
     output: str
     goal: RunGoal
     signature: Signature
+    job_digest: str
     idf: beam.PCollection[IdfTable] | None = None
     lock: RunLock | None = None
 
@@ -57,6 +60,7 @@ class FinishRun(beam.PTransform):
                 output=self.output,
                 goal=self.goal,
                 signature=self.signature,
+                job_digest=self.job_digest,
                 lock=self.lock,
             )
         )
@@ -83,25 +87,38 @@ class SumTotals(beam.CombineFn):
 
 
 def finish_run(
-    output: str, goal: RunGoal, new: RunTotals, signature: str, lock: RunLock | None = None
+    output: str,
+    goal: RunGoal,
+    new: RunTotals,
+    signature: Signature,
+    *,
+    job_digest: str,
+    idf: IdfTable | None,
+    lock: RunLock | None,
 ) -> None:
     """Write `_summary.json`, and `_SUCCESS` after it when the run deserves it.
 
-    What the workers reported is not taken on trust: the folder is listed and held against the plan.
+    What the workers reported is not taken on trust: every part in the folder must have a record of
+    this job's settings and idf table, and the size recorded. An idf table that leaves out a file
+    spoils the run.
 
     Raises:
         FolderLostError: the folder belongs to another run by now.
     """
     plan = plan_from_bytes(read_bytes(join(output, manifest.PLAN_FILE)), output)
-    planned = {split.part_name for split in plan.splits}
-    there = manifest.read_part_sizes(output, planned)
-    missing = [split for split in plan.splits if split.part_name not in there]
+    records = manifest.read_records(output)
+    known = records.keys() | {split.part_name for split in plan.splits}
+    sizes = manifest.read_part_sizes(output, known)
+    name = "" if idf is None else idf.fingerprint
+    standing = manifest.compare(plan, records, sizes, job_digest, name)
+    missing = standing.pending
     summary = judge(
         goal,
         new,
-        signature,
+        final_signature(signature, idf).format(),
         missing=[split.part_name for split in missing],
-        doubled=manifest.stale_parts(plan, there),
+        doubled=standing.stale,
+        whole_idf=idf is None or not idf.corpus.startswith(INCOMPLETE),
     )
     if lock is not None:
         lock.check()
@@ -123,7 +140,8 @@ def _finish(
     output: str,
     goal: RunGoal,
     signature: Signature,
+    job_digest: str,
     lock: RunLock | None,
 ) -> RunTotals:
-    finish_run(output, goal, totals, final_signature(signature, idf).format(), lock)
+    finish_run(output, goal, totals, signature, job_digest=job_digest, idf=idf, lock=lock)
     return totals

@@ -49,7 +49,10 @@ class CountDocumentFrequencies(beam.PTransform):
 
 @dataclass
 class SaveIdf(beam.PTransform):
-    """Write the table to a path and pass it on, so that whoever uses it finds it saved."""
+    """Write the table to a path and pass it on, so that whoever uses it finds it saved.
+
+    One that leaves out a file would give every token a wrong weight, and is not written.
+    """
 
     path: str
 
@@ -75,7 +78,8 @@ def load_idf(path: str) -> IdfTable:
 
 
 def _save(table: IdfTable, path: str) -> IdfTable:
-    write_atomically(path, table.to_bytes())
+    if not table.corpus.startswith(INCOMPLETE):
+        write_atomically(path, table.to_bytes())
     return table
 
 

@@ -5,7 +5,7 @@ import inspect
 import bertscore_core
 
 PUBLIC = """
-BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DocumentFrequencies
+BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DeviceMemoryError DocumentFrequencies
 EMBEDDED_MODEL IdfError IdfTable InputError ModelLoadError ModelSpec PairScores ScoreSummary
 ScorerConfig Scores Settings Signature SignatureError TextTokenizer TokenWeights TokenizedTexts
 UnknownLanguageError UnknownModelError find_baseline get_model_spec greedy_match greedy_match_pair

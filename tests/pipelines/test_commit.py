@@ -10,12 +10,15 @@ import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
+from bertscore_core import SignatureError
 from pipelines import cli
 from pipelines.io.files import TEMPORARY_PREFIX, create_exclusively, exists, write_atomically
+from pipelines.lock import FolderLostError, RunLock
 from pipelines.manifest import PARTS_FOLDER
 from pipelines.prepare import prepare_score
 from pipelines.rejects import SCHEMA
 from pipelines.score import start_run
+from pipelines.transforms import idf as counting
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options, run_options, run_prepared
 from tests.support.s3 import s3_bucket
@@ -241,6 +244,72 @@ def test_damaged_idf_table_is_counted_anew(tmp_path):
     assert len(prepare_score(chosen).pending) == 2
     assert run_options(chosen)["success"]
     assert parts_of(tmp_path / "out") == before
+
+
+def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
+    dump, output = finished
+    (output / "_run.json").unlink()
+    with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
+        prepare_score(job_options(dump, output, num_layers=3))
+    assert prepare_score(job_options(dump, output)).pending == ()
+
+
+def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finished):
+    """As by a worker of an earlier run, asleep between its look at the lock and its put."""
+    dump, output = finished
+    name = "shard-000.parquet/part-000000000000.parquet"
+    paths = [output / name, output / PARTS_FOLDER / f"{name}.json"]
+    old = [path.read_bytes() for path in paths]
+    chosen = job_options(dump, output, num_layers=3, overwrite=True)
+    assert run_options(chosen)["success"]
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    for path, data in zip(paths, old, strict=True):
+        path.write_bytes(data)
+    summary = run_prepared(job)
+    assert (summary["missing_parts"], summary["complete"]) == (1, False)
+    assert not (output / "_SUCCESS").exists()
+
+
+def test_start_of_a_run_that_lost_its_folder_deletes_nothing(finished):
+    dump, output = finished
+    before = parts_of(output)
+    chosen = job_options(dump, output, num_layers=3, overwrite=True)
+    with pytest.raises(FolderLostError):
+        start_run(prepare_score(chosen), chosen, RunLock(str(output), "another"))
+    assert parts_of(output) == before
+
+
+def test_bad_moment_while_counting_spoils_success_though_scoring_goes_well(tmp_path, monkeypatch):
+    """The table left a file out, so every score is weighed wrongly."""
+    dump = write_dump(tmp_path / "dump", [10, 10])
+    chosen = job_options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    start_run(job, chosen)
+    whole = counting.read_split
+
+    def fail_once(split, columns):
+        monkeypatch.setattr(counting, "read_split", whole)
+        raise TimeoutError("the store did not answer")
+
+    monkeypatch.setattr(counting, "read_split", fail_once)
+    summary = run_prepared(job)
+    assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (20, 0, False)
+    assert not summary["complete"]
+    assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
+    assert run_options(chosen)["success"]
+
+
+def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_path, capsys):
+    """Counted without it, the next run would meet another corpus and be refused for ever."""
+    dump = write_dump(tmp_path / "dump", [5, 5])
+    link = dump / "shard-001.parquet"
+    link.unlink()
+    link.symlink_to(link)  # OSError: too many levels of symbolic links, also for root
+    flags = ["score", "--input", str(dump / "shard-*"), "--output", str(tmp_path / "out")]
+    assert cli.main([*flags, "--idf", "corpus"]) == cli.BROKEN
+    assert "files cannot be reached" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_damaged_run_file_can_be_overwritten(finished):

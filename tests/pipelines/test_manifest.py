@@ -178,7 +178,8 @@ def test_finished_splits_are_not_pending() -> None:
     standing = compare(PLAN, records, SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == tuple(records.values())
-    assert standing.outdated == standing.stale == standing.orphans == ()
+    assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
+    assert standing.stale == standing.orphans == ()
     assert compare(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
