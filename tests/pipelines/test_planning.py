@@ -228,7 +228,7 @@ def test_credentials_do_not_stand_in_rejects() -> None:
 
 def test_splits_and_rejects_travel_by_plain_pickle(dump: Path) -> None:
     got = plan(dump)
-    reject = RejectedFile(path="x", reason=FileReason.UNREADABLE, message="m")
+    reject = RejectedFile(path="x", reason=FileReason.UNREADABLE, message="m", input_name="x")
     assert pickle.loads(pickle.dumps((got, reject))) == (got, reject)  # noqa: S301 - our own
 
 
