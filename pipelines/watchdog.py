@@ -25,6 +25,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKER_THREAD = "run_worker"
 """Name of the thread in which Beam waits for a worker process that it started."""
 
+_leaving = threading.Event()
+"""Set when this process ends itself: workers that die from then on were ended by it."""
+
 _LISTENING_THREAD = "beam_control_read"
 """Name of the thread in which Beam listens to a worker, wherever that runs."""
 
@@ -52,6 +55,8 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
+        if _leaving.is_set() and thread in (_WORKER_THREAD, _LISTENING_THREAD):
+            return
         if thread == _LISTENING_THREAD:
             time.sleep(_RETURN_CODE_SECONDS)
             said = "its connection broke"
@@ -159,6 +164,7 @@ def leave(status: int) -> NoReturn:
 
     A worker that has yet to connect would wait for two minutes and keep its memory.
     """
+    _leaving.set()
     for process in _descendants(os.getpid()):
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
