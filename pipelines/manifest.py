@@ -201,6 +201,13 @@ def read_part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     return {name: size for name, size in found.items() if name in known or name in ours}
 
 
+def read_parts(output: str, plan: Plan) -> tuple[dict[str, PartRecord], dict[str, int]]:
+    """Return the records of an output folder, and the sizes of its parts, by part name."""
+    records = read_records(output)
+    known = records.keys() | {split.part_name for split in plan.splits}
+    return records, read_part_sizes(output, known)
+
+
 def is_done(
     split: Split,
     record: PartRecord | None,

@@ -76,6 +76,11 @@ class Plan:
         return sum(split.num_rows for split in self.splits)
 
     @property
+    def unreachable_files(self) -> tuple[RejectedFile, ...]:
+        """Files set aside only because they could not be reached just now."""
+        return tuple(f for f in self.rejected_files if f.reason is FileReason.UNREADABLE)
+
+    @property
     def num_files(self) -> int:
         """Files with at least one split."""
         return len({split.input_name for split in self.splits})

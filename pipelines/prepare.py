@@ -33,7 +33,7 @@ from pipelines.io.files import (
 )
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IDF_WORDS, JobOptions, ScoreOptions
-from pipelines.planning import FileReason, Plan, plan_inputs
+from pipelines.planning import Plan, plan_inputs
 from pipelines.runners import is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
@@ -186,18 +186,15 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
-    records = manifest.read_records(output)
+    records, sizes = manifest.read_parts(output, plan)
     if not options.overwrite:
         previous = manifest.read_run(output)
         manifest.check_same_run(previous, identity)
         if previous is None:
             manifest.check_same_job(records.values(), digest)
-    names = records.keys() | {split.part_name for split in plan.splits}
-    sizes = manifest.read_part_sizes(output, names)
     standing = manifest.compare(plan, records, sizes, digest, idf.fingerprint)
-    reasons = [file.reason for file in plan.rejected_files]
     rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
-    away = {f.input_name for f in plan.rejected_files if f.reason is FileReason.UNREADABLE}
+    away = {file.input_name for file in plan.unreachable_files}
     gone = [part for part in standing.orphans if manifest.input_of(part) not in away]
     orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
     return ScoreJob(
@@ -218,7 +215,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
             rows=plan.num_rows,
             files=planned.files,
             num_rejected_files=len(plan.rejected_files),
-            num_unreachable_files=reasons.count(FileReason.UNREADABLE),
+            num_unreachable_files=len(plan.unreachable_files),
             rejected_files=rejected,
             max_reject_fraction=options.max_reject_fraction,
             num_orphan_parts=len(orphans),
@@ -231,7 +228,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
 
 def _check_all_reached(plan: Plan) -> None:
     """Raise if a file could not be reached: idf must be counted over all, or every score moves."""
-    away = [file for file in plan.rejected_files if file.reason is FileReason.UNREADABLE]
+    away = plan.unreachable_files
     if away:
         raise OSError(
             f"{len(away)} files cannot be reached, such as {away[0].path!r} ({away[0].message}); "

@@ -165,16 +165,16 @@ def leave(status: int) -> NoReturn:
     A worker that has yet to connect would wait for two minutes and keep its memory.
     """
     _leaving.set()
-    for process in _descendants(os.getpid()):
+    for process in descendants(os.getpid()):
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
     os._exit(status)
 
 
-def _descendants(process: int) -> list[int]:
+def descendants(process: int) -> list[int]:
     """Return the processes that a process started, and theirs, where /proc tells of them."""
     children: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
             children += map(int, (task / "children").read_text().split())
-    return children + [below for child in children for below in _descendants(child)]
+    return children + [below for child in children for below in descendants(child)]

@@ -106,9 +106,7 @@ def finish_run(
         FolderLostError: the folder belongs to another run by now.
     """
     plan = plan_from_bytes(read_bytes(join(output, manifest.PLAN_FILE)), output)
-    records = manifest.read_records(output)
-    known = records.keys() | {split.part_name for split in plan.splits}
-    sizes = manifest.read_part_sizes(output, known)
+    records, sizes = manifest.read_parts(output, plan)
     name = "" if idf is None else idf.fingerprint
     standing = manifest.compare(plan, records, sizes, job_digest, name)
     missing = standing.pending

@@ -7,17 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from pipelines import lock as locks
 from pipelines.io.files import exists, join, read_bytes, write_atomically
 from pipelines.lock import LOCK_FILE, FolderInUseError, FolderLostError, Holder, hold
-from tests.support.s3 import s3_bucket
 
 HOLDER = """
 import sys, time
@@ -26,18 +23,6 @@ with hold(sys.argv[1], say=print, lost=print):
     print("held", flush=True)
     time.sleep(600)
 """
-
-
-@pytest.fixture(params=["local", "memory", "s3"])
-def output(request, tmp_path):
-    if request.param == "s3":
-        with s3_bucket() as bucket:
-            yield f"{bucket}/out"
-    elif request.param == "memory":
-        yield f"memory://{uuid.uuid4().hex}"
-        fsspec.filesystem("memory").store.clear()
-    else:
-        yield str(tmp_path / "out")
 
 
 @pytest.fixture

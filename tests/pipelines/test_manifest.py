@@ -1,10 +1,7 @@
 import json
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pytest
 
@@ -29,23 +26,10 @@ from pipelines.manifest import (
 )
 from pipelines.planning import Plan
 from pipelines.splits import RowGroup, Split, plan_file
-from tests.support.s3 import s3_bucket
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"
 IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
-
-
-@pytest.fixture(params=["local", "memory", "s3"])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "s3":
-        with s3_bucket() as bucket:
-            yield f"{bucket}/out"
-    elif request.param == "memory":
-        yield f"memory://{uuid.uuid4().hex}"
-        fsspec.filesystem("memory").store.clear()
-    else:
-        yield str(tmp_path / "out")
 
 
 def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:

@@ -7,19 +7,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from pipelines.watchdog import descendants
+
 _WORKER_MODULES = (b"apache_beam.runners.worker.sdk_worker_main", b"import SdkHarness")
 """In the words of a worker: started by the command itself, and by a worker pool."""
-
-
-def descendants(process: int) -> list[int]:
-    """Return the processes a process started, and theirs; none for one that is gone."""
-    children: list[int] = []
-    try:
-        for task in Path(f"/proc/{process}/task").iterdir():
-            children += map(int, (task / "children").read_text().split())
-    except OSError:
-        return []
-    return children + [below for child in children for below in descendants(child)]
 
 
 def beam_workers(process: int) -> list[int]:
