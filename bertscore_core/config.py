@@ -6,9 +6,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bertscore_core.baseline import Baseline, find_baseline, parse_baseline
-from bertscore_core.encoder import DTYPES, check_layer, read_architecture
+from bertscore_core.encoder import (
+    BACKENDS,
+    DTYPES,
+    check_backend,
+    check_layer,
+    choose_backend,
+    read_architecture,
+    resolve_device,
+)
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
+from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 from bertscore_core.resolve import ModelFiles, resolve_model
 from bertscore_core.signature import Signature
@@ -34,9 +43,11 @@ class ScorerConfig:
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
         adds_prefix_space: Put a space before every text. None: as the reference does.
-        dtype: Number format of the encoder; matching is always in float32.
+        dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
+        backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
+            OpenVINO where it can and torch elsewhere.
         max_batch_tokens: Padded tokens a forward pass. None: chosen by device.
         all_layers: Score every layer in one pass.
         num_threads: Threads torch may use. None: torch's own choice.
@@ -56,6 +67,7 @@ class ScorerConfig:
     dtype: str = "float32"
     device: str = "auto"
     attention: str = "auto"
+    backend: str = "auto"
     max_batch_tokens: int | None = None
     all_layers: bool = False
     num_threads: int | None = None
@@ -67,6 +79,10 @@ class ScorerConfig:
         """Refuse values and combinations that no file could make right."""
         if self.dtype not in DTYPES:
             raise ConfigError(f"unknown dtype {self.dtype!r}; expected one of {', '.join(DTYPES)}.")
+        if self.backend not in ("auto", *BACKENDS):
+            raise ConfigError(
+                f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
+            )
         if self.baseline is not None and not self.rescale:
             raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")
         for name in ("max_batch_tokens", "num_threads"):
@@ -92,6 +108,7 @@ class Settings:
         tokenizer: Its tokenizer, truncation length and prefix space decided.
         num_layers: Layer to score.
         baseline: What to rescale with, or None.
+        backend: What runs the encoder: `torch` or `openvino`.
     """
 
     config: ScorerConfig
@@ -99,6 +116,7 @@ class Settings:
     tokenizer: TextTokenizer
     num_layers: int
     baseline: Baseline | None
+    backend: str
 
     def signature(self, idf: IdfTable | None = None) -> Signature:
         """Say how scores made with these settings are made. Reads the weight files once."""
@@ -117,6 +135,7 @@ class Settings:
             empty="zero",
             dtype=config.dtype,
             attention=config.attention,
+            backend=self.backend if self.backend == "torch" else f"openvino-{openvino_version()}",
             version=version("bertscore-beam"),
             torch=version("torch").partition("+")[0],  # without the build, such as +cpu
             transformers=version("transformers"),
@@ -131,7 +150,7 @@ def settle(config: ScorerConfig) -> Settings:
         UnknownLanguageError: the language has no default model.
         BaselineNotFoundError: there is nothing to rescale with.
         ConfigError: the layer does not exist, or is not known for this model, or the tokenizer
-            states no length and none was given.
+            states no length and none was given, or the backend cannot do this.
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = resolve_model(
@@ -157,7 +176,16 @@ def settle(config: ScorerConfig) -> Settings:
         tokenizer=tokenizer,
         num_layers=num_layers,
         baseline=baseline,
+        backend=_settle_backend(config, files),
     )
+
+
+def _settle_backend(config: ScorerConfig, files: ModelFiles) -> str:
+    if config.backend == "auto":
+        return choose_backend(files, dtype=config.dtype, device=config.device)
+    if config.backend != "torch":
+        check_backend(config.backend, dtype=config.dtype, device=resolve_device(config.device))
+    return config.backend
 
 
 def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:

@@ -1,11 +1,12 @@
 """A pre-trained encoder, cut at a layer, that turns token ids into embeddings.
 
 Any Hugging Face encoder, or the encoder half of an encoder-decoder, whose layers stand in one of
-the places bert-score 0.3.13 knows. The forward pass is transformers' own.
+the places bert-score 0.3.13 knows. The forward pass is transformers' own, run by torch or, on a
+CPU, by OpenVINO (`openvino_runtime`).
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,12 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForText
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
+from bertscore_core.openvino_runtime import (
+    PRECISIONS,
+    Forward,
+    compile_encoder,
+    openvino_version,
+)
 from bertscore_core.resolve import ModelFiles
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -23,26 +30,39 @@ _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
 """Architectures with an encoder-only class, which spares loading the decoder."""
 
 
-@dataclass(frozen=True, slots=True)
+BACKENDS = ("torch", "openvino")
+
+_CONVERTED = {
+    "albert", "bart", "bert", "big_bird", "blenderbot", "blenderbot-small", "camembert", "deberta",
+    "deberta-v2", "distilbert", "electra", "mbart", "mpnet", "mt5", "pegasus", "prophetnet",
+    "roberta", "t5", "umt5", "xlm-roberta", "xlnet",
+}  # fmt: skip
+"""Architectures that OpenVINO runs unless asked otherwise: those the tests hold against torch.
+
+Longformer and LED (windows laid out by the length) and XLM (an empty cache) cannot be traced."""
+
+_CHECKED_LENGTH = 1024
+"""Tokens up to which an encoder without a maximum length is held against torch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
-    """An encoder in evaluation mode on one device.
+    """An encoder on one device.
 
     Attributes:
-        model: The module; its forward pass ends at the layer wanted.
+        model: The torch module in evaluation mode, cut at the layer wanted; None where another
+            runtime has taken its place.
+        forward: Token ids and mask, each (B, S), int64 -> hidden states (layers, B, S, H), float32.
         device: Where it computes.
-        all_layers: Whether `encode` returns every layer.
+        hidden_size: Length of an embedding, H.
         num_outputs: Rows `encode` returns: 1, or L + 1 for all layers.
     """
 
     model: Any
+    forward: Forward
     device: torch.device
-    all_layers: bool
+    hidden_size: int
     num_outputs: int
-
-    @property
-    def hidden_size(self) -> int:
-        """Length of an embedding, H."""
-        return int(self.model.config.hidden_size)
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -57,11 +77,7 @@ class Encoder:
             layers, the embeddings first. Positions behind a text's last token are undefined.
         """
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
-        output = self.model(ids, attention_mask=mask.long(), output_hidden_states=self.all_layers)
-        if self.all_layers:
-            return torch.stack([state.float() for state in output.hidden_states])
-        hidden: Tensor = output[0]
-        return hidden.float()[None]
+        return self.forward(ids, mask.long())
 
 
 def load_encoder(
@@ -72,6 +88,9 @@ def load_encoder(
     dtype: str = "float32",
     device: str = "auto",
     attention: str = "auto",
+    backend: str = "torch",
+    num_threads: int | None = None,
+    max_length: int | None = None,
     trust_remote_code: bool = False,
 ) -> Encoder:
     """Load an encoder and cut it at a layer.
@@ -80,15 +99,20 @@ def load_encoder(
         files: The model's files.
         num_layers: Layers kept; 0 leaves the embeddings alone.
         all_layers: Keep every layer and return them all.
-        dtype: Number format, always set: transformers 5 would follow the checkpoint's.
+        dtype: Number format of the matrix products; the residual stream and the layer norms stay in
+            float32, as do the weights in torch, whatever format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
+        backend: What runs the forward pass, one of `BACKENDS`.
+        num_threads: Threads OpenVINO may use; None for as many as torch does.
+        max_length: Tokens of the longest text to come, as far as it is known.
         trust_remote_code: Whether code from the model's folder may run.
 
     Raises:
-        ConfigError: unknown dtype or device, layer out of range, or an architecture whose layers
-            cannot be found.
-        ModelLoadError: the weights cannot be loaded, or some are missing.
+        ConfigError: unknown dtype or device, layer out of range, an architecture whose layers
+            cannot be found, or a backend that cannot do this.
+        ModelLoadError: the weights cannot be loaded, some are missing, or the backend computes
+            something else than torch.
 
     References:
         bert-score 0.3.13, `get_model`. Where a stack ends in a layer norm (T5, mBART, Pegasus) the
@@ -97,13 +121,83 @@ def load_encoder(
     target = resolve_device(device)
     if dtype not in DTYPES:
         raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
-    model = _load(files, DTYPES[dtype], attention, trust_remote_code)
+    check_backend(backend, dtype=dtype, device=target)
+    model = _load(files, attention, trust_remote_code)
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
         model = model.encoder
     if not all_layers:
         cut(model, num_layers)
+    model.to(target).eval()
+    hidden_size = int(model.config.hidden_size)
     num_outputs = files.depth + 1 if all_layers else 1
-    return Encoder(model.to(target).eval(), target, all_layers, num_outputs)
+    if backend == "openvino":
+        lengths = (files.positions, max_length, _CHECKED_LENGTH)
+        forward = compile_encoder(
+            model,
+            dtype=dtype,
+            threads=num_threads or torch.get_num_threads(),
+            layers=num_outputs,
+            width=hidden_size,
+            vocabulary=int(model.config.vocab_size),
+            longest=min(length for length in lengths if length),
+        )
+        model = None  # its weights are OpenVINO's now
+    else:
+        forward = _torch_forward(model, target, DTYPES[dtype], all_layers)
+    return Encoder(
+        model=model,
+        forward=forward,
+        device=target,
+        hidden_size=hidden_size,
+        num_outputs=num_outputs,
+    )
+
+
+def _torch_forward(
+    model: nn.Module, device: torch.device, dtype: torch.dtype, all_layers: bool
+) -> Forward:
+    """Return the model's own forward pass, with matrix products in a number format."""
+    reduced = dtype != torch.float32
+
+    def forward(ids: Tensor, mask: Tensor) -> Tensor:
+        with torch.autocast(device.type, dtype=dtype) if reduced else nullcontext():
+            output = model(ids, attention_mask=mask, output_hidden_states=all_layers)
+        if all_layers:
+            return torch.stack([state.float() for state in output.hidden_states])
+        hidden: Tensor = output[0]
+        return hidden.float()[None]
+
+    return forward
+
+
+def choose_backend(files: ModelFiles, *, dtype: str, device: str) -> str:
+    """Return what runs a model unless asked otherwise: OpenVINO on a CPU where it is installed."""
+    converts = dtype in PRECISIONS and files.model_type in _CONVERTED
+    if openvino_version() is None or not converts or resolve_device(device).type != "cpu":
+        return "torch"
+    return "openvino"
+
+
+def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
+    """Check that a backend can run with a number format on a device.
+
+    Raises:
+        ConfigError: it cannot, is not installed, or is unknown.
+    """
+    if backend not in BACKENDS:
+        raise ConfigError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}.")
+    if backend == "torch":
+        return
+    if openvino_version() is None:
+        raise ConfigError(
+            "backend openvino is not installed; expected its package. Install the extra "
+            "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
+        )
+    if device.type != "cpu" or dtype not in PRECISIONS:
+        raise ConfigError(
+            f"backend openvino cannot compute in {dtype} on {device}; expected "
+            f"{' or '.join(PRECISIONS)} on cpu. Choose torch (--backend torch)."
+        )
 
 
 def resolve_device(device: str) -> torch.device:
@@ -209,7 +303,7 @@ def _no_progress_bar() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_code: bool) -> Any:
+def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
     config = read_architecture(files, trust_remote_code=trust_remote_code)
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird turns to full attention at the first short text and stays there, so its scores
@@ -221,7 +315,7 @@ def _load(files: ModelFiles, dtype: torch.dtype, attention: str, trust_remote_co
             model, report = loader.from_pretrained(
                 files.folder,
                 config=config,
-                dtype=dtype,
+                dtype=torch.float32,  # transformers 5 would follow the checkpoint's
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
                 attn_implementation=None if attention == "auto" else attention,
                 output_loading_info=True,

@@ -59,7 +59,7 @@ def greedy_match(
     column_best = similarity.masked_fill(candidate_padding[:, :, None], lowest).amax(dim=1)
     precision = _weighted_mean(row_best, candidate_weights)
     recall = _weighted_mean(column_best, reference_weights)
-    return _combine(precision, recall, candidate_lengths, reference_lengths)
+    return combine(precision, recall, candidate_lengths, reference_lengths)
 
 
 def greedy_match_pair(
@@ -79,7 +79,7 @@ def greedy_match_pair(
     similarity = candidate @ reference.T
     precision = (similarity.max(dim=1).values * candidate_weights).sum() / candidate_weights.sum()
     recall = (similarity.max(dim=0).values * reference_weights).sum() / reference_weights.sum()
-    return _combine(
+    return combine(
         precision[None],
         recall[None],
         torch.tensor([len(candidate)]),
@@ -98,10 +98,10 @@ def _weighted_mean(best: Tensor, weights: Tensor) -> Tensor:
     return (best.masked_fill(weights == 0, 0.0) * shares).sum(dim=1)
 
 
-def _combine(
+def combine(
     precision: Tensor, recall: Tensor, candidate_lengths: Tensor, reference_lengths: Tensor
 ) -> PairScores:
-    """Form F1, then apply the reference's rule for empty texts, in its order."""
+    """Form F1, then apply the reference's rule for empty texts, in its order. Shape (B,) each."""
     f1 = 2 * precision * recall / (precision + recall)
     empty = (candidate_lengths == EMPTY_LENGTH) | (reference_lengths == EMPTY_LENGTH)
     return PairScores(

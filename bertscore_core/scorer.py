@@ -1,6 +1,7 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,31 @@ from bertscore_core.config import ScorerConfig, Settings, settle
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.kernel import Budget, score_pairs
+from bertscore_core.kernel import score_pairs
+from bertscore_core.memory import Budget
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer, is_encodable
 from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
 
 References = Sequence[str] | Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizedPairs:
+    """N candidates and their references as token ids.
+
+    Attributes:
+        texts: The distinct texts.
+        candidates: Index of each candidate. Shape (N,).
+        references: Indices of all references, those of the first candidate first.
+        counts: References of each candidate. Shape (N,).
+    """
+
+    texts: TokenizedTexts
+    candidates: IntArray
+    references: IntArray
+    counts: IntArray
 
 
 class BertScorer:
@@ -44,9 +63,16 @@ class BertScorer:
             dtype=self.config.dtype,
             device=self.config.device,
             attention=self.config.attention,
+            backend=self.settings.backend,
+            num_threads=self.config.num_threads,
+            max_length=self.tokenizer.max_length,
             trust_remote_code=self.config.trust_remote_code,
         )
-        self._budget = Budget.for_device(self.encoder.device, self.config.max_batch_tokens)
+        self._budget = Budget.for_device(
+            self.encoder.device,
+            self.config.max_batch_tokens,
+            hidden_size=self.encoder.hidden_size,
+        )
 
     @property
     def config(self) -> ScorerConfig:
@@ -110,26 +136,48 @@ class BertScorer:
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
-        if idf is not None and not self.config.idf:
-            raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
         if idf is None and self.config.idf:
             _check(candidates, _as_groups(references))
             idf = self.count_idf(references)
-        if idf is None:
-            return self.score_weighted(
-                candidates, references, TokenWeights.uniform(self.tokenizer.zero_weight_ids)
-            )
-        idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
-        return self.score_weighted(candidates, references, idf.weights())
+        weights = self.token_weights(idf)
+        return self.score_tokenized(self.tokenize(candidates, references), weights)
 
     def score_weighted(
         self, candidates: Sequence[str], references: References, weights: TokenWeights
     ) -> Scores:
         """Score with token weights of one's own; otherwise like `score`."""
+        return self.score_tokenized(self.tokenize(candidates, references), weights)
+
+    def token_weights(self, idf: IdfTable | None) -> TokenWeights:
+        """Return the weights of an idf table, or without one those of every token alike.
+
+        Raises:
+            ConfigError: a table was given to a scorer without idf.
+            IdfError: the idf table belongs to another tokenizer or truncation.
+        """
+        if idf is None:
+            return TokenWeights.uniform(self.tokenizer.zero_weight_ids)
+        if not self.config.idf:
+            raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
+        idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
+        return idf.weights()
+
+    def tokenize(self, candidates: Sequence[str], references: References) -> TokenizedPairs:
+        """Do what `score` does before the encoder is needed; takes and raises what it does."""
         groups = _as_groups(references)
         _check(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
-        tokens = self.tokenizer.encode(texts)
+        return TokenizedPairs(
+            texts=self.tokenizer.encode(texts),
+            candidates=candidate_ids,
+            references=reference_ids,
+            counts=counts,
+        )
+
+    def score_tokenized(self, pairs: TokenizedPairs, weights: TokenWeights) -> Scores:
+        """Score what `tokenize` returned; only this part uses the encoder's device."""
+        tokens, reference_ids = pairs.texts, pairs.references
+        candidate_ids, counts = pairs.candidates, pairs.counts
         repeated_ids = np.repeat(candidate_ids, counts)
         lengths = tokens.lengths
         has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)

@@ -27,6 +27,7 @@ _SHORT = {
     "empty": "e",
     "dtype": "d",
     "attention": "a",
+    "backend": "be",
     "version": "v",
     "torch": "vt",
     "transformers": "vh",
@@ -50,8 +51,9 @@ class Signature:
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: `zero` when a pair with an empty side scores 0 before rescaling, else `null`.
-        dtype: Number format of the encoder.
+        dtype: Number format of the encoder's matrix products.
         attention: Attention implementation asked for.
+        backend: What ran the encoder: `torch`, or `openvino-` and its version.
         version: Version of this package.
         torch: Version of torch.
         transformers: Version of transformers.
@@ -69,6 +71,7 @@ class Signature:
     empty: str
     dtype: str
     attention: str
+    backend: str
     version: str
     torch: str
     transformers: str

@@ -55,6 +55,13 @@ class TokenizedTexts:
         """Return the token ids of one text. Shape (tokens,)."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
+    def gather(self, rows: IntArray) -> TokenIds:
+        """Return the token ids of some texts, laid end to end. Shape (their tokens,)."""
+        counts = self.lengths[rows]
+        shifts = self.offsets[rows] - (np.cumsum(counts) - counts)
+        places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
+        return self.ids[places]
+
     @classmethod
     def from_rows(
         cls, rows: Sequence[Sequence[int]], truncated: Sequence[bool] | None = None

@@ -133,8 +133,10 @@ class ScoreOptions(JobOptions):
         baseline: Table to rescale with instead of a published one.
         empty: Score of a pair with an empty side: `zero`, as the reference implementation does, or
             `null`. The reason is given either way.
-        dtype: Number format of the encoder.
+        dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
+            OpenVINO where it can and torch elsewhere.
         max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
         max_reject_fraction: Share of the rows that may go without a score before the job, done as
             far as possible, reports failure. From 0 to 1; 1 never fails.
@@ -149,6 +151,7 @@ class ScoreOptions(JobOptions):
     empty: Literal["zero", "null"] = "zero"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
+    backend: Literal["auto", "torch", "openvino"] = "auto"
     max_batch_tokens: int | None = None
     max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
     allow_pickle_weights: bool = False

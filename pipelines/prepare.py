@@ -109,9 +109,16 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
         baseline=baseline,
         dtype=options.dtype,
         device=options.device,
+        backend=_backend(options),
         max_batch_tokens=options.max_batch_tokens,
         allow_pickle_weights=options.allow_pickle_weights,
     )
+
+
+def _backend(options: ScoreOptions) -> str:
+    """Return the backend asked for; `auto` is for those who see the device, not for a launcher."""
+    far = not is_local(options) and options.device != "cpu"
+    return "torch" if far and options.backend == "auto" else options.backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +172,7 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
     return PlannedScore(
         options=options,
         output=output,
-        config=config,
+        config=replace(config, backend=settings.backend),  # the same for every worker
         settings=settings,
         fields=fields,
         files=len(files),

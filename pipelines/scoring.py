@@ -6,6 +6,7 @@ Free of Beam: `pipelines.transforms.scoring` only carries tables here and back.
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -95,6 +96,7 @@ def score_table(
     *,
     idf: IdfTable | None,
     signature: Signature,
+    device: AbstractContextManager[object] = nullcontext(),  # noqa: B008  it holds nothing
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -105,12 +107,17 @@ def score_table(
         idf: Token weights' counts, when the scorer weighs by idf.
         signature: How the scores are made; kept in the schema's metadata with the idf table's
             fingerprint filled in.
+        device: Entered while the encoder works, and not while texts are tokenised.
 
     Raises:
         ConfigError: a column is missing, mistyped, or named like one of ours.
     """
     pairs = _select_pairs(table, fields)
-    scores = _zero_where_empty(scorer, scorer.score(pairs.candidates, pairs.references, idf=idf))
+    weights = scorer.token_weights(idf)
+    tokenized = scorer.tokenize(pairs.candidates, pairs.references)
+    with device:
+        scores = scorer.score_tokenized(tokenized, weights)
+    scores = _zero_where_empty(scorer, scores)
     reasons = list(pairs.reasons)
     for row, reason in zip(pairs.rows.tolist(), _score_reasons(scores), strict=True):
         reasons[row] = reason

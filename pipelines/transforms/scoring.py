@@ -27,8 +27,8 @@ FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
 
 _DEVICE = threading.Lock()
-"""Held while a chunk is scored, so that bundles of one process read and write beside it, but do not
-double what is on the device."""
+"""Held while the encoder works, so that bundles of one process read, tokenise and write beside it,
+but do not double what is on the device."""
 
 
 class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
@@ -59,16 +59,16 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None
     ) -> Sequence[ScoredChunk]:
         """Score one chunk."""
-        with _DEVICE:
-            started = time.perf_counter()
-            scored = score_table(
-                model,
-                batch.table,
-                self._fields,
-                idf=batch.idf,
-                signature=self._signature,
-            )
-            seconds = time.perf_counter() - started
+        started = time.perf_counter()
+        scored = score_table(
+            model,
+            batch.table,
+            self._fields,
+            idf=batch.idf,
+            signature=self._signature,
+            device=_DEVICE,
+        )
+        seconds = time.perf_counter() - started
         metrics.count(metrics.PAIRS_SCORED, scored.summary.scored)
         for reason, number in scored.summary.reasons.items():
             metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)

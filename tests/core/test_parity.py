@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.encoder import load_encoder
+from bertscore_core.encoder import BACKENDS, load_encoder
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
-from bertscore_core.kernel import Budget, score_pairs
+from bertscore_core.kernel import score_pairs
+from bertscore_core.memory import Budget
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TokenizedTexts
@@ -28,6 +29,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
 FAMILY_FILE: dict[str, Any] = json.loads((GOLDEN / "families.json").read_text(encoding="utf-8"))
 GOLDENS: dict[str, Any] = FAMILY_FILE["families"]
+NOT_CONVERTED = {"xlm", "longformer", "led"}
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +55,23 @@ def _actual(scores: Any) -> np.ndarray:
 
 def _assert_close(actual: np.ndarray, expected: np.ndarray, scale: Any = 1.0) -> None:
     """Compare; the scale undoes what rescaling does to differences (a division by 1 - baseline)."""
+    slack = _f1_slack(expected * scale + (1 - np.asarray(scale)))
     np.testing.assert_allclose(
-        actual * scale, expected * scale, rtol=0, atol=PARITY_ATOL, equal_nan=True
+        actual * scale / slack, expected * scale / slack, rtol=0, atol=PARITY_ATOL, equal_nan=True
     )
+
+
+def _f1_slack(raw: np.ndarray) -> np.ndarray:
+    """Return how many times a difference in precision and recall is larger in F1, at least 1.
+
+    The harmonic mean has a pole where precision is minus recall: one golden pair lies near it.
+    """
+    precision, recall = raw[..., 0], raw[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steepness = 2 * (precision**2 + recall**2) / (precision + recall) ** 2
+    slack = np.ones_like(raw)
+    slack[..., 2] = np.where(np.isfinite(steepness), np.maximum(steepness, 1), 1)
+    return slack
 
 
 def _scale(case: str) -> Any:
@@ -91,10 +107,13 @@ def _needs(family: str, folder: Path) -> None:
 class TestEmbeddedModel:
     """The MiniLM sentence encoder from PyPI, on every text."""
 
-    def _score(self, case: str, baseline: Path, **options: Any) -> np.ndarray:
+    def _score(
+        self, case: str, baseline: Path, backend: str = "auto", **options: Any
+    ) -> np.ndarray:
         rescaled = "rescaled" in case
         config = ScorerConfig(
             device="cpu",
+            backend=backend,
             rescale=rescaled,
             baseline=str(baseline) if rescaled else None,
             all_layers=case.startswith("all_layers"),
@@ -109,11 +128,12 @@ class TestEmbeddedModel:
     def test_token_ids_equal_the_slow_tokenizer(self, scorer):
         assert _different_pairs(scorer.tokenizer, texts.PAIRS, EMBEDDED["ids"]) == set()
 
+    @pytest.mark.parametrize("backend", BACKENDS)
     @pytest.mark.parametrize(
         "case", [case for case in EMBEDDED["scores"] if case != "layer6_idf_table"]
     )
-    def test_scores(self, case, baseline):
-        actual = self._score(case, baseline, texts=_columns(texts.PAIRS))
+    def test_scores(self, case, baseline, backend):
+        actual = self._score(case, baseline, backend, texts=_columns(texts.PAIRS))
         expected = _expected(EMBEDDED["scores"][case])
         _assert_close(actual, expected, _scale(case))
 
@@ -171,8 +191,9 @@ class TestEmbeddedModel:
 def _family_cases() -> Iterator[Any]:
     for family in FAMILIES:
         for case, golden in GOLDENS[family]["scores"].items():
-            if "error" not in golden:
-                yield pytest.param(family, case, id=f"{family}-{case}")
+            for backend in ("torch",) if family in NOT_CONVERTED else BACKENDS:
+                if "error" not in golden:
+                    yield pytest.param(family, case, backend, id=f"{family}-{case}-{backend}")
 
 
 def _family_pairs(family: str) -> tuple[texts.PairCase, ...]:
@@ -205,8 +226,8 @@ class TestFamilies:
         assert set(tokenizer.zero_weight_ids) == zero
         assert _different_pairs(tokenizer, texts.FAMILY_PAIRS, golden["ids"]) == set()
 
-    @pytest.mark.parametrize(("family", "case"), list(_family_cases()))
-    def test_scores_of_the_golden_ids(self, family, case, tiny_folder):
+    @pytest.mark.parametrize(("family", "case", "backend"), list(_family_cases()))
+    def test_scores_of_the_golden_ids(self, family, case, backend, tiny_folder):
         golden = GOLDENS[family]
         pairs = _family_pairs(family)
         rows = [FAMILY_FILE["pairs"].index(pair.name) for pair in pairs]
@@ -219,6 +240,8 @@ class TestFamilies:
             num_layers=3 if every else int(case[len("layer")]),
             all_layers=every,
             device="cpu",
+            backend=backend,
+            max_length=golden["max_length"],
         )
         actual = score_pairs(
             encoder,

@@ -12,7 +12,7 @@ from bertscore_core import (
     InputError,
     ScorerConfig,
 )
-from bertscore_core.kernel import Budget
+from bertscore_core.memory import Budget
 from bertscore_core.scorer import BertScorer as ScorerClass
 from tests.support.tiny_models import build_tiny_model
 from tests.support.tolerances import INVARIANCE_ATOL

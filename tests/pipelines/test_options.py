@@ -32,6 +32,7 @@ EVERY_OPTION: dict[str, Any] = {
     "baseline": "tables/b.csv",
     "empty": "null",
     "dtype": "bfloat16",
+    "backend": "torch",
     "device": "cuda:1",
     "max_batch_tokens": 4096,
     "max_reject_fraction": 1,

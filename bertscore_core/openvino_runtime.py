@@ -1,0 +1,196 @@
+"""The encoder's forward pass on OpenVINO, which runs it on CPUs near the hardware's limit.
+
+The torch model is traced, converted and compiled; what comes out is held against torch on texts of
+several shapes before it is used, since a trace keeps no branch that depends on the input.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertscore_core.errors import ModelLoadError
+
+Forward = Callable[[Tensor, Tensor], Tensor]
+"""Token ids (B, S) and mask (B, S), int64 -> hidden states (layers, B, S, H), float32."""
+
+PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+"""Number formats, by OpenVINO's names."""
+
+LEAST_COSINE = {"float32": 1 - 1e-5, "bfloat16": 0.99}
+"""Least cosine between a token's vector here and in torch that is taken for the same."""
+
+_UNWRITTEN = 0x7FC0BEEF
+"""Bits of a NaN that no computation gives."""
+
+_CHECKED_TEXTS = (1, 3, 2)
+_CHECKED_TOKENS = (1, 17, 40)
+"""Shapes that the compiled model is checked on, beside one text of full length."""
+
+
+def openvino_version() -> str | None:
+    """Return the version installed, without loading it, or None."""
+    try:
+        return version("openvino")
+    except PackageNotFoundError:
+        return None
+
+
+def compile_encoder(
+    model: nn.Module,
+    *,
+    dtype: str,
+    threads: int,
+    layers: int,
+    vocabulary: int,
+    width: int,
+    longest: int,
+) -> Forward:
+    """Convert an encoder that torch runs on the CPU.
+
+    Args:
+        model: The encoder in evaluation mode, float32.
+        dtype: Number format of the matrix products, one of `PRECISIONS`. The residual stream and
+            the layer norms stay in float32.
+        threads: Threads to compute with.
+        layers: 1 for the last layer's hidden states, or L + 1 for those of all layers.
+        vocabulary: Ids below this exist.
+        width: Length of an embedding, H.
+        longest: Tokens a text may have.
+
+    Raises:
+        ModelLoadError: it cannot be converted, or computes something else than torch does.
+    """
+    every = _LastLayer(model) if layers == 1 else _EveryLayer(model)
+    try:
+        forward = _compile(every, dtype, threads, layers, width, longest)
+        least = _agreement(every, forward, vocabulary, longest)
+    except Exception as error:
+        raise ModelLoadError(
+            f"{type(model).__name__} cannot be converted to OpenVINO: {error}. Choose another "
+            "backend (--backend torch)."
+        ) from error
+    if not least >= LEAST_COSINE[dtype]:
+        raise ModelLoadError(
+            f"{type(model).__name__} computes something else on OpenVINO: got cosines down to "
+            f"{least:.6f} between its vectors and torch's; expected {LEAST_COSINE[dtype]:.6f}. "
+            "Choose another backend (--backend torch)."
+        )
+    return forward
+
+
+class _LastLayer(nn.Module):
+    """Hidden states of the last layer, (1, B, S, H)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        hidden: Tensor = self.model(ids, attention_mask=mask)[0]
+        return hidden[None]
+
+
+class _EveryLayer(nn.Module):
+    """Hidden states of all layers, the embeddings first, (L + 1, B, S, H)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        output = self.model(ids, attention_mask=mask, output_hidden_states=True)
+        return torch.stack(tuple(output.hidden_states))
+
+
+def _compile(
+    model: nn.Module, dtype: str, threads: int, layers: int, width: int, longest: int
+) -> Forward:
+    openvino = _import_openvino()
+    # DeBERTa keeps the span of its relative positions as a constant of the trace, which is right
+    # for shorter texts too when the trace is as long as can be.
+    example = (torch.ones((2, longest), dtype=torch.int64),) * 2
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the tracer warns of every branch; see `_agreement`
+        trace: Any = torch.jit.trace
+        traced = trace(model, example, strict=False, check_trace=False)
+        from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+        decoder = TorchScriptPythonDecoder(traced, example_input=example)
+        frontend = openvino.frontend.FrontEndManager().load_by_framework("pytorch")
+        converted = frontend.convert(frontend.load(decoder))
+    for parameter in converted.get_parameters():
+        parameter.set_element_type(openvino.Type.i64)
+        parameter.set_partial_shape(openvino.PartialShape([-1, -1]))
+    converted.validate_nodes_and_infer_types()
+    compiled = openvino.Core().compile_model(
+        converted,
+        "CPU",
+        {
+            "INFERENCE_PRECISION_HINT": PRECISIONS[dtype],
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            # Worker processes would otherwise all be pinned to the first cores.
+            "ENABLE_CPU_PINNING": False,
+        },
+    )
+    request = compiled.create_infer_request()
+
+    def forward(ids: Tensor, mask: Tensor) -> Tensor:
+        hidden = np.empty((layers, *ids.shape, width), dtype=np.float32)
+        ends = hidden.reshape(-1)[:: max(hidden.size - 1, 1)].view(np.uint32)
+        ends[:] = _UNWRITTEN
+        request.set_output_tensor(openvino.Tensor(hidden, shared_memory=True))
+        request.infer([ids.numpy(), mask.numpy()], share_inputs=True, share_outputs=True)
+        if (ends == _UNWRITTEN).any():
+            # Seen when memory runs out within: no error, and the output is left as it was.
+            raise MemoryError("OpenVINO returned without a result")
+        return torch.from_numpy(hidden)
+
+    return forward
+
+
+@torch.inference_mode()
+def _agreement(model: nn.Module, forward: Forward, vocabulary: int, longest: int) -> float:
+    """Return the least cosine between torch's vectors and the compiled model's."""
+    random = np.random.default_rng(0)
+    least = 1.0
+    for texts, tokens in zip((*_CHECKED_TEXTS, 1), (*_CHECKED_TOKENS, longest), strict=True):
+        width = min(tokens, longest)
+        ids = torch.from_numpy(random.integers(0, vocabulary, (texts, width)))
+        lengths = torch.linspace(width, max(width // 2, 1), texts).long()
+        inside = torch.arange(width)[None, :] < lengths[:, None]
+        expected = model(ids, inside.long()).float()[:, inside]
+        found = forward(ids, inside.long())[:, inside]
+        least = min(least, float(torch.cosine_similarity(expected, found, dim=-1).min()))
+    return least
+
+
+def _import_openvino() -> Any:
+    with _without_telemetry():
+        import openvino
+    return openvino
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """Keep OpenVINO from reporting its import to a server.
+
+    It does so through a package of its own, and goes without where there is none.
+    """
+    name = "openvino_telemetry"
+    known = sys.modules.get(name)
+    sys.modules[name] = None  # type: ignore[assignment]  # how Python marks a module as absent
+    try:
+        yield
+    finally:
+        if known is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = known

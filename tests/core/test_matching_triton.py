@@ -1,0 +1,292 @@
+"""The fused kernel equals the plain ones, on the GPU or else in Triton's interpreter.
+
+Triton decides at its import whether it interprets, so a process of its own does that: the other
+tests of this process are left alone.
+"""
+
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+pytest.importorskip("triton", reason="Triton is made for Linux only")
+
+from bertscore_core import greedy_match, greedy_match_pair, matching_triton
+from tests.support.tolerances import INVARIANCE_ATOL
+
+LENGTHS = [1, 2, 3, 16, 31, 32, 33, 64, 65, 70]
+"""On both sides of every edge of a tile, which is 32 tokens wide."""
+
+
+class Text(NamedTuple):
+    """Embeddings (tokens, H) and weights (tokens,)."""
+
+    vectors: torch.Tensor
+    weights: torch.Tensor
+
+
+Pair = tuple[Text, Text]
+Ragged = Callable[..., torch.Tensor]
+
+
+def unit(rows) -> torch.Tensor:
+    vectors = torch.as_tensor(rows, dtype=torch.float32)
+    return vectors / vectors.norm(dim=-1, keepdim=True)
+
+
+def make_text(tokens, hidden, generator) -> Text:
+    """Make vectors around a common direction, as a model's are: F1 is far from its pole."""
+    vectors = unit(torch.randn(tokens, hidden, generator=generator) + 0.7)
+    weights = torch.rand(tokens, generator=generator)
+    weights[torch.rand(tokens, generator=generator) < 0.2] = 0.0
+    weights[-1] = 1.0
+    return Text(vectors, weights)
+
+
+def make_pairs(count, hidden, seed=0) -> list[Pair]:
+    generator = torch.Generator().manual_seed(seed)
+    picks = torch.randint(len(LENGTHS), (count, 2), generator=generator).tolist()
+    return [
+        (
+            make_text(LENGTHS[left], hidden, generator),
+            make_text(LENGTHS[right], hidden, generator),
+        )
+        for left, right in picks
+    ]
+
+
+def run_ragged(vectors, weights, indices, dtype, device) -> np.ndarray:
+    """Run the kernel in this process. Returns (P, 3)."""
+    assert matching_triton.is_available(torch.device(device))
+    scores = matching_triton.greedy_match_ragged(
+        torch.from_numpy(vectors).to(device, getattr(torch, dtype)),
+        torch.from_numpy(weights).to(device),
+        *(torch.from_numpy(index).to(device) for index in indices),
+    )
+    return torch.stack(scores, dim=1).cpu().numpy()
+
+
+def lay_out(pairs, lead=0):
+    """Lay the distinct texts end to end behind `lead` rows that belong to none."""
+    texts = {id(text): text for pair in pairs for text in pair}
+    hidden = pairs[0][0].vectors.shape[1]
+    starts, filled = {}, lead
+    for key, text in texts.items():
+        starts[key] = filled
+        filled += len(text.vectors)
+    # What lies between the texts must never be read: NaN would show.
+    vectors = torch.cat(
+        [torch.full((lead, hidden), math.nan), *(t.vectors for t in texts.values())]
+    )
+    weights = torch.cat([torch.full((lead,), math.nan), *(t.weights for t in texts.values())])
+    indices = [
+        np.array(values, dtype=np.int64)
+        for side in (0, 1)
+        for values in (
+            [starts[id(pair[side])] for pair in pairs],
+            [len(pair[side].vectors) for pair in pairs],
+        )
+    ]
+    return vectors.numpy(), weights.numpy(), indices
+
+
+DEVICES = [
+    "cpu",
+    *([pytest.param("cuda:0", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []),
+]
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def ragged(request) -> Iterator[Ragged]:
+    """Score pairs with the kernel: interpreted for the CPU, compiled for the GPU."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        patch.setenv("TRITON_INTERPRET", "1" if request.param == "cpu" else "0")
+        pool.submit(int).result()  # the process starts here, and takes this environment along
+        patch.undo()
+
+        def match(pairs, dtype="float32", lead=0) -> torch.Tensor:
+            task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, request.param)
+            return torch.from_numpy(task.result())
+
+        yield match
+
+
+def match_padded(pairs: list[Pair]) -> torch.Tensor:
+    left, right = zip(*pairs, strict=True)
+    scores = greedy_match(
+        pad_sequence([text.vectors for text in left], batch_first=True, padding_value=2.0),
+        pad_sequence([text.vectors for text in right], batch_first=True, padding_value=2.0),
+        torch.tensor([len(text.vectors) for text in left]),
+        torch.tensor([len(text.vectors) for text in right]),
+        pad_sequence([text.weights for text in left], batch_first=True),
+        pad_sequence([text.weights for text in right], batch_first=True),
+    )
+    return torch.stack(scores, dim=1)
+
+
+def match_singly(pairs: list[Pair]) -> torch.Tensor:
+    return torch.stack(
+        [
+            torch.cat(greedy_match_pair(left.vectors, right.vectors, left.weights, right.weights))
+            for left, right in pairs
+        ]
+    )
+
+
+def assert_equal_scores(actual, expected, atol=INVARIANCE_ATOL):
+    torch.testing.assert_close(actual, expected, atol=atol, rtol=0, equal_nan=True)
+
+
+def ones(vectors: torch.Tensor) -> Text:
+    return Text(vectors, torch.ones(len(vectors)))
+
+
+@pytest.mark.parametrize("hidden", [16, 40, 384])
+def test_ragged_pairs_equal_padded_and_plain_ones(ragged, hidden):
+    pairs = make_pairs(40, hidden, seed=hidden)
+    scores = ragged(pairs, lead=3)
+    assert scores.isfinite().all()
+    assert_equal_scores(scores, match_padded(pairs))
+    assert_equal_scores(scores, match_singly(pairs))
+
+
+def test_every_pair_of_lengths_around_a_tile_is_right(ragged):
+    generator = torch.Generator().manual_seed(5)
+    texts = [make_text(tokens, 16, generator) for tokens in LENGTHS]
+    pairs = [(left, right) for left in texts for right in texts]
+    assert_equal_scores(ragged(pairs), match_singly(pairs))
+
+
+def test_negative_best_cosines_are_kept(ragged):
+    """Zeros beyond the end of a text would otherwise be the best match."""
+    candidate = ones(unit([[1.0, 0.0]] * 3))
+    reference = ones(unit([[-1.0, 0.0], [-0.6, 0.8], [-0.8, 0.6], [-0.6, -0.8]]))
+    scores = ragged([(candidate, reference), (reference, candidate)])
+    assert scores[:, 0].tolist() == pytest.approx([-0.6, -0.75])
+    assert scores[:, 1].tolist() == pytest.approx([-0.75, -0.6])
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 45])
+def test_identical_texts_score_one(ragged, tokens):
+    text = make_text(tokens, 40, torch.Generator().manual_seed(tokens))
+    assert_equal_scores(ragged([(text, text)]), torch.ones(1, 3))
+
+
+def test_two_tokens_count_as_empty_but_keep_a_weighted_f1(ragged):
+    generator = torch.Generator().manual_seed(1)
+    empty, text = (make_text(tokens, 16, generator) for tokens in (2, 5))
+    unweighted = Text(empty.vectors, torch.zeros(2))
+    pairs = [(empty, text), (text, empty), (unweighted, text)]
+    scores = ragged(pairs)
+    assert (scores[:, :2] == 0).all()
+    assert (scores[:2, 2] > 0.1).all()
+    assert scores[2, 2] == 0
+    assert_equal_scores(scores, match_padded(pairs))
+
+
+def test_text_without_weight_is_nan_with_zero_f1(ragged):
+    generator = torch.Generator().manual_seed(2)
+    text = make_text(34, 16, generator)
+    weightless = Text(make_text(40, 16, generator).vectors, torch.zeros(40))
+    scores = ragged([(weightless, text), (text, weightless)])
+    assert scores.isnan().tolist() == [[True, False, False], [False, True, False]]
+    assert (scores[:, 2] == 0).all()
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_token_that_is_nan_counts_where_it_has_weight_or_is_matched(ragged, weight):
+    generator = torch.Generator().manual_seed(3)
+    candidate, reference, other = (make_text(tokens, 16, generator) for tokens in (40, 35, 9))
+    candidate.vectors[4] = math.nan
+    candidate.weights[4] = weight
+    pairs = [(candidate, reference), (reference, candidate), (other, reference)]
+    scores = ragged(pairs)
+    assert scores[0, :2].isnan().tolist() == [weight > 0, True]
+    assert scores[2].isfinite().all()
+    assert_equal_scores(scores, match_padded(pairs))
+
+
+def test_scores_have_the_same_bits_in_any_company_and_place(ragged):
+    pairs = make_pairs(12, 40, seed=9)
+    scores = ragged(pairs)
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(4)).tolist()
+    assert order != sorted(order)
+    assert torch.equal(ragged([pairs[place] for place in order], lead=5), scores[order])
+    assert torch.equal(ragged(pairs[3:4], lead=1), scores[3:4])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtype):
+    if dtype == "bfloat16" and request.node.callspec.params["ragged"] == "cpu":
+        pytest.skip("Triton's interpreter multiplies the bits of bfloat16 as if they were integers")
+    pairs = make_pairs(10, 40, seed=11)
+    scores = ragged(pairs, dtype=dtype)
+    rounded = [
+        tuple(Text(text.vectors.to(getattr(torch, dtype)).float(), text.weights) for text in pair)
+        for pair in pairs
+    ]
+    assert_equal_scores(scores, match_padded(rounded))
+
+
+def test_no_pairs_give_no_scores():
+    none = torch.empty(0, dtype=torch.int64)
+    scores = matching_triton.greedy_match_ragged(
+        torch.empty(0, 16), torch.empty(0), none, none, none, none
+    )
+    assert [(part.shape, part.dtype) for part in scores] == [((0,), torch.float32)] * 3
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "product"),
+    [
+        (75, "fp32", "fma.rn.f32"),
+        (80, "fp32", "fma.rn.f32"),
+        (90, "fp32", "fma.rn.f32"),
+        (100, "fp32", "fma.rn.f32"),
+        (80, "bf16", "f32.bf16.bf16.f32"),
+        (90, "fp16", "f32.f16.f16.f32"),
+    ],
+)
+def test_kernel_compiles_for_gpus_in_full_precision(
+    capability, dtype, product, tmp_path, monkeypatch
+):
+    """No GPU is needed for that, and the interpreter accepts what the compiler does not."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    types = {"vectors": f"*{dtype}", "weights": "*fp32", "averages": "*fp32"}
+    types |= {"starts": "*i64", "lengths": "*i64"}
+    sizes = {"hidden": 384, **matching_triton._TILE}
+    compiled = compile(
+        ASTSource(
+            matching_triton.kernel,
+            types | dict.fromkeys(sizes, "constexpr"),
+            constexprs=sizes,
+        ),
+        target=GPUTarget("cuda", capability, 32),
+        options={"num_warps": matching_triton._WARPS},
+    )
+    assert product in compiled.asm["ptx"]
+    assert "tf32" not in compiled.asm["ptx"]
+    assert compiled.metadata.shared <= 48 << 10  # what every GPU gives a program
+
+
+def test_cpu_has_no_kernel_unless_interpreted():
+    assert not matching_triton.is_available(torch.device("cpu"))
+    assert not matching_triton.is_available(torch.device("mps"))
+
+
+def test_gpu_without_a_c_compiler_has_no_kernel(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    assert not matching_triton.is_available(torch.device("cuda"))

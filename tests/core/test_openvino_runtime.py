@@ -1,0 +1,166 @@
+"""The encoder on OpenVINO: chosen where it can, equal to torch, silent towards the world."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, Signature, settle
+from bertscore_core.openvino_runtime import compile_encoder, openvino_version
+from tests.golden import texts
+
+SHAPE = {"layers": 1, "vocabulary": 20, "width": 4, "longest": 30, "threads": 1}
+
+
+class Table(nn.Module):
+    """Looks embeddings up, and does something with them."""
+
+    def __init__(self, change=lambda hidden: hidden):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(20, 4)
+        self.change = change
+
+    def forward(self, ids, attention_mask):
+        return (self.change(self.table(ids)),)
+
+
+def test_hidden_states_are_those_of_torch_whatever_the_shape():
+    model = Table(torch.tanh)
+    forward = compile_encoder(model, dtype="float32", **SHAPE)
+    for shape in [(1, 1), (5, 3), (2, 30)]:
+        ids = torch.randint(0, 20, shape)
+        with torch.no_grad():
+            expected = model(ids, None)[0][None]
+        np.testing.assert_allclose(forward(ids, torch.ones_like(ids)), expected, atol=1e-6)
+
+
+def test_later_calls_leave_earlier_results_alone():
+    forward = compile_encoder(Table(), dtype="float32", **SHAPE)
+    first = forward(torch.zeros((2, 3), dtype=torch.int64), torch.ones((2, 3), dtype=torch.int64))
+    kept = first.clone()
+    forward(torch.ones((2, 3), dtype=torch.int64), torch.ones((2, 3), dtype=torch.int64))
+    assert torch.equal(first, kept)
+
+
+def test_a_trace_that_lost_a_branch_is_refused():
+    """Python sees the length once, when the model is traced."""
+    model = Table(lambda hidden: hidden.flip(-1) if hidden.shape[1] < 20 else hidden)
+    with pytest.raises(ModelLoadError, match=r"something else on OpenVINO: got cosines .* torch"):
+        compile_encoder(model, dtype="float32", **SHAPE)
+
+
+def test_a_model_that_cannot_be_converted_is_named_with_the_cure():
+    model = Table(
+        lambda hidden: torch.linalg.eigvals(hidden[..., None] * hidden[..., None, :]).abs()
+    )
+    with pytest.raises(ModelLoadError, match=r"(?s)Table cannot be converted .*--backend torch"):
+        compile_encoder(model, dtype="float32", **SHAPE)
+
+
+def backend(folder, **changes):
+    config = ScorerConfig(model=str(folder), num_layers=1, max_length="reference", **changes)
+    return settle(config).backend
+
+
+def test_openvino_is_chosen_on_a_cpu_for_what_it_can_run(tiny_folder):
+    assert backend(tiny_folder("bert"), device="cpu") == "openvino"
+    assert backend(tiny_folder("bert"), device="cpu", dtype="bfloat16") == "openvino"
+    assert backend(tiny_folder("bert"), device="cpu", dtype="float16") == "torch"
+    assert backend(tiny_folder("longformer"), device="cpu") == "torch"
+    assert backend(tiny_folder("bert"), device="cpu", backend="torch") == "torch"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"device": "cpu", "dtype": "float16"}, "cannot compute in float16 on cpu"),
+        ({"device": "meta"}, "cannot compute in float32 on meta"),
+    ],
+)
+def test_what_openvino_cannot_do_is_said_before_the_model_is_loaded(changes, message, tiny_folder):
+    with pytest.raises(ConfigError, match=message):
+        backend(tiny_folder("bert"), backend="openvino", **changes)
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(ConfigError, match="unknown backend 'onnx'; expected auto, torch, openvino"):
+        ScorerConfig(backend="onnx")
+
+
+def test_signature_names_the_backend(scorer, tiny_folder):
+    assert scorer.signature().backend == f"openvino-{openvino_version()}"
+    plain = BertScorer(ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, backend="torch"))
+    assert plain.signature().backend == "torch"
+    assert Signature.parse(plain.signature().format(short=True)) == plain.signature()
+
+
+def score(**changes):
+    candidates = [pair.candidate for pair in texts.PAIRS]
+    references = [pair.reference for pair in texts.PAIRS]
+    return BertScorer(ScorerConfig(device="cpu", **changes)).score(candidates, references)
+
+
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+def test_bfloat16_drifts_a_little_and_to_no_side(backend):
+    exact, fast = score(), score(dtype="bfloat16", backend=backend)
+    drift = (fast.precision - exact.precision).astype(np.float64)
+    assert 1e-6 < np.abs(drift).max() < 1e-2
+    assert abs(drift.mean()) < 2e-4
+
+
+def test_all_layers_are_those_of_torch():
+    every = [score(all_layers=True, backend=backend).recall for backend in ("torch", "openvino")]
+    np.testing.assert_allclose(every[0], every[1], atol=1e-5)
+    assert len(every[0]) == 7
+
+
+SCRIPT = """
+import os, socket, sys
+from types import SimpleNamespace
+
+def refuse(*args, **kwargs):
+    print("the network was used:", args)
+    os._exit(9)
+
+socket.getaddrinfo = socket.socket.connect = refuse
+import torch
+from bertscore_core import BertScorer, ScorerConfig
+
+scorer = BertScorer(ScorerConfig(device="cpu", backend="openvino"))
+scorer.score(["a cat sat"] * 3, ["the cat sat"] * 3)
+print(sorted(os.listdir(os.environ["HOME"])))
+print("openvino_telemetry" in sys.modules)
+statuses = [open(f"/proc/self/task/{task}/status").read() for task in os.listdir("/proc/self/task")]
+allowed = {next(x for x in s.splitlines() if x.startswith("Cpus_allowed:")) for s in statuses}
+print(len(allowed))
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Run a scorer in a process without a network and with an empty home."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {"HOME": str(home), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    home_files, telemetry, masks = done.stdout.splitlines()[-3:]
+    return SimpleNamespace(home=home_files, telemetry=telemetry, masks=masks)
+
+
+def test_nothing_is_reported_to_anyone(alone):
+    """OpenVINO's own import asks a server of its maker's; see `_without_telemetry`."""
+    assert alone.telemetry == "False"
+    assert "intel" not in alone.home
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_threads_are_not_pinned_to_cores(alone):
+    """Else all worker processes would compute on the first core."""
+    assert alone.masks == "1"
