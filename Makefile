@@ -4,6 +4,7 @@
 #   make test     install with the test dependencies, run the whole test suite
 #   make check    formatting, lint, types and import contracts
 #   make golden   make the golden scores again with the reference implementation (needs the network)
+#   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
 #   make fuzz     fuzz the readers of files and texts for ten minutes (Linux)
 #   make clean    remove what these commands made, except the environment in .venv
 #
@@ -25,7 +26,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test check golden fuzz clean
+.PHONY: help demo test check golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -52,6 +53,10 @@ check: $(VENV)/.test-stamp
 # The reference implementation needs an older transformers than the project: its own environment.
 golden: $(GOLDEN_VENV)/.stamp
 	$(GOLDEN_VENV)/bin/python -m tests.golden.make_golden
+
+# Both sides in turn, each in its environment. Leave the machine alone meanwhile.
+bench: $(VENV)/.test-stamp $(GOLDEN_VENV)/.stamp
+	$(BIN)/python -m tests.benchmarks
 
 fuzz: export TOKENIZERS_PARALLELISM = false
 fuzz: export HF_HUB_OFFLINE = 1

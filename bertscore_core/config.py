@@ -47,10 +47,10 @@ class ScorerConfig:
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
-            OpenVINO where it can and torch elsewhere.
+            OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
         max_batch_tokens: Padded tokens a forward pass. None: chosen by device.
         all_layers: Score every layer in one pass.
-        num_threads: Threads torch may use. None: torch's own choice.
+        num_threads: Threads the encoder may use on a CPU. None: torch's own choice.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.
@@ -118,6 +118,11 @@ class Settings:
     baseline: Baseline | None
     backend: str
 
+    @property
+    def backend_version(self) -> str:
+        """What runs the encoder, with its version where the signature has no field for that."""
+        return self.backend if self.backend == "torch" else f"openvino-{openvino_version()}"
+
     def signature(self, idf: IdfTable | None = None) -> Signature:
         """Say how scores made with these settings are made. Reads the weight files once."""
         config, baseline = self.config, self.baseline
@@ -135,7 +140,7 @@ class Settings:
             empty="zero",
             dtype=config.dtype,
             attention=config.attention,
-            backend=self.backend if self.backend == "torch" else f"openvino-{openvino_version()}",
+            backend=self.backend_version,
             version=version("bertscore-beam"),
             torch=version("torch").partition("+")[0],  # without the build, such as +cpu
             transformers=version("transformers"),
@@ -176,13 +181,19 @@ def settle(config: ScorerConfig) -> Settings:
         tokenizer=tokenizer,
         num_layers=num_layers,
         baseline=baseline,
-        backend=_settle_backend(config, files),
+        backend=_settle_backend(config, files, tokenizer),
     )
 
 
-def _settle_backend(config: ScorerConfig, files: ModelFiles) -> str:
+def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextTokenizer) -> str:
     if config.backend == "auto":
-        return choose_backend(files, dtype=config.dtype, device=config.device)
+        return choose_backend(
+            files,
+            dtype=config.dtype,
+            device=config.device,
+            max_length=tokenizer.max_length,
+            own_code=config.trust_remote_code,
+        )
     if config.backend != "torch":
         check_backend(config.backend, dtype=config.dtype, device=resolve_device(config.device))
     return config.backend

@@ -20,6 +20,7 @@ from bertscore_core.openvino_runtime import (
     PRECISIONS,
     Forward,
     compile_encoder,
+    computes_in,
     openvino_version,
 )
 from bertscore_core.resolve import ModelFiles
@@ -42,7 +43,7 @@ _CONVERTED = {
 Longformer and LED (windows laid out by the length) and XLM (an empty cache) cannot be traced."""
 
 _CHECKED_LENGTH = 1024
-"""Tokens up to which an encoder without a maximum length is held against torch."""
+"""Tokens up to which an encoder is held against torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +100,8 @@ def load_encoder(
         files: The model's files.
         num_layers: Layers kept; 0 leaves the embeddings alone.
         all_layers: Keep every layer and return them all.
-        dtype: Number format of the matrix products; the residual stream and the layer norms stay in
-            float32, as do the weights in torch, whatever format the checkpoint has.
+        dtype: Number format of the matrix products. Weights, residual stream and, in most
+            architectures, layer norms stay in float32, whatever format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
         backend: What runs the forward pass, one of `BACKENDS`.
@@ -138,10 +139,10 @@ def load_encoder(
             threads=num_threads or torch.get_num_threads(),
             layers=num_outputs,
             width=hidden_size,
-            vocabulary=int(model.config.vocab_size),
+            vocabulary=int(getattr(model.config, "vocab_size", 1)),
             longest=min(length for length in lengths if length),
         )
-        model = None  # its weights are OpenVINO's now
+        model = None  # OpenVINO holds its weights, beside copies in an order of its own
     else:
         forward = _torch_forward(model, target, DTYPES[dtype], all_layers)
     return Encoder(
@@ -170,12 +171,32 @@ def _torch_forward(
     return forward
 
 
-def choose_backend(files: ModelFiles, *, dtype: str, device: str) -> str:
-    """Return what runs a model unless asked otherwise: OpenVINO on a CPU where it is installed."""
-    converts = dtype in PRECISIONS and files.model_type in _CONVERTED
-    if openvino_version() is None or not converts or resolve_device(device).type != "cpu":
-        return "torch"
-    return "openvino"
+def choose_backend(
+    files: ModelFiles, *, dtype: str, device: str, max_length: int | None, own_code: bool = False
+) -> str:
+    """Return what runs a model unless asked otherwise.
+
+    OpenVINO does where it is installed, on a CPU that has the number format, for the architectures
+    that are held against torch here, up to the length at which they are when loaded; torch else.
+
+    Args:
+        files: The model's files.
+        dtype: Number format.
+        device: Device asked for.
+        max_length: Tokens of the longest text to come, None for any number.
+        own_code: Whether code that comes with the model may run in the architecture's place.
+    """
+    lengths = [length for length in (files.positions, max_length) if length]
+    fits = (
+        openvino_version() is not None
+        and dtype in PRECISIONS
+        and files.model_type in _CONVERTED
+        and not (own_code and "auto_map" in files.config)
+        and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
+        and resolve_device(device).type == "cpu"
+        and computes_in(dtype)
+    )
+    return "openvino" if fits else "torch"
 
 
 def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
@@ -197,6 +218,11 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
         raise ConfigError(
             f"backend openvino cannot compute in {dtype} on {device}; expected "
             f"{' or '.join(PRECISIONS)} on cpu. Choose torch (--backend torch)."
+        )
+    if not computes_in(dtype):
+        raise ConfigError(
+            f"this processor does not compute in {dtype}: got none of its instructions; expected "
+            "AVX512-BF16, AMX or the like. Choose float32 (--dtype float32)."
         )
 
 

@@ -3,10 +3,12 @@
 Pairs are taken in windows whose embeddings fit a byte budget on the device. Within a window texts
 are encoded in batches of similar length, their unit-length embeddings laid end to end without
 padding, and pairs are matched from there. What is computed depends on the pairs alone, so the same
-split gives the same bits whoever computes it.
+split gives the same bits whoever computes it with the same budget.
 """
 
+import logging
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
@@ -23,6 +25,8 @@ from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import PairScores, greedy_match
 from bertscore_core.memory import Budget, is_out_of_memory
 from bertscore_core.tokens import IntArray, TokenizedTexts
+
+logger = logging.getLogger(__name__)
 
 
 def score_pairs(
@@ -60,16 +64,18 @@ def score_pairs(
         while pending:
             window = pending.pop()
             left, right = candidates[window], references[window]
+            needed = np.unique(np.concatenate([left, right]))
             try:
-                needed = np.unique(np.concatenate([left, right]))
                 embedded = embed(encoder, texts, needed, weights, pad_id=pad_id, budget=budget)
                 scores[:, window] = _match(embedded, left, right, budget)
+                del embedded  # before the next ones are made
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
                 if len(window) == 1:
                     raise _memory_error(encoder.device, texts.lengths, budget) from error
-                budget.window_bytes //= 2
+                failed = _bytes_per_token(encoder) * int(texts.lengths[needed].sum())
+                budget.window_bytes = min(budget.window_bytes, failed // 2)
                 half = len(window) // 2
                 pending += [window[half:], window[:half]]
                 torch.cuda.empty_cache()
@@ -84,7 +90,7 @@ def _windows(
     budget: Budget,
 ) -> Iterator[IntArray]:
     """Cut the pairs into windows whose texts fit the budget; equal references stay together."""
-    bytes_per_token = 4 * encoder.hidden_size * encoder.num_outputs
+    bytes_per_token = _bytes_per_token(encoder)
     lengths = texts.lengths
     order = np.argsort(references, kind="stable")
     seen: set[int] = set()
@@ -101,6 +107,11 @@ def _windows(
         tokens += added
     if start < len(order):
         yield order[start:]
+
+
+def _bytes_per_token(encoder: Encoder) -> int:
+    """Bytes of a token's embeddings in a window."""
+    return 4 * encoder.hidden_size * encoder.num_outputs
 
 
 def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> DeviceMemoryError:
@@ -135,13 +146,24 @@ def _match(
     return torch.stack(layers).cpu().numpy()
 
 
+@cache
 def _fused_matching(device: torch.device) -> ModuleType | None:
-    """Return the module with the fused kernel, where it runs."""
+    """Return the module with the fused kernel where it runs, which is tried once."""
     if device.type != "cuda":
         return None
     from bertscore_core import matching_triton  # imports Triton
 
-    return matching_triton if matching_triton.is_available(device) else None
+    if not matching_triton.is_available(device):
+        return None
+    one = torch.ones(1, dtype=torch.int64, device=device)
+    try:
+        matching_triton.greedy_match_ragged(
+            torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one
+        )
+    except Exception as error:  # whatever compiling for this device may raise
+        logger.warning("pairs are matched without the fused kernel: %s", error)
+        return None
+    return matching_triton
 
 
 def _match_gathered(

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sentencepiece import SentencePieceProcessor
 from tokenizers import AddedToken, models, normalizers, pre_tokenizers, processors
 
 from bertscore_core.registry import read_table
@@ -221,6 +220,8 @@ def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any])
     if model is None:
         return LegacyRule()
     backend = tokenizer.backend_tokenizer
+    from sentencepiece import SentencePieceProcessor  # only these tokenizers need the package
+
     processor = SentencePieceProcessor(model_proto=model)
     lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
     cleaning = None

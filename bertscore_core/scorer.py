@@ -1,5 +1,6 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -68,6 +69,7 @@ class BertScorer:
             max_length=self.tokenizer.max_length,
             trust_remote_code=self.config.trust_remote_code,
         )
+        self._lock = threading.Lock()
         self._budget = Budget.for_device(
             self.encoder.device,
             self.config.max_batch_tokens,
@@ -175,23 +177,49 @@ class BertScorer:
         )
 
     def score_tokenized(self, pairs: TokenizedPairs, weights: TokenWeights) -> Scores:
-        """Score what `tokenize` returned; only this part uses the encoder's device."""
+        """Score what `tokenize` returned; only this part uses the encoder's device.
+
+        Threads may share a scorer: one at a time passes here, the others tokenise meanwhile.
+
+        Raises:
+            ConfigError: the encoder's numbers are not finite, as when a format overflows.
+        """
         tokens, reference_ids = pairs.texts, pairs.references
         candidate_ids, counts = pairs.candidates, pairs.counts
         repeated_ids = np.repeat(candidate_ids, counts)
         lengths = tokens.lengths
         has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)
         flat = np.zeros((self.encoder.num_outputs, len(reference_ids), 3), dtype=np.float32)
-        flat[:, has_tokens] = score_pairs(
-            self.encoder,
-            tokens,
-            repeated_ids[has_tokens],
-            reference_ids[has_tokens],
-            weights,
-            pad_id=self.tokenizer.pad_id,
-            budget=self._budget,
-        )
+        with self._lock:
+            flat[:, has_tokens] = score_pairs(
+                self.encoder,
+                tokens,
+                repeated_ids[has_tokens],
+                reference_ids[has_tokens],
+                weights,
+                pad_id=self.tokenizer.pad_id,
+                budget=self._budget,
+            )
+        self._check_finite(flat, tokens, repeated_ids, reference_ids, weights)
         return self._assemble(flat, tokens, candidate_ids, reference_ids, counts)
+
+    def _check_finite(
+        self,
+        flat: npt.NDArray[np.float32],
+        tokens: TokenizedTexts,
+        candidates: IntArray,
+        references: IntArray,
+        weights: TokenWeights,
+    ) -> None:
+        """Raise where a score is NaN though its text has weight."""
+        for measure, texts in ((0, candidates), (1, references)):
+            for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
+                if weights.of(tokens.row(int(texts[pair]))).any():
+                    raise ConfigError(
+                        f"the encoder's numbers are not finite in {self.config.dtype}: got none "
+                        f"that can be compared for pair {pair}; expected finite ones. Choose "
+                        "bfloat16 or float32 (--dtype), or mend the model's weights."
+                    )
 
     def _assemble(
         self,

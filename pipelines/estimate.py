@@ -7,7 +7,7 @@ short multiplication of that shape is timed on this machine. No weight is loaded
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ import torch
 
 from bertscore_core import BertScoreError, ScorerConfig, Settings, settle
 from bertscore_core.encoder import DTYPES, resolve_device
+from bertscore_core.openvino_runtime import compile_product
 from pipelines.io.columns import texts_from_column
 from pipelines.io.parquet import read_split
 from pipelines.runners import usable_cores
@@ -133,7 +134,7 @@ def estimate_run(job: JobToEstimate, carried: RunTotals) -> Estimate:
         return Estimate(seconds=seconds, basis=basis)
     try:
         worked_out = _row_seconds(settle(job.config), job)
-    except (BertScoreError, OSError, RuntimeError) as error:
+    except (BertScoreError, ImportError, OSError, RuntimeError) as error:
         return Estimate(seconds=None, basis=f"no sample could be read ({type(error).__name__})")
     if worked_out is None:
         return Estimate(seconds=None, basis="the model does not state its width")
@@ -171,19 +172,24 @@ def duration_words(seconds: float) -> str:
     return f"{days} days {hours} h" if hours else f"{days} days"
 
 
-def measure_speed(shape: EncoderShape, device: torch.device, dtype: str, threads: int) -> float:
-    """Time the encoder's widest matrix product. Operations a second."""
+def measure_speed(
+    shape: EncoderShape, device: torch.device, dtype: str, threads: int, backend: str = "torch"
+) -> float:
+    """Time the encoder's widest matrix product as its backend computes it. Operations a second."""
     tokens = _MEASURED_TOKENS["cpu" if device.type == "cpu" else "cuda"]
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        options: dict[str, Any] = {"device": device, "dtype": DTYPES[dtype]}
-        left = torch.ones((tokens, shape.hidden), **options)
-        right = torch.ones((shape.hidden, shape.inner), **options)
-        _multiply(left, right)  # the first one is slow
+        if backend == "openvino":
+            multiply = compile_product(
+                tokens, shape.hidden, shape.inner, dtype=dtype, threads=threads
+            )
+        else:
+            multiply = _torch_product(tokens, shape, device, DTYPES[dtype])
+        multiply()  # the first one is slow
         started, rounds = time.perf_counter(), 0
         while time.perf_counter() - started < _MEASURE_SECONDS:
-            _multiply(left, right)
+            multiply()
             rounds += 1
         seconds = time.perf_counter() - started
     finally:
@@ -191,9 +197,14 @@ def measure_speed(shape: EncoderShape, device: torch.device, dtype: str, threads
     return rounds * 2 * tokens * shape.hidden * shape.inner / seconds
 
 
-def _multiply(left: torch.Tensor, right: torch.Tensor) -> None:
-    """Multiply, and wait until it is done: a GPU answers only when it is asked for a number."""
-    float((left @ right)[0, 0])
+def _torch_product(
+    tokens: int, shape: EncoderShape, device: torch.device, dtype: torch.dtype
+) -> Callable[[], object]:
+    options: dict[str, Any] = {"device": device, "dtype": dtype}
+    left = torch.ones((tokens, shape.hidden), **options)
+    right = torch.ones((shape.hidden, shape.inner), **options)
+    # A GPU answers only when it is asked for a number.
+    return lambda: float((left @ right)[0, 0])
 
 
 def _row_seconds(settings: Settings, job: JobToEstimate) -> float | None:
@@ -204,7 +215,11 @@ def _row_seconds(settings: Settings, job: JobToEstimate) -> float | None:
     if shape is None:
         return None
     speed = measure_speed(
-        shape, resolve_device(config.device), config.dtype, config.num_threads or 1
+        shape,
+        resolve_device(config.device),
+        config.dtype,
+        config.num_threads or 1,
+        settings.backend,
     )
     rows, lengths = _sample(settings, job)
     return ROW_SECONDS + FORWARD_OVERHEAD * shape.operations(lengths) / speed / rows

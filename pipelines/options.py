@@ -136,7 +136,8 @@ class ScoreOptions(JobOptions):
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
-            OpenVINO where it can and torch elsewhere.
+            OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere. A
+            launcher that cannot see its workers' devices takes torch, unless the device is `cpu`.
         max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
         max_reject_fraction: Share of the rows that may go without a score before the job, done as
             far as possible, reports failure. From 0 to 1; 1 never fails.

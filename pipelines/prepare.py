@@ -116,7 +116,7 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
 
 
 def _backend(options: ScoreOptions) -> str:
-    """Return the backend asked for; `auto` is for those who see the device, not for a launcher."""
+    """Return the backend asked for; `auto` is torch where the workers' device cannot be seen."""
     far = not is_local(options) and options.device != "cpu"
     return "torch" if far and options.backend == "auto" else options.backend
 

@@ -6,7 +6,6 @@ Free of Beam: `pipelines.transforms.scoring` only carries tables here and back.
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -96,7 +95,6 @@ def score_table(
     *,
     idf: IdfTable | None,
     signature: Signature,
-    device: AbstractContextManager[object] = nullcontext(),  # noqa: B008  it holds nothing
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -107,7 +105,6 @@ def score_table(
         idf: Token weights' counts, when the scorer weighs by idf.
         signature: How the scores are made; kept in the schema's metadata with the idf table's
             fingerprint filled in.
-        device: Entered while the encoder works, and not while texts are tokenised.
 
     Raises:
         ConfigError: a column is missing, mistyped, or named like one of ours.
@@ -115,9 +112,7 @@ def score_table(
     pairs = _select_pairs(table, fields)
     weights = scorer.token_weights(idf)
     tokenized = scorer.tokenize(pairs.candidates, pairs.references)
-    with device:
-        scores = scorer.score_tokenized(tokenized, weights)
-    scores = _zero_where_empty(scorer, scores)
+    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights))
     reasons = list(pairs.reasons)
     for row, reason in zip(pairs.rows.tolist(), _score_reasons(scores), strict=True):
         reasons[row] = reason

@@ -1,6 +1,5 @@
 """The fused scoring stage: read a split, score it on the device, write its part."""
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import BertScorer, IdfTable, ScorerConfig, Signature
+from bertscore_core import BertScorer, ConfigError, IdfTable, ScorerConfig, Signature
 from pipelines import metrics
 from pipelines.io.files import join, mask_credentials, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split, write_part
@@ -25,10 +24,6 @@ from pipelines.transforms.chunks import Chunk, ScoredChunk
 
 FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
-
-_DEVICE = threading.Lock()
-"""Held while the encoder works, so that bundles of one process read, tokenise and write beside it,
-but do not double what is on the device."""
 
 
 class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
@@ -52,8 +47,20 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         self._signature = signature
 
     def load_model(self) -> BertScorer:
-        """Load the scorer, once a process."""
-        return BertScorer(self._config)
+        """Load the scorer, once a process.
+
+        Raises:
+            ConfigError: this worker's backend is another version than the job is signed with.
+        """
+        scorer = BertScorer(self._config)
+        found, signed = scorer.settings.backend_version, self._signature.backend
+        if found != signed:
+            raise ConfigError(
+                f"this worker runs the encoder on {found}, and the job's scores are signed "
+                f"{signed}; expected the same. Install the same version on launcher and workers, "
+                "or choose --backend torch."
+            )
+        return scorer
 
     def run_inference(
         self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None
@@ -66,7 +73,6 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
             self._fields,
             idf=batch.idf,
             signature=self._signature,
-            device=_DEVICE,
         )
         seconds = time.perf_counter() - started
         metrics.count(metrics.PAIRS_SCORED, scored.summary.scored)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,7 +51,15 @@ def test_later_calls_leave_earlier_results_alone():
 def test_a_trace_that_lost_a_branch_is_refused():
     """Python sees the length once, when the model is traced."""
     model = Table(lambda hidden: hidden.flip(-1) if hidden.shape[1] < 20 else hidden)
-    with pytest.raises(ModelLoadError, match=r"something else on OpenVINO: got cosines .* torch"):
+    with pytest.raises(
+        ModelLoadError, match=r"something else on OpenVINO: got unit vectors .* torch"
+    ):
+        compile_encoder(model, dtype="float32", **SHAPE)
+
+
+def test_vectors_that_are_no_numbers_are_no_agreement():
+    model = Table(lambda hidden: hidden / (hidden - hidden))
+    with pytest.raises(ModelLoadError, match="differ from torch's by nan"):
         compile_encoder(model, dtype="float32", **SHAPE)
 
 
@@ -73,6 +82,36 @@ def test_openvino_is_chosen_on_a_cpu_for_what_it_can_run(tiny_folder):
     assert backend(tiny_folder("bert"), device="cpu", dtype="float16") == "torch"
     assert backend(tiny_folder("longformer"), device="cpu") == "torch"
     assert backend(tiny_folder("bert"), device="cpu", backend="torch") == "torch"
+    assert backend(tiny_folder("bert"), device="cpu", trust_remote_code=True) == "openvino"
+
+
+@pytest.mark.parametrize("length", ["unlimited", 1025])
+def test_texts_longer_than_what_is_checked_are_for_torch(length, tiny_folder):
+    def chosen(length):
+        config = ScorerConfig(model=str(tiny_folder("t5")), num_layers=1, max_length=length)
+        return settle(config).backend
+
+    assert (chosen(length), chosen(1024)) == ("torch", "openvino")
+
+
+def test_a_processor_without_the_format_is_said_and_torch_taken(monkeypatch, tiny_folder):
+    monkeypatch.setattr("bertscore_core.encoder.computes_in", lambda dtype: dtype == "float32")
+    folder = tiny_folder("bert")
+    assert backend(folder, device="cpu", dtype="bfloat16") == "torch"
+    assert backend(folder, device="cpu") == "openvino"
+    with pytest.raises(ConfigError, match="this processor does not compute in bfloat16"):
+        backend(folder, device="cpu", dtype="bfloat16", backend="openvino")
+
+
+def test_threads_may_share_a_scorer(scorer):
+    """The compiled model has one place for its results."""
+    words = ["cat", "dog", "rain", "sun", "tree", "house"]
+    jobs = [([f"a {x} {y}" for y in words], [f"the {x}"] * 6) for x in words]
+    expected = [scorer.score(*job).f1 for job in jobs]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda job: scorer.score(*job).f1, jobs * 5))
+    for position, scores in enumerate(found):
+        np.testing.assert_array_equal(scores, expected[position % len(jobs)])
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
+from bertscore_core import BertScorer, ConfigError, ScorerConfig, kernel
 from bertscore_core.memory import is_out_of_memory
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -147,3 +149,43 @@ def allocation_error(call):
 )
 def test_only_a_lack_of_memory_counts_as_one(error, expected):
     assert is_out_of_memory(error) is expected
+
+
+def test_windows_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
+    """A hundred pairs where twenty fit: the next call starts with windows of that size."""
+    config = ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu")
+    scorer = BertScorer(config)
+    texts = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
+    candidates, references = texts[:32] * 3, texts[32:] * 3
+    expected = scorer.score(candidates, references).f1
+    sizes = []
+
+    def narrow(embedded, left, right, budget, match=kernel._match):
+        sizes.append(len(left))
+        if len(left) > 20:
+            raise MemoryError
+        return match(embedded, left, right, budget)
+
+    monkeypatch.setattr(kernel, "_match", narrow)
+    for _ in range(2):
+        sizes.clear()
+        found = scorer.score(candidates, references).f1
+        np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL)
+    assert len(sizes) < 20
+    assert scorer._budget.window_bytes > 0
+
+
+def test_numbers_that_overflow_are_an_error_and_no_score(tiny_folder, tmp_path):
+    for path in tiny_folder("bert").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    wide = {name: w * 1e6 if "intermediate" in name else w for name, w in weights.items()}
+    save_file(wide, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+    def score(dtype):
+        config = ScorerConfig(model=str(tmp_path), num_layers=1, dtype=dtype, device="cpu")
+        return BertScorer(config).score(["a b"], ["c d"]).f1
+
+    assert np.isfinite(score("float32")).all()
+    with pytest.raises(ConfigError, match=r"not finite in float16: got none .* for pair 0"):
+        score("float16")

@@ -1,5 +1,7 @@
 """BertScorer on the embedded model: order, duplicates, references, idf, layers, invariance."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,6 @@ from bertscore_core import (
     ScorerConfig,
 )
 from bertscore_core.memory import Budget
-from bertscore_core.scorer import BertScorer as ScorerClass
 from tests.support.tiny_models import build_tiny_model
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -79,8 +80,7 @@ def test_scores_do_not_depend_on_order_batches_or_windows(
     texts = [" ".join(words[(i * k) % 10] for k in range(1, 2 + i % 7)) for i in range(24)]
     candidates, references = texts[:12], texts[12:]
     expected = stack(tiny.score(candidates, references))
-    squeezed = ScorerClass.__new__(ScorerClass)
-    squeezed.settings, squeezed.encoder = tiny.settings, tiny.encoder
+    squeezed = copy.copy(tiny)
     squeezed._budget = Budget(
         batch_tokens=batch_tokens, window_bytes=window_bytes, match_elements=match_elements
     )

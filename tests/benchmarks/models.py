@@ -1,0 +1,197 @@
+"""The models that benchmarks run: the embedded one, and random ones of well-known shapes.
+
+Random weights cost as much as trained ones. Models are saved once below build/bench-models, in a
+form that transformers 4 and 5 both read, with tokenizers that make one token of every word of
+`tests.benchmarks.texts`, as those of the real models do of common words.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel
+from transformers.utils import logging
+
+from bertscore_core.resolve import resolve_model
+from tests.benchmarks.harness import Shape
+from tests.benchmarks.texts import WORDS
+from tests.support.tiny_families import FAMILY_BUILDERS
+from tests.support.tiny_tokenizers import byte_alphabet, write_json
+
+FOLDER = Path("build/bench-models")
+FAMILIES = tuple(FAMILY_BUILDERS)
+"""The architectures that `prepare_family` knows."""
+
+_FAMILY_SIZES: dict[str, int] = {
+    **dict.fromkeys(("hidden_size", "d_model", "dim", "emb_dim"), 256),
+    **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim"), 1024),
+    **dict.fromkeys(("hidden_dim", "d_ff", "d_inner"), 1024),
+    **dict.fromkeys(("num_hidden_layers", "encoder_layers", "num_encoder_layers"), 4),
+    **dict.fromkeys(("n_layers", "n_layer", "num_layers"), 4),
+    "d_kv": 64,
+    "embedding_size": 128,
+}
+"""Sizes that replace those of the tiny families, by their names in the configurations."""
+
+FAMILY_LAYERS = 4
+_MORE_POSITIONS = 512 - 48
+_POSITIONS = (
+    "max_position_embeddings",
+    "max_encoder_position_embeddings",
+    "max_decoder_position_embeddings",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchModel:
+    """A model ready to be scored with.
+
+    Attributes:
+        name: Its name below `folder`, which the peer loads it by: the peer looks into the path.
+        folder: Folder that holds the models.
+        shape: What it computes up to the layer scored.
+    """
+
+    name: str
+    folder: Path
+    shape: Shape
+
+    @property
+    def path(self) -> Path:
+        """The model's own folder."""
+        return self.folder / self.name
+
+
+def prepare(name: str) -> BenchModel:
+    """Return a model by its name in `BUILDERS`, made now if it is not there yet."""
+    folder = FOLDER.resolve()
+    build, shape = BUILDERS[name]
+    _once(folder / name, build)
+    return BenchModel(name, folder, shape)
+
+
+def prepare_family(family: str) -> BenchModel:
+    """Return the mid-size model of an architecture, made now if it is not there yet."""
+    folder = FOLDER.resolve() / "families"
+
+    def build(target: Path) -> None:
+        config, tokenizer_config = FAMILY_BUILDERS[family](target)
+        tokenizer_config["model_max_length"] = 512  # some say none; then ours asks for one
+        _save(target, _enlarged(config), tokenizer_config)
+
+    _once(folder / family, build)
+    return BenchModel(family, folder, Shape(FAMILY_LAYERS, 256, 1024))
+
+
+def _once(target: Path, build: Callable[[Path], None]) -> None:
+    """Make a folder whole or not at all."""
+    if target.exists():
+        return
+    draft = target.with_name(f".{target.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    build(draft)
+    draft.rename(target)
+
+
+def _embedded(target: Path) -> None:
+    source = resolve_model("all-MiniLM-L6-v2").folder
+    for path in source.iterdir():
+        if path.is_file():
+            (target / path.name).symlink_to(path.resolve())
+
+
+def _bert_base(target: Path) -> None:
+    source = resolve_model("all-MiniLM-L6-v2").folder
+    shutil.copy(source / "vocab.txt", target)
+    config = {
+        "model_type": "bert",
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+        "pad_token_id": 0,
+    }
+    tokenizer_config = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": True,
+        "model_max_length": 512,
+    }
+    _save(target, config, tokenizer_config)
+
+
+def _roberta_large(target: Path) -> None:
+    write_word_bpe(target, WORDS)
+    config = {
+        "model_type": "roberta",
+        "vocab_size": 50265,
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "max_position_embeddings": 514,
+        "type_vocab_size": 1,
+        "layer_norm_eps": 1e-5,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+    }
+    _save(target, config, {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512})
+
+
+def write_word_bpe(folder: Path, words: tuple[str, ...]) -> None:
+    """Write a byte-level BPE that makes one token of each of some words behind a space.
+
+    Merges grow every word from its space on, letter by letter, so no two of them compete.
+    """
+    alphabet = byte_alphabet()
+    space = alphabet[ord(" ")]
+    merges: dict[tuple[str, str], None] = {}
+    for word in words:
+        piece = space
+        for letter in word:
+            merges[piece, letter] = None
+            piece += letter
+    for mark in ",.":
+        merges[space, mark] = None
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(alphabet)]
+    pieces += [*(a + b for a, b in merges), "<mask>"]
+    write_json(folder / "vocab.json", {piece: index for index, piece in enumerate(pieces)})
+    lines = "".join(f"{a} {b}\n" for a, b in merges)
+    (folder / "merges.txt").write_text("#version: 0.2\n" + lines, encoding="utf-8")
+
+
+def _enlarged(config: dict[str, Any]) -> dict[str, Any]:
+    """Give a tiny family the sizes of a mid-size model."""
+    sizes = {name: _FAMILY_SIZES[name] for name in config if name in _FAMILY_SIZES}
+    sizes |= {name: config[name] + _MORE_POSITIONS for name in _POSITIONS if name in config}
+    if "attention_window" in config:
+        sizes["attention_window"] = [32] * FAMILY_LAYERS
+    return {**config, **sizes}
+
+
+def _save(target: Path, config: dict[str, Any], tokenizer_config: dict[str, Any]) -> None:
+    """Save random weights, the configuration as given, and the tokenizer's settings."""
+    write_json(target / "config.json", config)
+    write_json(target / "tokenizer_config.json", tokenizer_config)
+    torch.manual_seed(0)
+    logging.disable_progress_bar()
+    model: Any = AutoModel.from_config(AutoConfig.from_pretrained(target))
+    model.save_pretrained(target)
+    # save_pretrained writes what this version of transformers calls things; keep the plain form.
+    saved = json.loads((target / "config.json").read_text(encoding="utf-8"))
+    write_json(target / "config.json", {"architectures": saved.get("architectures"), **config})
+
+
+BUILDERS: dict[str, tuple[Callable[[Path], None], Shape]] = {
+    "embedded": (_embedded, Shape(6, 384, 1536)),
+    "bert-base": (_bert_base, Shape(9, 768, 3072)),
+    "roberta-large": (_roberta_large, Shape(17, 1024, 4096)),
+}
+"""How each model is made, and the layers scored: 6 of 6, 9 of 12, 17 of 24."""

@@ -1,0 +1,130 @@
+"""Turn benchmark results into the tables of tests/benchmarks/RESULTS.md.
+
+    python -m tests.benchmarks.table build/bench/*.jsonl > tests/benchmarks/RESULTS.md
+
+One table for each benchmark and model, in the order in which they were measured. Of results for the
+same thing the latest counts. The machine stands once above the tables measured on it.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+HEADINGS = {
+    "n": "pairs",
+    "seconds": "seconds",
+    "pairs_per_second": "pairs/s",
+    "ratio": "x",
+    "to_paper": "x of the paper",
+    "useful_gflops": "useful GFLOP/s",
+    "useful_tflops": "useful TFLOP/s",
+    "share_of_peak": "of peak",
+    "share_of_bfloat16_peak": "of bf16 peak",
+    "matmul_gflops": "torch.matmul GFLOP/s",
+    "packed_gflops": "pre-packed GFLOP/s",
+    "peak_gflops": "peak GFLOP/s",
+    "peak_tflops": "peak TFLOP/s",
+    "padding": "padding",
+    "overhead": "overhead",
+    "share_tokenizing": "tokenising",
+    "share_encoding": "encoding",
+    "share_matching": "matching",
+    "peak_mb": "peak MB",
+    "working_memory_mb": "working MB",
+    "f1_max": "F1 to first, max",
+    "drift_max": "drift, max",
+    "drift_mean": "drift, mean",
+    "drift_bias": "bias",
+    "backend": "backend",
+    "error": "error",
+}
+"""Columns in their order; one without any value is left out."""
+
+_PERCENT = {
+    "share_of_peak",
+    "share_of_bfloat16_peak",
+    "padding",
+    "overhead",
+    "share_tokenizing",
+    "share_encoding",
+    "share_matching",
+}
+
+
+def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Read the lines of all files; of equal measurements the latest is kept."""
+    latest: dict[tuple[str, ...], dict[str, Any]] = {}
+    for path in paths:
+        for text in path.read_text(encoding="utf-8").splitlines():
+            line = json.loads(text)
+            key = tuple(str(line[name]) for name in ("benchmark", "model", "what", "n"))
+            latest.pop(key, None)  # so that it moves to the end, beside its own run
+            latest[key] = line
+    return list(latest.values())
+
+
+def to_markdown(results: Sequence[dict[str, Any]]) -> str:
+    """Return the tables."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for line in results:
+        # The families make one table, a row a family; other models have a table each.
+        model = "" if line["benchmark"] == "families" else line["model"]
+        groups.setdefault((describe(line["machine"]), line["benchmark"], model), []).append(line)
+    blocks: list[str] = []
+    machine = None
+    for where, benchmark, model in sorted(groups, key=lambda key: key[0]):
+        if where != machine:
+            blocks.append(where)
+            machine = where
+        named = model not in ("", "-")
+        blocks.append(f"## {benchmark}: {model}" if named else f"## {benchmark}")
+        blocks.append(_table(groups[where, benchmark, model], with_model=benchmark == "families"))
+    return "\n\n".join(blocks) + "\n"
+
+
+def describe(machine: dict[str, Any]) -> str:
+    """Say in a line where and with what something was measured."""
+    facts = {name: value for name, value in machine.items() if name not in ("peer", "date")}
+    where = [facts.pop("device", None), facts.pop("cpu", "unknown processor")]
+    cores = f"{facts.pop('cores', '?')} cores"
+    versions = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return f"{'; '.join(filter(None, where))}; {cores}; {versions}"
+
+
+def _table(lines: Sequence[dict[str, Any]], *, with_model: bool) -> str:
+    shown = [name for name in HEADINGS if any(name in line for line in lines)]
+    first = ["model", ""] if with_model else [""]
+    rows = [[*first, *(HEADINGS[name] for name in shown)]]
+    rows.append(["---"] * len(rows[0]))
+    for line in lines:
+        names = [line["model"], line["what"]] if with_model else [line["what"]]
+        rows.append([*names, *(_cell(name, line.get(name)) for name in shown)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.replace("|", "\\|").replace("\n", " ")
+    if name in _PERCENT:
+        return f"{100 * value:.0f}%" if abs(value) >= 0.1 else f"{100 * value:.1f}%"
+    if name.startswith(("f1_", "drift_")):
+        return f"{value:.1e}"
+    if name == "n" or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+")
+    given = parser.parse_args()
+    print(to_markdown(read_results(given.files)), end="")
+
+
+if __name__ == "__main__":
+    main()

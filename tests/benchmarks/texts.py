@@ -1,0 +1,170 @@
+"""Made-up pairs with the shape of real ones: word frequencies, lengths, and spread of scores.
+
+Sentences are drawn from a list of common English words by Zipf's law. Lengths follow a log-normal
+distribution, taken at even quantiles and then shuffled, so that every sample has the same mix: a
+mean of 25 tokens, special ones included, and a tail up to 300. Candidates are their references
+with words replaced, dropped, added or swapped, a different share in each pair. Every word and every
+mark is one token for the models of `tests.benchmarks.models`; a share of the words, another one in
+each text, are compounds of several tokens, as names, numbers and addresses are, so that the number
+of words does not tell the number of tokens.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import NormalDist
+
+MEAN_TOKENS = 25
+SPREAD = 0.8
+"""Standard deviation of the logarithm of the length."""
+SHORTEST, LONGEST = 5, 300
+SPECIAL_TOKENS = 2
+MARK_EVERY = 11
+"""Words between two commas or full stops."""
+MOST_COMPOUNDS = 0.08
+"""Largest share of compounds in a text. Sorted by words, batches of 64 are then a third padding, as
+they are for seven real corpora of translations (26 to 43%)."""
+
+WORDS: tuple[str, ...] = tuple(
+    """
+the of and to in a is that for it was on are as with be at this have from or by one had not but
+what all were when we there can an your which their said if do will each about how up out them then
+she many some so these would other into has more her two like him see time could no make than first
+been its who now people my made over did down only way find use may water long little very after
+words called just where most know get through back much before go good new write our used me man too
+any day same right look think also around another came come work three word must because does part
+even place well such here take why things help put years different away again off went old number
+great tell men say small every found still between name should home big give air line set own under
+read last never us left end along while might next sound below saw something thought both few those
+always looked show large often together asked house world going want school important until form
+food keep children feet land side without boy once animals life enough took sometimes four head
+above kind began almost live page got earth need far hand high year mother light parts country
+father let night following picture being study second eyes soon times story boys since white days
+ever paper hard near sentence better best across during today others however sure means knew try
+told young miles sun ways thing whole hear example heard several change answer room sea against top
+turned learn point city play toward five using himself usually money seen car morning body upon
+family later turn move face door cut done group true leave red friends feel given early order birds
+problem plan week bring music fire record common gold possible plane age dry wonder laughed ago
+thousand ran check game shape yes hot miss brought heat snow bed bill sit perhaps fill east weight
+language among market company court report member policy service price public council law paid state
+""".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Texts to score: N candidates and their N references."""
+
+    candidates: list[str]
+    references: list[str]
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+
+def mixed(
+    count: int, seed: int = 0, *, systems: int = 1, mean_tokens: float = MEAN_TOKENS
+) -> Pairs:
+    """Make pairs with the realistic mix of lengths.
+
+    Args:
+        count: Number of pairs, N.
+        seed: The same seed gives the same pairs.
+        systems: Candidates that share a reference. 1 makes all references distinct.
+        mean_tokens: Mean length, special tokens included.
+    """
+    generator = random.Random(seed)
+    lengths = mixed_lengths(-(-count // systems), mean_tokens, generator)
+    return _pairs(count, lengths, systems, generator)
+
+
+def fixed(count: int, tokens: int, seed: int = 0, words: Sequence[str] = ()) -> Pairs:
+    """Make pairs of texts of exactly so many tokens, special ones included.
+
+    Args:
+        count: Number of pairs, N.
+        tokens: Tokens a text.
+        seed: The same seed gives the same pairs.
+        words: Words of one token each to draw evenly from, so that short texts can be distinct.
+    """
+    generator = random.Random(seed)
+    if not words:
+        return _pairs(count, [tokens] * count, 1, generator, edits="replace")
+    texts = [generator.sample(words, tokens - SPECIAL_TOKENS) for _ in range(2 * count)]
+    joined = [" ".join(text) for text in texts]
+    return Pairs(joined[:count], joined[count:])
+
+
+def mixed_lengths(count: int, mean_tokens: float, generator: random.Random) -> list[int]:
+    """Return lengths in tokens at even quantiles of the log-normal distribution, shuffled."""
+    normal = NormalDist(math.log(mean_tokens) - SPREAD**2 / 2, SPREAD)
+    exact = [math.exp(normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    lengths = [min(max(round(length), SHORTEST), LONGEST) for length in exact]
+    generator.shuffle(lengths)
+    return lengths
+
+
+def draw_text(tokens: int, generator: random.Random) -> list[str]:
+    """Draw words of so many tokens in all, some of them compounds such as `sun-city-name`."""
+    share = generator.uniform(0.0, MOST_COMPOUNDS)
+    words = iter(draw_words(tokens, generator))
+    text: list[str] = []
+    room = tokens
+    while room > 0:
+        parts = generator.randint(2, 4) if generator.random() < share else 1
+        parts = min(parts, (room + 1) // 2)
+        text.append("-".join(next(words) for _ in range(max(parts, 1))))
+        room -= max(2 * parts - 1, 1)
+    return text
+
+
+def draw_words(count: int, generator: random.Random) -> list[str]:
+    """Draw words by Zipf's law, with a mark behind every few and at the end."""
+    words = generator.choices(WORDS, cum_weights=_ZIPF, k=count)
+    for position in range(MARK_EVERY, count, MARK_EVERY + 1):
+        words[position] = generator.choice(",.")
+    if count > 1:
+        words[-1] = "."
+    return words
+
+
+_ZIPF = list(accumulate(1 / rank for rank in range(1, len(WORDS) + 1)))
+
+
+def _pairs(
+    count: int, lengths: Sequence[int], systems: int, generator: random.Random, edits: str = "all"
+) -> Pairs:
+    candidates: list[str] = []
+    references: list[str] = []
+    for length in lengths:
+        draw = draw_words if edits == "replace" else draw_text
+        words = draw(length - SPECIAL_TOKENS, generator)
+        for _ in range(min(systems, count - len(candidates))):
+            references.append(" ".join(words))
+            candidates.append(" ".join(_edit(words, edits, generator)))
+    return Pairs(candidates, references)
+
+
+def _edit(words: Sequence[str], edits: str, generator: random.Random) -> list[str]:
+    """Change a share of the words, the share drawn for each text."""
+    share = generator.uniform(0.0, 0.7)
+    result = list(words)
+    for position in range(len(words) - 1, -1, -1):
+        if generator.random() >= share:
+            continue
+        action = generator.choice(("replace", "replace", "drop", "add", "swap"))
+        other = generator.choices(WORDS, cum_weights=_ZIPF, k=1)
+        if edits == "replace" or action == "replace":
+            result[position : position + 1] = other
+        elif action == "drop" and len(result) > 1:
+            del result[position]
+        elif action == "add":
+            result[position:position] = other
+        elif position:
+            result[position - 1 : position + 1] = reversed(result[position - 1 : position + 1])
+    if result == list(words):  # no candidate is its reference, so that texts are distinct
+        position = generator.randrange(len(result))
+        result[position] = generator.choice([word for word in WORDS if word != words[position]])
+    return result
