@@ -4,6 +4,7 @@ The torch model is traced, converted and compiled; what comes out is held agains
 several shapes before it is used, since a trace keeps no branch that depends on the input.
 """
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ def _compile(
     # DeBERTa keeps the span of its relative positions as a constant of the trace, which is right
     # for shorter texts too when the trace is as long as can be.
     example = (torch.ones((2, longest), dtype=torch.int64),) * 2
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), _quiet(), torch.no_grad():
         warnings.simplefilter("ignore")  # the tracer warns of every branch; see `_difference`
         trace: Any = torch.jit.trace
         traced = trace(model, example, strict=False, check_trace=False)
@@ -206,6 +207,18 @@ def _import_openvino() -> Any:
     with _without_telemetry():
         import openvino
     return openvino
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from logging that an encoder has no loss, which tracing looks for."""
+    logger = logging.getLogger("transformers.modeling_utils")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -344,10 +344,12 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
         )
 
 
-_CORPUS_HINT = (
-    " (corpus@ stands for the input files by name, size, time and rows: with --idf corpus any "
-    "change of them moves every score)"
-)
+_HINTS = {
+    "idf": " (corpus@ stands for the input files by name, size, time and rows: with --idf corpus "
+    "any change of them moves every score)",
+    "backend": " (--backend; for openvino that version must be installed)",
+}
+"""What is said to a difference in a field."""
 
 
 def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]) -> None:
@@ -371,8 +373,7 @@ def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str
         )
     names = sorted(before.keys() | identity.keys())
     lines = [
-        f"  {name}: {before.get(name)!r} there, {identity.get(name)!r} now"
-        + (_CORPUS_HINT if name == "idf" else "")
+        f"  {name}: {before.get(name)!r} there, {identity.get(name)!r} now" + _HINTS.get(name, "")
         for name in names
         if before.get(name) != identity.get(name)
     ]
@@ -380,5 +381,6 @@ def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str
         raise SignatureError(
             "the output folder holds scores made otherwise: got these differences\n"
             + "\n".join(lines)
-            + "\nexpected none. Choose another --output, or use --overwrite to replace them."
+            + "\nexpected none. To go on with that run, give its settings again; or choose another "
+            "--output; or use --overwrite to replace the scores."
         )

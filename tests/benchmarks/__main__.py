@@ -26,7 +26,7 @@ SETS: dict[str, tuple[str, str]] = {
         "peer --model bert-base --pairs 10 --rounds 1",
     ),
     "roberta-large": (
-        "peer --model roberta-large --rounds 2 --pairs 150",
+        "peer --model roberta-large --rounds 2",
         "peer --model roberta-large --pairs 4 --rounds 1",
     ),
     "shapes": (
@@ -46,8 +46,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--tiny", action="store_true", help="try the scripts with a few pairs")
-    parser.add_argument("--out", type=Path, default=BUILD / "results.jsonl")
+    parser.add_argument(
+        "--out", type=Path, help="default: build/bench/results.jsonl, or tiny.jsonl"
+    )
     given = parser.parse_args()
+    given.out = given.out or BUILD / ("tiny.jsonl" if given.tiny else "results.jsonl")
     given.out.unlink(missing_ok=True)
     taken: dict[str, float] = {}
     failed = []

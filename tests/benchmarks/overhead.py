@@ -137,27 +137,19 @@ def _overhead(
 
         seconds = interleave({"bare kernel": bare, "job, 1 worker": job}, given.rounds)
     base = median(seconds["bare kernel"])
-    recorder.add(
-        model=model.name,
-        what="bare kernel",
-        n=given.pairs,
-        seconds=seconds["bare kernel"],
-        ratio=1.0,
-        pairs_per_second=given.pairs / base,
-        dtype=given.dtype,
-    )
-    job_seconds = median(seconds["job, 1 worker"])
-    recorder.add(
-        model=model.name,
-        what="job, 1 worker",
-        n=given.pairs,
-        seconds=seconds["job, 1 worker"],
-        ratio=base / job_seconds,
-        pairs_per_second=given.pairs / job_seconds,
-        overhead=job_seconds / base - 1,
-        scoring_seconds=median(scoring),
-        dtype=given.dtype,
-    )
+    overhead = median(seconds["job, 1 worker"]) / base - 1
+    more = {"job, 1 worker": {"overhead": overhead, "scoring_seconds": median(scoring)}}
+    for what, taken in seconds.items():
+        recorder.add(
+            model=model.name,
+            what=what,
+            n=given.pairs,
+            seconds=taken,
+            ratio=base / median(taken),
+            pairs_per_second=given.pairs / median(taken),
+            dtype=given.dtype,
+            **more.get(what, {}),
+        )
 
 
 def _scaling(

@@ -1,6 +1,6 @@
-"""Turn benchmark results into the tables of tests/benchmarks/RESULTS.md.
+"""Turn benchmark results into tables, as in tests/benchmarks/RESULTS.md.
 
-    python -m tests.benchmarks.table build/bench/*.jsonl > tests/benchmarks/RESULTS.md
+    python -m tests.benchmarks.table build/bench/*.jsonl > tables.md
 
 One table for each benchmark and model, in the order in which they were measured. Of results for the
 same thing the latest counts. The machine stands once above the tables measured on it.
