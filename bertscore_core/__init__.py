@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from bertscore_core.baseline import (
     Baseline,
+    baseline_path,
+    choose_table,
     find_baseline,
+    format_baseline,
     parse_baseline,
     published_baselines,
     rescale,
@@ -27,6 +30,7 @@ from bertscore_core.errors import (
     UnknownModelError,
 )
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
+from bertscore_core.moments import Moments
 from bertscore_core.registry import (
     EMBEDDED_MODEL,
     ModelSpec,
@@ -85,6 +89,7 @@ __all__ = [
     "InputError",
     "ModelLoadError",
     "ModelSpec",
+    "Moments",
     "PairScores",
     "ScoreSummary",
     "ScorerConfig",
@@ -97,7 +102,10 @@ __all__ = [
     "TokenizedTexts",
     "UnknownLanguageError",
     "UnknownModelError",
+    "baseline_path",
+    "choose_table",
     "find_baseline",
+    "format_baseline",
     "get_model_spec",
     "greedy_match",
     "greedy_match_pair",

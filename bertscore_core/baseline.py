@@ -7,17 +7,27 @@ precision, recall and F1. It belongs to one language and one model.
 import csv
 import hashlib
 import io
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import BaselineNotFoundError, ConfigError
+from bertscore_core.errors import BaselineNotFoundError, ConfigError, InputError
 from bertscore_core.registry import canonical_name, read_table
 from bertscore_core.tokens import FloatArray
 
 HEADER = ["LAYER", "P", "R", "F"]
+CUSTOM = "custom"
+"""Name of a baseline that comes from outside; the first part of names that say more."""
+
+TABLE_SUFFIX = ".tsv"
+"""How bert-score names its tables, though commas part their columns."""
+
+_LANGUAGE = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
+_UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,7 +35,8 @@ class Baseline:
     """The baseline of one (language, model).
 
     Attributes:
-        name: Where it comes from: `language/model` for a published one, else `custom`.
+        name: Where it comes from: `language/model` for a published one, `custom/language/model` for
+            one from a folder of tables, else `custom`.
         rows: Baseline of precision, recall, F1 by layer. Shape (L + 1, 3), float64.
     """
 
@@ -94,22 +105,132 @@ def find_baseline(language: str, model: str) -> Baseline:
     try:
         return Baseline(name="/".join(key), rows=_published()[key])
     except KeyError:
-        languages = sorted(name for name, other in _published() if other == key[1])
-        models = sorted(other for name, other in _published() if name == key[0])
         raise BaselineNotFoundError(
             f"no published baseline for language {language!r} and model {model!r}. "
-            f"Languages with one for this model: {', '.join(languages) or 'none'}; models with one "
-            f"for this language: {', '.join(models) or 'none'}. Give a LAYER,P,R,F table as "
-            "baseline, or score without rescaling."
+            f"{_what_there_is(published_baselines(), *key)} Give a LAYER,P,R,F table as baseline, "
+            "or score without rescaling."
         ) from None
 
 
-def parse_baseline(text: str, source: str) -> Baseline:
+def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str) -> str:
+    """Say which tables come near one that is missing."""
+    kept = list(tables)
+    languages = sorted(name for name, other in kept if other == model)
+    models = sorted(other for name, other in kept if name == language)
+    return (
+        f"Languages with one for this model: {', '.join(languages) or 'none'}; models with one "
+        f"for this language: {', '.join(models) or 'none'}."
+    )
+
+
+def baseline_path(language: str, model: str) -> str:
+    """Return where a table lies below a folder of tables, as bert-score lays out its own.
+
+    Args:
+        language: Language code, upper or lower case.
+        model: Registry name or hub id; for a model in a folder, the last part of its path, which
+            is what `ModelFiles.name` says. Models in folders of one name share a table.
+
+    Raises:
+        ConfigError: the path would leave the folder, or mean another one elsewhere.
+
+    Example:
+        >>> baseline_path("en", "microsoft/deberta-xlarge-mnli")
+        'en/microsoft/deberta-xlarge-mnli.tsv'
+        >>> baseline_path("EN", "FacebookAI/roberta-large")
+        'en/roberta-large.tsv'
+    """
+    code, name = language.lower(), canonical_name(model)
+    if not _LANGUAGE.fullmatch(code):
+        raise ConfigError(
+            f"no table can be kept for language {language!r}; expected a code of letters and "
+            "digits, such as en or zh-cn."
+        )
+    if any(part in ("", ".", "..") for part in name.split("/")) or _UNSAFE.search(name):
+        raise ConfigError(
+            f"no table can be kept for model {model!r}; expected a name or hub id, without '..', "
+            "':' or '\\\\' and not beginning with '/'. For a model in a folder give the folder's "
+            "name alone."
+        )
+    return f"{code}/{name}{TABLE_SUFFIX}"
+
+
+def choose_table(names: Iterable[str], language: str, model: str) -> str:
+    """Choose the table of a language and a model among the files of a folder.
+
+    Args:
+        names: Paths below the folder, parted by "/"; files that are no tables are passed over.
+        language: Language code.
+        model: As for `baseline_path`.
+
+    Returns:
+        The path below the folder.
+
+    Raises:
+        BaselineNotFoundError: it is not there; the message lists what there is for either.
+        ConfigError: there cannot be one for such a language or model.
+    """
+    wanted = baseline_path(language, model)
+    kept = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
+    if wanted not in kept:
+        tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in kept)]
+        code, _, name = _stem(wanted).partition("/")
+        raise BaselineNotFoundError(
+            f"the folder of baselines has no {wanted}: got {len(kept)} tables, none for language "
+            f"{language!r} and model {model!r}. {_what_there_is(tables, code, name)} Make it with "
+            "`bertscore-beam baseline`, or score without rescaling."
+        )
+    return wanted
+
+
+def table_name(path: str) -> str:
+    """Return the name of a baseline that lies at a path below a folder of tables.
+
+    Example:
+        >>> table_name("en/roberta-large.tsv")
+        'custom/en/roberta-large'
+    """
+    return f"{CUSTOM}/{_stem(path)}"
+
+
+def _stem(path: str) -> str:
+    """Return the path of a table without its ending."""
+    return path.removesuffix(TABLE_SUFFIX)
+
+
+def format_baseline(baseline: Baseline) -> str:
+    """Write a `LAYER,P,R,F` table, the format bert-score reads; see `parse_baseline`.
+
+    bert-score and torchmetrics take the rows by position and all columns but the first, so there
+    are exactly four, one row a layer from 0 on. Seven decimals are a tenth of what a million pairs
+    leave open, and as fine as float32 near 1.
+
+    Raises:
+        InputError: a value is not below 1, or no number, so that nothing could be rescaled.
+
+    Example:
+        >>> print(format_baseline(Baseline(name="custom", rows=np.array([[0.25, 0.5, 0.3]]))))
+        LAYER,P,R,F
+        0,0.2500000,0.5000000,0.3000000
+        <BLANKLINE>
+    """
+    rounded = baseline.rows.round(7)
+    for layer in np.flatnonzero(~((rounded < 1) & np.isfinite(rounded)).all(axis=1)):
+        raise InputError(
+            f"baseline {baseline.name} cannot be used: got {rounded[layer].tolist()} for layer "
+            f"{layer}; expected numbers below 1. Were the pairs random ones?"
+        )
+    lines = [f"{layer},{p:.7f},{r:.7f},{f:.7f}" for layer, (p, r, f) in enumerate(baseline.rows)]
+    return "\n".join([",".join(HEADER), *lines, ""])
+
+
+def parse_baseline(text: str, source: str, *, name: str = CUSTOM) -> Baseline:
     """Read a `LAYER,P,R,F` table, the format bert-score reads.
 
     Args:
         text: The file's content, comma-separated, one row a layer from 0 on.
         source: Its path, for error messages.
+        name: Name of the baseline; see `table_name`.
 
     Raises:
         ConfigError: header, row order or values are not those of a baseline.
@@ -128,4 +249,4 @@ def parse_baseline(text: str, source: str) -> Baseline:
             f"{source} is not a baseline table ({error}); expected the header LAYER,P,R,F and one "
             "row a layer from 0 on, each value below 1. See --baseline in the README."
         ) from error
-    return Baseline(name="custom", rows=values)
+    return Baseline(name=name, rows=values)

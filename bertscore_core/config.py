@@ -5,18 +5,26 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bertscore_core.baseline import Baseline, find_baseline, parse_baseline
+from bertscore_core.baseline import (
+    CUSTOM,
+    TABLE_SUFFIX,
+    Baseline,
+    choose_table,
+    find_baseline,
+    parse_baseline,
+    table_name,
+)
 from bertscore_core.encoder import (
     BACKENDS,
     DTYPES,
     check_backend,
-    check_layer,
     choose_backend,
     read_architecture,
     resolve_device,
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
+from bertscore_core.layers import SEMANTICS, check_layer
 from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 from bertscore_core.resolve import ModelFiles, resolve_model
@@ -38,8 +46,9 @@ class ScorerConfig:
         idf: Weigh tokens by inverse document frequency. The table is given to `score`, or counted
             from the references of each call.
         rescale: Rescale so that random pairs score about 0.
-        baseline: A `LAYER,P,R,F` table to rescale with, as a path or read already. None: the
-            published one for the language and model.
+        baseline: A `LAYER,P,R,F` table to rescale with, as a path or read already; or the path of a
+            folder of them, laid out as LANGUAGE/MODEL.tsv. None: the published one for the
+            language and model.
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
         adds_prefix_space: Put a space before every text. None: as the reference does.
@@ -50,6 +59,10 @@ class ScorerConfig:
             OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
         max_batch_tokens: Padded tokens a forward pass. None: chosen by device.
         all_layers: Score every layer in one pass.
+        layer_semantics: What the rows of all layers are: `hidden`, the hidden states, as
+            bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ
+            where a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer
+            is always `cut`.
         num_threads: Threads the encoder may use on a CPU. None: torch's own choice.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
@@ -70,6 +83,7 @@ class ScorerConfig:
     backend: str = "auto"
     max_batch_tokens: int | None = None
     all_layers: bool = False
+    layer_semantics: str = "hidden"
     num_threads: int | None = None
     revision: str | None = None
     allow_pickle_weights: bool = False
@@ -82,6 +96,11 @@ class ScorerConfig:
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
                 f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
+            )
+        if self.layer_semantics not in SEMANTICS:
+            raise ConfigError(
+                f"unknown layer_semantics {self.layer_semantics!r}; expected "
+                f"{' or '.join(SEMANTICS)}."
             )
         if self.baseline is not None and not self.rescale:
             raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")
@@ -131,7 +150,7 @@ class Settings:
             model=self.files.name,
             weights=self.files.weights_digest(),
             num_layers="all" if config.all_layers else str(self.num_layers),
-            layer_semantics="hidden" if config.all_layers else "cut",
+            layer_semantics=config.layer_semantics if config.all_layers else "cut",
             tokenizer=self.tokenizer.fingerprint,
             prefix_space="yes" if self.tokenizer.adds_prefix_space else "no",
             max_length="unlimited" if length is None else str(length),
@@ -230,14 +249,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
     if isinstance(config.baseline, Baseline):
         return config.baseline
     if config.baseline is not None:
-        try:
-            text = Path(config.baseline).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BaselineNotFoundError(
-                f"baseline {config.baseline} cannot be read ({type(error).__name__}); expected a "
-                "LAYER,P,R,F table."
-            ) from error
-        return parse_baseline(text, str(config.baseline))
+        return _read_baseline(Path(config.baseline), config.language, files.name)
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(
             f"no baseline is published for {files.name}, which is not in the registry; expected a "
@@ -249,3 +261,28 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
             "or a LAYER,P,R,F table (--baseline PATH)."
         )
     return find_baseline(config.language, files.name)
+
+
+def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
+    """Read a table, or the one for a language and a model from a folder of tables."""
+    name = CUSTOM
+    if path.is_dir():
+        if language is None:
+            raise BaselineNotFoundError(
+                f"{path} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give the language (--lang en), or the path of a table."
+            )
+        below = choose_table(
+            [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
+            language,
+            model,
+        )
+        path, name = path / below, table_name(below)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineNotFoundError(
+            f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
+            "table."
+        ) from error
+    return parse_baseline(text, str(path), name=name)

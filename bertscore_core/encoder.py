@@ -16,6 +16,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForText
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
+from bertscore_core.layers import SEMANTICS, EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
     PRECISIONS,
     Forward,
@@ -86,6 +87,7 @@ def load_encoder(
     *,
     num_layers: int,
     all_layers: bool = False,
+    layer_semantics: str = "hidden",
     dtype: str = "float32",
     device: str = "auto",
     attention: str = "auto",
@@ -100,6 +102,8 @@ def load_encoder(
         files: The model's files.
         num_layers: Layers kept; 0 leaves the embeddings alone.
         all_layers: Keep every layer and return them all.
+        layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
+            what each layer gives when the encoder is cut there. The last row is the same.
         dtype: Number format of the matrix products. Weights, residual stream and, in most
             architectures, layer norms stay in float32, whatever format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
@@ -111,17 +115,22 @@ def load_encoder(
 
     Raises:
         ConfigError: unknown dtype or device, layer out of range, an architecture whose layers
-            cannot be found, or a backend that cannot do this.
+            cannot be found or returned as they are scored, or a backend that cannot do this.
         ModelLoadError: the weights cannot be loaded, some are missing, or the backend computes
             something else than torch.
 
     References:
         bert-score 0.3.13, `get_model`. Where a stack ends in a layer norm (T5, mBART, Pegasus) the
-        cut model still applies it, so its output is not the hidden state of that layer.
+        cut model still applies it, so its output is not the hidden state of that layer, which
+        bert-score's `all_layers` returns.
     """
     target = resolve_device(device)
     if dtype not in DTYPES:
         raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
+    if layer_semantics not in SEMANTICS:
+        raise ConfigError(
+            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
+        )
     check_backend(backend, dtype=dtype, device=target)
     model = _load(files, attention, trust_remote_code)
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
@@ -131,10 +140,12 @@ def load_encoder(
     model.to(target).eval()
     hidden_size = int(model.config.hidden_size)
     num_outputs = files.depth + 1 if all_layers else 1
+    norm = find_final_norm(model) if all_layers and layer_semantics == "cut" else None
+    module = EveryLayer(model, norm) if all_layers else LastLayer(model)
     if backend == "openvino":
         lengths = (files.positions, max_length, _CHECKED_LENGTH)
         forward = compile_encoder(
-            model,
+            module,
             dtype=dtype,
             threads=num_threads or torch.get_num_threads(),
             layers=num_outputs,
@@ -144,7 +155,7 @@ def load_encoder(
         )
         model = None  # OpenVINO holds its weights, beside copies in an order of its own
     else:
-        forward = _torch_forward(model, target, DTYPES[dtype], all_layers)
+        forward = _torch_forward(module, target, DTYPES[dtype])
     return Encoder(
         model=model,
         forward=forward,
@@ -154,19 +165,14 @@ def load_encoder(
     )
 
 
-def _torch_forward(
-    model: nn.Module, device: torch.device, dtype: torch.dtype, all_layers: bool
-) -> Forward:
+def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Forward:
     """Return the model's own forward pass, with matrix products in a number format."""
     reduced = dtype != torch.float32
 
     def forward(ids: Tensor, mask: Tensor) -> Tensor:
         with torch.autocast(device.type, dtype=dtype) if reduced else nullcontext():
-            output = model(ids, attention_mask=mask, output_hidden_states=all_layers)
-        if all_layers:
-            return torch.stack([state.float() for state in output.hidden_states])
-        hidden: Tensor = output[0]
-        return hidden.float()[None]
+            hidden: Tensor = module(ids, mask)
+        return hidden
 
     return forward
 
@@ -243,49 +249,6 @@ def resolve_device(device: str) -> torch.device:
             "or a CUDA device that is present."
         ) from error
     return target
-
-
-def check_layer(num_layers: int, depth: int, name: str) -> None:
-    """Check that a layer exists.
-
-    Raises:
-        ConfigError: it is below 0 or above the depth of the encoder.
-    """
-    if not 0 <= num_layers <= depth:
-        raise ConfigError(
-            f"num_layers {num_layers} is out of range for {name}; expected 0 (the embeddings) to "
-            f"{depth}."
-        )
-
-
-def cut(model: Any, num_layers: int) -> None:
-    """Drop the layers above `num_layers`, in place, wherever the architecture keeps them.
-
-    Raises:
-        ConfigError: layer out of range, or no stack of layers where the reference looks for one.
-    """
-    kind = type(model).__name__
-    if hasattr(model, "n_layers"):  # XLM counts, and indexes its lists by the count
-        check_layer(num_layers, model.n_layers, kind)
-        model.n_layers = num_layers
-        return
-    owner = model.encoder if hasattr(model, "encoder") else model
-    if hasattr(owner, "albert_layer_groups"):  # ALBERT repeats shared layers
-        check_layer(num_layers, owner.config.num_hidden_layers, kind)
-        owner.config.num_hidden_layers = num_layers
-        return
-    if hasattr(model, "transformer"):  # DistilBERT
-        owner = model.transformer
-    for name in ("layer", "block", "layers"):
-        stack = getattr(owner, name, None)
-        if isinstance(stack, nn.ModuleList):
-            check_layer(num_layers, len(stack), kind)
-            setattr(owner, name, stack[:num_layers])
-            return
-    raise ConfigError(
-        f"{kind} cannot be cut: expected its layers under n_layers, layer, encoder.layer, "
-        "encoder.block, transformer.layer or layers. Use an encoder, or an encoder-decoder."
-    )
 
 
 def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:

@@ -89,10 +89,16 @@ def _windows(
     encoder: Encoder,
     budget: Budget,
 ) -> Iterator[IntArray]:
-    """Cut the pairs into windows whose texts fit the budget; equal references stay together."""
+    """Cut the pairs into windows whose texts fit the budget; equal references stay together.
+
+    Windows of all layers are few batches long, so they are filled with pairs of similar length: a
+    batch is padded to its longest text, and only texts of one window can share it.
+    """
     bytes_per_token = _bytes_per_token(encoder)
     lengths = texts.lengths
     order = np.argsort(references, kind="stable")
+    if encoder.num_outputs > 1:
+        order = order[np.argsort(_longest(lengths, candidates, references)[order], kind="stable")]
     seen: set[int] = set()
     start = tokens = 0
     for position, pair in enumerate(order.tolist()):
@@ -107,6 +113,13 @@ def _windows(
         tokens += added
     if start < len(order):
         yield order[start:]
+
+
+def _longest(lengths: IntArray, candidates: IntArray, references: IntArray) -> IntArray:
+    """Return the longest text of the pairs that share a pair's reference, in tokens. Shape (P,)."""
+    longest = lengths.copy()
+    np.maximum.at(longest, references, lengths[candidates])
+    return longest[references]
 
 
 def _bytes_per_token(encoder: Encoder) -> int:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_core.errors import ModelLoadError
+from bertscore_core.layers import EveryLayer, LastLayer
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 """Token ids (B, S) and mask (B, S), int64 -> hidden states (layers, B, S, H), float32."""
@@ -54,7 +55,7 @@ def computes_in(dtype: str) -> bool:
 
 
 def compile_encoder(
-    model: nn.Module,
+    module: LastLayer | EveryLayer,
     *,
     dtype: str,
     threads: int,
@@ -66,11 +67,11 @@ def compile_encoder(
     """Convert an encoder that torch runs on the CPU.
 
     Args:
-        model: The encoder in evaluation mode, float32.
+        module: The encoder in evaluation mode, float32, with the layers to return.
         dtype: Number format of the matrix products, one of `PRECISIONS`. The residual stream and
             the layer norms stay in float32.
         threads: Threads to compute with.
-        layers: 1 for the last layer's hidden states, or L + 1 for those of all layers.
+        layers: Rows it returns: 1, or L + 1 for all layers.
         vocabulary: Ids below this exist.
         width: Length of an embedding, H.
         longest: Tokens a text may have.
@@ -78,46 +79,22 @@ def compile_encoder(
     Raises:
         ModelLoadError: it cannot be converted, or computes something else than torch does.
     """
-    every = _LastLayer(model) if layers == 1 else _EveryLayer(model)
+    name = type(module.model).__name__
     try:
-        forward = _compile(every, dtype, threads, layers, width, longest)
-        difference = _difference(every, forward, vocabulary, longest)
+        forward = _compile(module, dtype, threads, layers, width, longest)
+        difference = _difference(module, forward, vocabulary, longest)
     except Exception as error:
         raise ModelLoadError(
-            f"{type(model).__name__} cannot be converted to OpenVINO: {error}. Choose another "
+            f"{name} cannot be converted to OpenVINO: {error}. Choose another "
             "backend (--backend torch)."
         ) from error
     if not difference <= LARGEST_DIFFERENCE[dtype]:  # NaN is no agreement either
         raise ModelLoadError(
-            f"{type(model).__name__} computes something else on OpenVINO: got unit vectors that "
+            f"{name} computes something else on OpenVINO: got unit vectors that "
             f"differ from torch's by {difference:.2g}; expected {LARGEST_DIFFERENCE[dtype]} at "
             "most. Choose another backend (--backend torch)."
         )
     return forward
-
-
-class _LastLayer(nn.Module):
-    """Hidden states of the last layer, (1, B, S, H)."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        hidden: Tensor = self.model(ids, attention_mask=mask)[0]
-        return hidden[None]
-
-
-class _EveryLayer(nn.Module):
-    """Hidden states of all layers, the embeddings first, (L + 1, B, S, H)."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        output = self.model(ids, attention_mask=mask, output_hidden_states=True)
-        return torch.stack(tuple(output.hidden_states))
 
 
 def _compile(

@@ -61,6 +61,7 @@ class BertScorer:
             self.settings.files,
             num_layers=self.settings.num_layers,
             all_layers=self.config.all_layers,
+            layer_semantics=self.config.layer_semantics,
             dtype=self.config.dtype,
             device=self.config.device,
             attention=self.config.attention,

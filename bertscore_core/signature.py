@@ -128,7 +128,7 @@ class Signature:
             num_layers=self.num_layers,
             idf=self.idf != "none",
             rescaled=self.baseline != "none",
-            custom_baseline=self.baseline.startswith("custom@"),
+            custom_baseline=self.baseline.startswith(("custom@", "custom/")),
             transformers=self.transformers,
         )
 

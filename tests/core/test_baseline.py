@@ -2,15 +2,24 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from bertscore_core import (
+    Baseline,
     BaselineNotFoundError,
     ConfigError,
+    InputError,
+    baseline_path,
+    choose_table,
     find_baseline,
+    format_baseline,
     parse_baseline,
     published_baselines,
     rescale,
 )
+from bertscore_core.baseline import table_name
 
 TABLE = "LAYER,P,R,F\n0,0.25,0.5,0.3\n1,0.5,0.5,0.5\n"
 
@@ -63,3 +72,132 @@ def test_own_table_is_read():
 def test_text_that_is_no_baseline_is_refused(text):
     with pytest.raises(ConfigError, match=r"b\.csv is not a baseline table"):
         parse_baseline(text, "b.csv")
+
+
+def test_own_table_is_written_as_it_is_read():
+    baseline = parse_baseline(TABLE, "b.csv")
+    text = format_baseline(baseline)
+    assert text == (
+        "LAYER,P,R,F\n0,0.2500000,0.5000000,0.3000000\n1,0.5000000,0.5000000,0.5000000\n"
+    )
+    np.testing.assert_array_equal(parse_baseline(text, "c.tsv").rows, baseline.rows)
+
+
+@given(
+    arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.just(3)), elements=st.floats(-1, 0.9))
+)
+def test_tables_keep_seven_decimals(rows):
+    text = format_baseline(Baseline(name="custom", rows=rows))
+    assert {line.count(",") for line in text.splitlines()} == {3}
+    again = parse_baseline(text, "b.tsv")
+    np.testing.assert_allclose(again.rows, rows, atol=0.51e-7, rtol=0)
+    assert format_baseline(again) == text
+
+
+@pytest.mark.parametrize("value", [1.0, 0.99999999, 1.5, np.nan, -np.inf])
+def test_table_that_could_not_be_read_again_is_not_written(value):
+    rows = np.array([[0.1, 0.1, 0.1], [0.1, value, 0.1]])
+    with pytest.raises(InputError, match=r"baseline custom cannot be used: .* for layer 1; expect"):
+        format_baseline(Baseline(name="custom", rows=rows))
+
+
+@pytest.mark.parametrize("all_layers", [False, True])
+@pytest.mark.filterwarnings("ignore")  # its imports
+def test_bert_score_reads_the_table(tmp_path, all_layers):
+    """Its own reader, run without loading a model."""
+    bert_score = pytest.importorskip("bert_score.scorer", reason="extra test")
+    rows = np.random.default_rng(0).uniform(0, 0.9, (7, 3))
+    path = tmp_path / "table.tsv"
+    path.write_text(format_baseline(Baseline(name="custom", rows=rows)))
+    reader = object.__new__(bert_score.BERTScorer)
+    reader._baseline_vals = None
+    reader._num_layers = 5
+    reader.baseline_path = str(path)
+    reader.all_layers = all_layers
+    found = reader.baseline_vals.numpy()
+    expected = rows[:, None, :] if all_layers else rows[5]
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("language", "model", "path"),
+    [
+        ("en", "roberta-large", "en/roberta-large.tsv"),
+        ("EN", "FacebookAI/roberta-large", "en/roberta-large.tsv"),
+        ("en", "microsoft/deberta-xlarge-mnli", "en/microsoft/deberta-xlarge-mnli.tsv"),
+        ("zh-Hant", "all-MiniLM-L6-v2", "zh-hant/all-MiniLM-L6-v2.tsv"),
+        (
+            "en-sci",
+            "allenai/scibert_scivocab_uncased",
+            "en-sci/allenai/scibert_scivocab_uncased.tsv",
+        ),
+        ("sr_latn", "my model..v2", "sr_latn/my model..v2.tsv"),
+    ],
+)
+def test_tables_lie_where_bert_score_puts_them(language, model, path):
+    assert baseline_path(language, model) == path
+
+
+def test_every_published_table_has_a_path_of_its_own():
+    tables = published_baselines()
+    assert len({baseline_path(*table) for table in tables}) == len(tables)
+
+
+@pytest.mark.parametrize("language", ["", "..", "/en", "e/n", "en.", "-", "en-", "e\nn", "日本"])
+def test_path_never_leaves_the_folder_through_the_language(language):
+    with pytest.raises(ConfigError, match="no table can be kept for language"):
+        baseline_path(language, "roberta-large")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "",
+        "..",
+        ".",
+        "../x",
+        "a/../b",
+        "/a",
+        "a//b",
+        "a/",
+        "C:\\x",
+        "a\\b",
+        "s3://a/b",
+        "a\0",
+        "x/..",
+    ],
+)
+def test_path_never_leaves_the_folder_through_the_model(model):
+    with pytest.raises(ConfigError, match="no table can be kept for model"):
+        baseline_path("en", model)
+
+
+NAMES = [
+    "en/roberta-large.tsv",
+    "de/roberta-large.tsv",
+    "en/microsoft/deberta-base.tsv",
+    "en/roberta-large.json",
+    "_moments/en/roberta-large/0.npz",
+    "notes.tsv",
+]
+
+
+def test_table_of_a_folder_is_chosen_by_language_and_model():
+    assert choose_table(NAMES, "EN", "FacebookAI/roberta-large") == "en/roberta-large.tsv"
+    assert choose_table(NAMES, "en", "microsoft/deberta-base") == "en/microsoft/deberta-base.tsv"
+    assert table_name("en/microsoft/deberta-base.tsv") == "custom/en/microsoft/deberta-base"
+
+
+@pytest.mark.parametrize(
+    ("language", "model", "message"),
+    [
+        ("fr", "roberta-large", r"has no fr/roberta-large\.tsv: got 3 tables, .* model: de, en;"),
+        ("en", "x", r"for this model: none; .* language: microsoft/deberta-base, roberta-large\."),
+    ],
+)
+def test_missing_table_lists_what_the_folder_has(language, model, message):
+    with pytest.raises(BaselineNotFoundError, match=message):
+        choose_table(NAMES, language, model)
+    with pytest.raises(BaselineNotFoundError, match=r"got 0 tables, .* for this language: none\."):
+        choose_table([], language, model)

@@ -6,9 +6,11 @@ from bertscore_core import (
     BaselineNotFoundError,
     ConfigError,
     ScorerConfig,
+    Signature,
     UnknownLanguageError,
     UnknownModelError,
     find_baseline,
+    parse_baseline,
     settle,
 )
 from tests.support.tiny_models import build_tiny_model
@@ -60,6 +62,42 @@ def test_baseline_must_reach_the_layer(tmp_path):
         settle(ScorerConfig(**config))
     with pytest.raises(BaselineNotFoundError, match="no row for layer 6"):
         settle(ScorerConfig(num_layers=1, all_layers=True, **config))
+
+
+def test_table_is_found_in_a_folder_of_them(tmp_path):
+    rows = "".join(f"{n},0.1,0.1,0.1\n" for n in range(7))
+    place = tmp_path / "en" / "all-MiniLM-L6-v2.tsv"
+    place.parent.mkdir()
+    place.write_text("LAYER,P,R,F\n" + rows)
+    config = {"model": "all-MiniLM-L6-v2", "rescale": True, "baseline": str(tmp_path)}
+    settled = settle(ScorerConfig(language="en", **config))
+    signature = settled.signature()
+    fingerprint = parse_baseline(place.read_text(), "b").fingerprint
+    assert signature.baseline == f"custom/en/all-MiniLM-L6-v2@{fingerprint}"
+    assert Signature.parse(signature.format()) == signature
+    assert "custom-rescaled" in signature.upstream_hash()
+    with pytest.raises(BaselineNotFoundError, match="is a folder of baselines, and no language"):
+        settle(ScorerConfig(**config))
+    with pytest.raises(BaselineNotFoundError, match=r"for this model: en; .* language: none\."):
+        settle(ScorerConfig(language="de", **config))
+
+
+def test_table_in_a_folder_belongs_to_a_local_model_by_its_name(tmp_path):
+    folder = build_tiny_model("bert", tmp_path / "models" / "our-bert")
+    place = tmp_path / "tables" / "en" / "our-bert.tsv"
+    place.parent.mkdir(parents=True)
+    place.write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n")
+    settled = settle(
+        ScorerConfig(
+            model=str(folder),
+            num_layers=1,
+            language="en",
+            rescale=True,
+            baseline=str(tmp_path / "tables"),
+        )
+    )
+    assert settled.baseline is not None
+    assert settled.baseline.name == "custom/en/our-bert"
 
 
 def test_unregistered_model_needs_a_layer(tmp_path):

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, Signature, settle
+from bertscore_core.layers import LastLayer
 from bertscore_core.openvino_runtime import compile_encoder, openvino_version
 from tests.golden import texts
 
@@ -32,7 +33,7 @@ class Table(nn.Module):
 
 def test_hidden_states_are_those_of_torch_whatever_the_shape():
     model = Table(torch.tanh)
-    forward = compile_encoder(model, dtype="float32", **SHAPE)
+    forward = compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
     for shape in [(1, 1), (5, 3), (2, 30)]:
         ids = torch.randint(0, 20, shape)
         with torch.no_grad():
@@ -41,7 +42,7 @@ def test_hidden_states_are_those_of_torch_whatever_the_shape():
 
 
 def test_later_calls_leave_earlier_results_alone():
-    forward = compile_encoder(Table(), dtype="float32", **SHAPE)
+    forward = compile_encoder(LastLayer(Table()), dtype="float32", **SHAPE)
     first = forward(torch.zeros((2, 3), dtype=torch.int64), torch.ones((2, 3), dtype=torch.int64))
     kept = first.clone()
     forward(torch.ones((2, 3), dtype=torch.int64), torch.ones((2, 3), dtype=torch.int64))
@@ -54,13 +55,13 @@ def test_a_trace_that_lost_a_branch_is_refused():
     with pytest.raises(
         ModelLoadError, match=r"something else on OpenVINO: got unit vectors .* torch"
     ):
-        compile_encoder(model, dtype="float32", **SHAPE)
+        compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
 
 
 def test_vectors_that_are_no_numbers_are_no_agreement():
     model = Table(lambda hidden: hidden / (hidden - hidden))
     with pytest.raises(ModelLoadError, match="differ from torch's by nan"):
-        compile_encoder(model, dtype="float32", **SHAPE)
+        compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
 
 
 def test_a_model_that_cannot_be_converted_is_named_with_the_cure():
@@ -68,7 +69,7 @@ def test_a_model_that_cannot_be_converted_is_named_with_the_cure():
         lambda hidden: torch.linalg.eigvals(hidden[..., None] * hidden[..., None, :]).abs()
     )
     with pytest.raises(ModelLoadError, match=r"(?s)Table cannot be converted .*--backend torch"):
-        compile_encoder(model, dtype="float32", **SHAPE)
+        compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
 
 
 def backend(folder, **changes):

@@ -1,9 +1,11 @@
 """BertScorer on the embedded model: order, duplicates, references, idf, layers, invariance."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,8 @@ from bertscore_core import (
     IdfError,
     InputError,
     ScorerConfig,
+    TokenizedTexts,
+    kernel,
 )
 from bertscore_core.memory import Budget
 from tests.support.tiny_models import build_tiny_model
@@ -115,6 +119,52 @@ def test_every_text_is_encoded_once(scorer, monkeypatch):
     )
     scorer.score(["a cat", "a dog"] * 20, ["the cat"] * 40)
     assert sum(rows) == 3
+
+
+def windows(lengths, candidates, references, *, outputs, tokens):
+    """Return the windows of pairs, for a budget of so many tokens."""
+    texts = TokenizedTexts.from_rows([[1] * length for length in lengths])
+    encoder = SimpleNamespace(hidden_size=4, num_outputs=outputs)
+    budget = Budget(batch_tokens=1, window_bytes=16 * outputs * tokens, match_elements=1)
+    found = kernel._windows(texts, np.array(candidates), np.array(references), encoder, budget)
+    return [window.tolist() for window in found]
+
+
+def test_windows_of_all_layers_hold_pairs_of_similar_length():
+    """References 0 to 3, candidates 4 to 7; every second pair is long."""
+    pairs = [3, 50, 4, 60, 5, 40, 3, 50], [4, 5, 6, 7], [0, 1, 2, 3]
+    assert windows(*pairs, outputs=7, tokens=100) == [[2, 0], [1], [3]]
+    assert windows(*pairs, outputs=1, tokens=100) == [[0, 1], [2], [3]]
+    assert windows([10] * 8, *pairs[1:], outputs=7, tokens=40) == [[0, 1], [2, 3]]
+
+
+def test_windows_of_all_layers_keep_equal_references_together():
+    lengths = [9, 9, 2, 80, 3, 5, 2, 81]  # references 0 and 1
+    found = windows(lengths, [2, 3, 4, 5, 6, 7], [1, 0, 1, 0, 1, 0], outputs=7, tokens=110)
+    assert found == [[0, 2, 4, 1, 3], [5]]
+
+
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+def test_threads_do_not_move_a_bit_of_all_layers(backend):
+    """Baselines must come out the same on workers with more threads or fewer."""
+    before = torch.get_num_threads()
+    texts = [" ".join(["a", "cat", "sat", "down"][: 1 + n % 4] * (1 + n % 9)) for n in range(80)]
+    try:
+        one, two = (
+            BertScorer(
+                ScorerConfig(
+                    all_layers=True,
+                    layer_semantics="cut",
+                    device="cpu",
+                    backend=backend,
+                    num_threads=threads,
+                )
+            ).score(texts[:40], texts[40:])
+            for threads in (1, 2)
+        )
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(stack(one), stack(two))
 
 
 def test_idf_is_counted_from_the_references_of_the_call(scorer):

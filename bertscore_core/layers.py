@@ -1,0 +1,197 @@
+"""The layers of an encoder: where they are kept, cutting above one, and returning all of them.
+
+Some stacks end in a layer norm (T5, mBART, Pegasus, ModernBERT). An encoder cut at layer k still
+applies it, so what is scored there is norm(state k), not the hidden state k. Rows of all layers
+that shall agree with single layers ("cut") therefore need that norm; which one it is, is found by
+holding it against the encoder that was really cut, and not by its name alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertscore_core.errors import ConfigError
+
+SEMANTICS = ("hidden", "cut")
+"""What the rows of all layers are: hidden states, or what each layer gives when it is the last."""
+
+_LISTS = ("layer", "block", "layers")
+"""Names of the list of layers."""
+
+_FINAL_NORMS = (
+    "final_layer_norm", "layer_norm", "final_norm", "norm", "ln", "emb_layer_norm_after",
+    "LayerNorm",
+)  # fmt: skip
+"""Names under which architectures keep the norm behind their last layer.
+
+Others hold something else under the same names: DeBERTa-v2 the norm of its relative positions."""
+
+_CHECKED_TOKENS = 8
+_LARGEST_DIFFERENCE = 1e-4
+"""Largest distance between unit vectors of two ways to the same layer, taken for rounding.
+
+On a CPU none was found; leaving a norm out, or taking a wrong one, moves them by 0.01 or more."""
+
+
+class LastLayer(nn.Module):
+    """Hidden states of the last layer, (1, B, S, H)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        """Wrap an encoder that is cut at the layer wanted."""
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode ids and mask, each (B, S)."""
+        hidden: Tensor = self.model(ids, attention_mask=mask)[0]
+        return hidden.float()[None]
+
+
+class EveryLayer(nn.Module):
+    """Hidden states of all layers, the embeddings first, (L + 1, B, S, H)."""
+
+    def __init__(self, model: nn.Module, norm: nn.Module | None = None) -> None:
+        """Wrap an uncut encoder.
+
+        Args:
+            model: The encoder.
+            norm: What a cut encoder does to its last hidden state; None to leave every state as
+                the model returns it.
+        """
+        super().__init__()
+        self.model = model
+        self.norm = norm
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode ids and mask, each (B, S)."""
+        output = self.model(ids, attention_mask=mask, output_hidden_states=True)
+        states = tuple(output.hidden_states)
+        if self.norm is not None:
+            states = (*map(self.norm, states[:-1]), output[0])
+        return torch.stack([state.float() for state in states])
+
+
+def check_layer(num_layers: int, depth: int, name: str) -> None:
+    """Check that a layer exists.
+
+    Raises:
+        ConfigError: it is below 0 or above the depth of the encoder.
+    """
+    if not 0 <= num_layers <= depth:
+        raise ConfigError(
+            f"num_layers {num_layers} is out of range for {name}; expected 0 (the embeddings) to "
+            f"{depth}."
+        )
+
+
+def cut(model: Any, num_layers: int) -> None:
+    """Drop the layers above `num_layers`, in place, wherever the architecture keeps them.
+
+    Raises:
+        ConfigError: layer out of range, or no stack of layers where the reference looks for one.
+    """
+    owner, name = _place(model)
+    layers = getattr(owner, name)
+    counted = isinstance(layers, int)
+    check_layer(num_layers, layers if counted else len(layers), type(model).__name__)
+    setattr(owner, name, num_layers if counted else layers[:num_layers])
+
+
+def find_final_norm(model: Any) -> nn.Module:
+    """Find what an encoder does to a hidden state when it is cut at that layer.
+
+    The norms that stand where architectures keep theirs are tried, and so is doing nothing, on
+    random tokens against the encoder cut below its last layer and in the middle. This takes as long
+    as three short texts.
+
+    Args:
+        model: The uncut encoder in evaluation mode, on its device; as it was on return.
+
+    Returns:
+        The norm, or an `Identity` where nothing follows the last layer.
+
+    Raises:
+        ConfigError: none of them gives what the cut encoder gives.
+    """
+    owner, name = _place(model)
+    layers = getattr(owner, name)
+    depth = layers if isinstance(layers, int) else len(layers)
+    places = [owner, model] if isinstance(owner, nn.Module) and owner is not model else [model]
+    found = [getattr(place, norm, None) for place in places for norm in _FINAL_NORMS]
+    norms = [nn.Identity(), *(norm for norm in found if isinstance(norm, nn.Module))]
+    # DeBERTa-v2 fails when cut at 0.
+    differences = _differences(model, norms, {depth // 2, depth - 1} - {0} or {0})
+    best = min(range(len(norms)), key=differences.__getitem__)  # the first of equal ones
+    if not differences[best] <= _LARGEST_DIFFERENCE:
+        raise ConfigError(
+            f"all layers of {type(model).__name__} cannot be returned as they are scored one by "
+            f"one: got unit vectors that differ by {differences[best]:.2g} from the encoder cut "
+            f"at a layer; expected {_LARGEST_DIFFERENCE} at most. Score the layers one by one, or "
+            "choose layer_semantics='hidden'."
+        )
+    return norms[best]
+
+
+@torch.inference_mode()
+def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[float]:
+    """Return how far each norm of a hidden state is from the cut encoder, at worst."""
+    device = next(model.parameters()).device
+    random = torch.Generator().manual_seed(0)
+    vocabulary = int(getattr(model.config, "vocab_size", 1))
+    ids = torch.randint(0, vocabulary, (1, _CHECKED_TOKENS), generator=random).to(device)
+    mask = torch.ones_like(ids)
+    states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    largest = [0.0] * len(norms)
+    for layer in layers:
+        with _cut_for_now(model, layer):
+            expected = _unit(model(ids, attention_mask=mask)[0])
+        for index, norm in enumerate(norms):
+            try:
+                apart = float((_unit(norm(states[layer])) - expected).norm(dim=-1).max())
+            except RuntimeError:  # a norm of another width
+                apart = float("inf")
+            largest[index] = max(largest[index], apart if apart == apart else float("inf"))
+    return largest
+
+
+def _unit(hidden: Tensor) -> Tensor:
+    """Divide by the length: what is scored. Shape as given."""
+    return nn.functional.normalize(hidden.float(), dim=-1)
+
+
+@contextmanager
+def _cut_for_now(model: Any, num_layers: int) -> Iterator[None]:
+    """Cut a model, and put it together again."""
+    owner, name = _place(model)
+    whole = getattr(owner, name)
+    cut(model, num_layers)
+    try:
+        yield
+    finally:
+        setattr(owner, name, whole)
+
+
+def _place(model: Any) -> tuple[Any, str]:
+    """Return what holds the layers, and the name of their list or count.
+
+    Raises:
+        ConfigError: they are nowhere the reference looks.
+    """
+    if hasattr(model, "n_layers"):  # XLM counts, and indexes its lists by the count
+        return model, "n_layers"
+    owner = model.encoder if hasattr(model, "encoder") else model
+    if hasattr(owner, "albert_layer_groups"):  # ALBERT repeats shared layers
+        return owner.config, "num_hidden_layers"
+    if hasattr(model, "transformer"):  # DistilBERT
+        owner = model.transformer
+    for name in _LISTS:
+        if isinstance(getattr(owner, name, None), nn.ModuleList):
+            return owner, name
+    raise ConfigError(
+        f"{type(model).__name__} cannot be cut: expected its layers under n_layers, layer, "
+        "encoder.layer, encoder.block, transformer.layer or layers. Use an encoder, or an "
+        "encoder-decoder."
+    )
