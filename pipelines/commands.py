@@ -1,39 +1,38 @@
 """What `bertscore-beam score` and `bertscore-beam idf` do, once their options are known."""
 
 import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import TextIO
+from contextlib import ExitStack
+from functools import partial
 
 import apache_beam as beam
 from rich.console import Console
 
-from bertscore_core import EMBEDDED_MODEL, BertScoreError, ConfigError, model_for_language
+from bertscore_core import EMBEDDED_MODEL, model_for_language
 from pipelines import manifest
 from pipelines.estimate import estimate_run
-from pipelines.exit_status import BROKEN, DONE, REFUSED, TOO_MANY_REJECTS
+from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
 from pipelines.io.files import join, mask_credentials, read_bytes
-from pipelines.lock import FolderLostError, RunLock, hold
+from pipelines.lock import RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import show, show_plan, show_summary
-from pipelines.runners import has_separate_workers, is_local, job_pipeline, threads_per_worker
+from pipelines.runners import job_pipeline
+from pipelines.running import (
+    end_for,
+    first_writing,
+    local_workers,
+    original_terminal,
+    share_cores,
+    worker_errors,
+)
 from pipelines.score import build_score_pipeline, clear_up, start_run
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
-from pipelines.watchdog import (
-    end_when_a_worker_dies,
-    end_when_interrupted,
-    end_when_workers_do_not_come,
-    leave,
-)
-from pipelines.worker_log import workers_log_to_file
 
 
 def score(options: ScoreOptions) -> int:
@@ -46,21 +45,16 @@ def score(options: ScoreOptions) -> int:
         job = resume_score(planned)
         show(show_plan(job, estimate_run(job, job.goal.carried).words()))
         return DONE
-    # Later on the workers' log takes the place of standard error.
-    terminal = os.dup(2)
 
     def say(words: str) -> None:
         console.print(words, soft_wrap=True, highlight=False)
 
-    def lost(error: FolderLostError) -> None:
-        """End the process from whichever thread noticed: the runner cannot be stopped otherwise."""
-        os.write(terminal, f"bertscore-beam: {error}\n".encode())
-        leave(BROKEN)
-
     with ExitStack() as stack:
-        stack.callback(os.close, terminal)
-        with _first_writing(options):
-            lock = stack.enter_context(hold(planned.output, say=say, lost=lost))
+        terminal = stack.enter_context(original_terminal())
+        with first_writing(options):
+            lock = stack.enter_context(
+                hold(planned.output, say=say, lost=partial(end_for, terminal=terminal))
+            )
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
             start_run(job, options, lock)
@@ -76,18 +70,6 @@ def score(options: ScoreOptions) -> int:
         return _conclude(job)
 
 
-@contextmanager
-def _first_writing(options: ScoreOptions) -> Iterator[None]:
-    """Say of the first thing that cannot be written that the output is at fault."""
-    try:
-        yield
-    except REFUSED as error:
-        raise ConfigError(
-            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
-            "expected a folder where files can be made. Choose another --output."
-        ) from error
-
-
 def count_idf(options: IdfOptions) -> int:
     """Count the references of a dump and save the table."""
     _announce_model(options, Console(stderr=True))
@@ -98,8 +80,8 @@ def count_idf(options: IdfOptions) -> int:
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
-    _share_cores(options)
-    with _local_workers(options):
+    share_cores(options)
+    with local_workers(options):
         build_idf_pipeline(pipeline, job)
         pipeline.run().wait_until_finish()
     table = finish_idf(job)
@@ -114,7 +96,7 @@ def count_idf(options: IdfOptions) -> int:
 def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
     """Run the pipeline with progress; with nothing left to score only the end is written."""
     if not job.pending:
-        with _worker_errors():
+        with worker_errors():
             finish_run(
                 job.output,
                 job.goal,
@@ -125,34 +107,11 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
                 lock=lock,
             )
         return
-    _share_cores(options)
-    progress = RunProgress(job.output, job.pending, job.goal.started)
+    share_cores(options)
+    progress = RunProgress.of_splits(job.output, job.pending, job.goal.started)
     build_score_pipeline(pipeline, job, lock)
-    with _local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
+    with local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
         pipeline.run().wait_until_finish()
-
-
-@contextmanager
-def _local_workers(options: JobOptions) -> Iterator[TextIO]:
-    """Keep what local worker processes write off the terminal, and end when one dies."""
-    separate = has_separate_workers(options)
-    with (
-        _worker_errors(),
-        workers_log_to_file(enabled=separate) as (terminal, log),
-        end_when_a_worker_dies(terminal, log, BROKEN),
-        end_when_workers_do_not_come(options.workers if separate else 0, terminal, BROKEN),
-        end_when_interrupted(terminal, log),
-    ):
-        yield terminal
-
-
-@contextmanager
-def _worker_errors() -> Iterator[None]:
-    """Tell what goes wrong at work from what cannot work as asked, which was found before."""
-    try:
-        yield
-    except (BertScoreError, OSError) as error:
-        raise RuntimeError(f"a worker failed: {error}") from error
 
 
 def _conclude(job: ScoreJob) -> int:
@@ -193,14 +152,6 @@ def _conclude(job: ScoreJob) -> int:
 
 def _rejects_words(job: ScoreJob) -> str:
     return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
-
-
-def _share_cores(options: JobOptions) -> None:
-    """Give local worker processes their share of threads, the tokenizers' own included."""
-    threads = threads_per_worker(options)
-    if is_local(options) and threads is not None:
-        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
 
 
 def _announce_model(options: JobOptions, console: Console) -> None:

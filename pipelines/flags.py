@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bertscore_core import ConfigError
-from pipelines.options import JobOptions, load_yaml
+from pipelines.options import RunOptions, load_yaml
 
 _ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
 
@@ -23,7 +23,7 @@ class StrictParser(argparse.ArgumentParser):
         raise ConfigError(f"{message}. `{self.prog} --help` lists the flags.")
 
 
-def add_option_flags(parser: argparse.ArgumentParser, options: type[JobOptions]) -> None:
+def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions]) -> None:
     """Add `--config` and a flag for every field of an option class, without defaults."""
     parser.add_argument("--config", metavar="FILE", help="YAML file of options; flags go on top")
     helps = field_helps(options)
@@ -33,7 +33,7 @@ def add_option_flags(parser: argparse.ArgumentParser, options: type[JobOptions])
             _add_flag(parser, field.name, hints[field.name], helps[field.name])
 
 
-def read_options(options: type[JobOptions], arguments: Sequence[str], prog: str) -> JobOptions:
+def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str) -> RunOptions:
     """Read options from arguments: a YAML file, flags on top, Beam's own behind `--`.
 
     Raises:
@@ -92,7 +92,7 @@ def _begin_alike(flag: str, known: Sequence[str]) -> list[str]:
     ]
 
 
-def field_helps(options: type[JobOptions]) -> dict[str, str]:
+def field_helps(options: type[RunOptions]) -> dict[str, str]:
     """Return what the docstrings of an option class and its bases say about each field."""
     helps: dict[str, str] = {}
     for kind in reversed(options.__mro__):

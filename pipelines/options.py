@@ -28,54 +28,30 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 # without a score means that something upstream is broken.
 DEFAULT_MAX_REJECT_FRACTION = 0.01
 
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
-    """What every job over a dump needs to know.
+class RunOptions:
+    """What every job needs to know.
 
     Attributes:
-        input: Globs, folders or files.
         output: Where the result goes.
-        model: Hub id, local folder or registry name; None for the language's model, or else the
-            embedded one.
-        lang: Language of the texts, which chooses the model and the baseline.
-        reference_column: Column of the references: a text, or a list of texts.
-        max_length: Tokens at which a text is cut; None for the model's own length.
-        revision: Revision of a model on the hub.
         workers: Worker processes.
         overwrite: Replace what was made with other settings.
-        split_rows: Most rows in a split.
-        split_bytes: Most bytes in a split, as its Parquet file counts them.
         dry_run: Check everything, print the plan and stop.
         beam: Options for Beam, as it spells them.
     """
 
-    input: tuple[str, ...]
     output: str
-    model: str | None = None
-    lang: str | None = None
-    reference_column: str = "reference"
-    max_length: int | Literal["unlimited"] | None = None
-    revision: str | None = None
     workers: int = 1
     overwrite: bool = False
-    split_rows: int = DEFAULT_SPLIT_ROWS
-    split_bytes: int = DEFAULT_SPLIT_BYTES
     dry_run: bool = False
     beam: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what can be checked without looking at files or models."""
-        check_value(
-            bool(self.input), "input", self.input, "at least one path", "Name what to score."
-        )
-        for name in ("input", "output", "model", "lang", "reference_column", "revision"):
-            value = getattr(self, name)
-            for text in value if isinstance(value, tuple) else (value,):
-                blank = text is not None and not text.strip()
-                check_value(not blank, name, text, "some text", "Leave it out for the default.")
+        self._check_texts("output")
         check_value(
             not self.output.startswith(("http://", "https://")),
             "output",
@@ -83,10 +59,15 @@ class JobOptions:
             "a place that can be written to",
             "Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        for name in ("workers", "split_rows", "split_bytes"):
-            check_at_least(name, getattr(self, name), 1)
-        if isinstance(self.max_length, int):
-            check_at_least("max_length", self.max_length, 1)
+        check_at_least("workers", self.workers, 1)
+
+    def _check_texts(self, *names: str) -> None:
+        """Check that fields hold no blank text."""
+        for name in names:
+            value = getattr(self, name)
+            for text in value if isinstance(value, tuple) else (value,):
+                blank = text is not None and not text.strip()
+                check_value(not blank, name, text, "some text", "Leave it out for the default.")
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
@@ -122,6 +103,44 @@ class JobOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(RunOptions):
+    """What every job over a dump needs to know, beside what every job does.
+
+    Attributes:
+        input: Globs, folders or files.
+        model: Hub id, local folder or registry name; None for the language's model, or else the
+            embedded one.
+        lang: Language of the texts, which chooses the model and the baseline.
+        reference_column: Column of the references: a text, or a list of texts.
+        max_length: Tokens at which a text is cut; None for the model's own length.
+        revision: Revision of a model on the hub.
+        split_rows: Most rows in a split.
+        split_bytes: Most bytes in a split, as its Parquet file counts them.
+    """
+
+    input: tuple[str, ...]
+    model: str | None = None
+    lang: str | None = None
+    reference_column: str = "reference"
+    max_length: int | Literal["unlimited"] | None = None
+    revision: str | None = None
+    split_rows: int = DEFAULT_SPLIT_ROWS
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without looking at files or models."""
+        RunOptions.__post_init__(self)
+        check_value(
+            bool(self.input), "input", self.input, "at least one path", "Name what to score."
+        )
+        self._check_texts("input", "model", "lang", "reference_column", "revision")
+        for name in ("split_rows", "split_bytes"):
+            check_at_least(name, getattr(self, name), 1)
+        if isinstance(self.max_length, int):
+            check_at_least("max_length", self.max_length, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions(JobOptions):
     """What `bertscore-beam score` needs to know, beside what every job does.
 
@@ -130,7 +149,8 @@ class ScoreOptions(JobOptions):
         num_layers: Layer whose embeddings are compared; None for the registry's.
         idf: `none`, `corpus` to count over all references first, or the path of a saved table.
         rescale: Rescale with the baseline of the language, model and layer.
-        baseline: Table to rescale with instead of a published one.
+        baseline: Table to rescale with instead of a published one; or a folder of tables, as
+            `bertscore-beam baseline` makes it, from which language, model and layer choose.
         empty: Score of a pair with an empty side: `zero`, as the reference implementation does, or
             `null`. The reason is given either way.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
@@ -179,7 +199,7 @@ class ScoreOptions(JobOptions):
             "For 5 percent write 0.05.",
         )
         check_value(
-            _DEVICE.fullmatch(self.device) is not None,
+            DEVICE.fullmatch(self.device) is not None,
             "device",
             self.device,
             "auto, cpu, mps, cuda or cuda:N",

@@ -1,12 +1,12 @@
-"""How far a run is: rows whose parts are recorded, read from the output folder.
+"""How far a run is, read from the files that appear in the output folder.
 
-Reading the folder works with every runner, since a part's record is the only thing that says it is
-done. On a terminal this is a bar; in a log a plain line now and then.
+Reading the folder works with every runner, since the file is the only thing that says it is done.
+On a terminal this is a bar; in a log a plain line now and then.
 """
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -21,30 +21,39 @@ LOG_SECONDS = 30.0
 
 
 class RunProgress:
-    """Counts the rows of parts that appear in an output folder.
+    """Counts what the files that appear in a folder stand for.
 
     Attributes:
-        planned: Rows to be scored by this run.
+        planned: What all of them stand for together.
     """
 
-    def __init__(self, output: str, pending: Sequence[Split], started: float) -> None:
+    def __init__(
+        self, folder: str, amounts: Mapping[str, int], started: float, unit: str = "rows"
+    ) -> None:
         """Remember what is awaited.
 
         Args:
-            output: Folder of the run.
-            pending: Splits this run scores.
-            started: When it began, in seconds since the epoch.
+            folder: Where the files appear.
+            amounts: What each of them stands for, by its path below the folder.
+            started: When the run began, in seconds since the epoch.
+            unit: What is counted.
         """
-        self._folder = join(output, PARTS_FOLDER)
-        self._rows = {f"{split.part_name}.json": split.num_rows for split in pending}
+        self._folder = folder
+        self._amounts = amounts
         self._started = started
+        self._unit = unit
         self._first: tuple[float, int] | None = None
-        self.planned = sum(self._rows.values())
+        self.planned = sum(amounts.values())
 
-    def rows_done(self) -> int:
-        """Rows of the awaited parts that are recorded; none is at the start of a run."""
-        recorded = list_files(self._folder, suffix=".json")
-        return sum(self._rows.get(name, 0) for name in recorded)
+    @classmethod
+    def of_splits(cls, output: str, pending: Sequence[Split], started: float) -> "RunProgress":
+        """Count the rows of parts as their records appear in an output folder."""
+        rows = {f"{split.part_name}.json": split.num_rows for split in pending}
+        return cls(join(output, PARTS_FOLDER), rows, started)
+
+    def done(self) -> int:
+        """Count what is there of the awaited; none is at the start of a run."""
+        return sum(self._amounts.get(name, 0) for name in list_files(self._folder))
 
     def line(self, done: int) -> str:
         """Say how far the run is, in one plain line.
@@ -59,7 +68,7 @@ class RunProgress:
         if self._first is not None and done > self._first[1]:
             pace = (done - self._first[1]) / max(now - self._first[0], 1e-9)
             left = f"{(self.planned - done) / pace:.0f} s left"
-        return f"{done:,} of {self.planned:,} rows, {rate:.1f} pairs/s, {left}"
+        return f"{done:,} of {self.planned:,} {self._unit}, {rate:.1f}/s, {left}"
 
 
 @contextmanager
@@ -81,10 +90,10 @@ def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) ->
     with Progress(*columns, console=console, transient=True) as bar:
         task: TaskID = bar.add_task("", total=progress.planned, line="starting")
         while not stop.wait(POLL_SECONDS):
-            done = progress.rows_done()
+            done = progress.done()
             bar.update(task, completed=done, line=progress.line(done))
 
 
 def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) -> None:
     while not stop.wait(LOG_SECONDS):
-        console.print(progress.line(progress.rows_done()), markup=False, highlight=False)
+        console.print(progress.line(progress.done()), markup=False, highlight=False)

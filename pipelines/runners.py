@@ -15,7 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_core import ConfigError
-from pipelines.options import JobOptions
+from pipelines.options import RunOptions
 
 LOCAL_RUNNER = "FnApiRunner"
 
@@ -28,7 +28,7 @@ _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
 
 
-def job_pipeline(options: JobOptions) -> beam.Pipeline:
+def job_pipeline(options: RunOptions) -> beam.Pipeline:
     """Return an empty pipeline on the runner of a job.
 
     With `--environment_type=EXTERNAL --environment_config=HOST:PORT` FnApiRunner asks the worker
@@ -47,7 +47,7 @@ def job_pipeline(options: JobOptions) -> beam.Pipeline:
     return beam.Pipeline(runner=runner, options=chosen)
 
 
-def beam_options(options: JobOptions) -> PipelineOptions:
+def beam_options(options: RunOptions) -> PipelineOptions:
     """Return the Beam options of a job.
 
     Without a runner of the user's choice this is FnApiRunner: one worker in this process, or
@@ -74,17 +74,17 @@ def beam_options(options: JobOptions) -> PipelineOptions:
     return PipelineOptions(flags)
 
 
-def is_local(options: JobOptions) -> bool:
+def is_local(options: RunOptions) -> bool:
     """Whether the workers run on this machine, in processes that we start."""
     return _is_fn_api(options) and _worker_pool(options) is None
 
 
-def has_worker_processes(options: JobOptions) -> bool:
+def has_worker_processes(options: RunOptions) -> bool:
     """Whether the workers are processes of their own that we start on this machine."""
     return is_local(options) and options.workers > 1
 
 
-def threads_per_worker(options: JobOptions) -> int | None:
+def threads_per_worker(options: RunOptions) -> int | None:
     """Share this machine's cores out among local workers; None where others decide.
 
     Twice as many threads as cores halve the throughput.
@@ -101,19 +101,19 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def has_separate_workers(options: JobOptions) -> bool:
+def has_separate_workers(options: RunOptions) -> bool:
     """Whether the workers of our runner are other processes, here or in a worker pool."""
     return has_worker_processes(options) or (
         _is_fn_api(options) and _worker_pool(options) is not None
     )
 
 
-def _is_fn_api(options: JobOptions) -> bool:
+def _is_fn_api(options: RunOptions) -> bool:
     """Tell whether the runner is the one we choose."""
     return _given_runner(options.beam) in (None, "fnapi")
 
 
-def _worker_pool(options: JobOptions) -> str | None:
+def _worker_pool(options: RunOptions) -> str | None:
     """Return the address of the worker pool that FnApiRunner is to use, if there is one."""
     given = PipelineOptions(list(options.beam)).view_as(PortableOptions)
     if not _is_fn_api(options) or given.environment_type is None:

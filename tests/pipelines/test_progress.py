@@ -15,11 +15,11 @@ from tests.pipelines.test_totals import split
 def test_records_of_awaited_parts_count(tmp_path):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]
-    progress = RunProgress(output, splits, time.time() - 2)
-    assert (progress.planned, progress.rows_done()) == (60, 0)
+    progress = RunProgress.of_splits(output, splits, time.time() - 2)
+    assert (progress.planned, progress.done()) == (60, 0)
     write_atomically(record_path(output, splits[2].part_name), b"{}")
     write_atomically(record_path(output, "other.parquet/part-000000000000.parquet"), b"{}")
-    assert progress.rows_done() == 30
+    assert progress.done() == 30
     assert progress.line(30).startswith("30 of 60 rows, 1")
     assert "time left unknown" in progress.line(0)
 
@@ -27,7 +27,7 @@ def test_records_of_awaited_parts_count(tmp_path):
 def test_log_gets_plain_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(progress_module, "LOG_SECONDS", 0.01)
     written = io.StringIO()
-    progress = RunProgress(str(tmp_path), [split(10)], time.time())
+    progress = RunProgress.of_splits(str(tmp_path), [split(10)], time.time())
     with show_progress(progress, Console(file=written)):
         while "rows" not in written.getvalue():
             time.sleep(0.01)
@@ -38,7 +38,7 @@ def test_log_gets_plain_lines(tmp_path, monkeypatch):
 def test_terminal_gets_a_bar(tmp_path, monkeypatch):
     monkeypatch.setattr(progress_module, "POLL_SECONDS", 0.01)
     written = io.StringIO()
-    progress = RunProgress(str(tmp_path), [split(10)], time.time())
+    progress = RunProgress.of_splits(str(tmp_path), [split(10)], time.time())
     console = Console(file=written, force_terminal=True, width=120)
     with show_progress(progress, console):
         while "0 of 10 rows" not in written.getvalue():
