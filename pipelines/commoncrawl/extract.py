@@ -1,0 +1,116 @@
+"""Pages of one file to rows of sentences: the unit of work of the baseline job, without Beam.
+
+    page (wanted language?) -> sentences -> the lowest priorities of the page -> rows of the file
+
+What comes out depends on the set of pages alone, not on their order.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.commoncrawl.sampling import host_hash, sentence_priority
+from pipelines.commoncrawl.sentences import page_language, page_sentences
+from pipelines.commoncrawl.warc import Page
+
+PAGES_OF_LANGUAGE = "pages_of_language"
+"""Pages in the language; the others were not split."""
+SENTENCES_REPEATED = "sentences_repeated"
+"""Sentences that their page has already, or the host another page of the file."""
+SENTENCES_OVER_PAGE_CAP = "sentences_over_page_cap"
+"""Distinct sentences of a page beyond its cap."""
+
+_Row = tuple[int, int, str]
+"""Priority, hash of the host, text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SentenceRows:
+    """Sentences of one language, by priority and then host.
+
+    Attributes:
+        texts: The sentences, normalized. Length N.
+        priorities: Rank of each among all, lowest first. Shape (N,), uint64.
+        hosts: Hash of the host that each was found on. Shape (N,), uint64.
+    """
+
+    texts: list[str]
+    priorities: npt.NDArray[np.uint64]
+    hosts: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        """Return the number of rows, N."""
+        return len(self.texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Extracted:
+    """What a file gave for every language asked for, those with nothing in it included.
+
+    Attributes:
+        rows: Sentences by language. A sentence comes once for each host that has it.
+        counts: What was seen and dropped, by language.
+    """
+
+    rows: Mapping[str, SentenceRows]
+    counts: Mapping[str, Counter[str]]
+
+
+def extract_sentences(
+    pages: Iterable[Page], languages: frozenset[str], seed: int, page_cap: int
+) -> Extracted:
+    """Take the sentences of some languages out of the pages of a file, in one pass.
+
+    Args:
+        pages: The pages. What reading them raises is passed on.
+        languages: Codes as `check_language` returns them.
+        seed: Seed of the priorities.
+        page_cap: Most distinct sentences of a page: those of lowest priority.
+    """
+    counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
+    rows: dict[str, set[_Row]] = {language: set() for language in languages}
+    for page in pages:
+        language = page_language(page.text, page.languages)
+        if language is None or language not in languages:
+            continue
+        count, found = counts[language], rows[language]
+        count[PAGES_OF_LANGUAGE] += 1
+        given = list(page_sentences(page.text, language, count))
+        if not given:
+            continue
+        distinct = set(given)
+        host = host_hash(host_of(page.url))
+        ranked = sorted((sentence_priority(seed, language, text), host, text) for text in distinct)
+        before = len(found)
+        found.update(ranked[:page_cap])
+        over = max(len(ranked) - page_cap, 0)
+        count[SENTENCES_OVER_PAGE_CAP] += over
+        count[SENTENCES_REPEATED] += len(given) - over - (len(found) - before)
+    return Extracted(
+        rows={language: _as_rows(rows[language]) for language in sorted(languages)}, counts=counts
+    )
+
+
+def host_of(url: str) -> str:
+    """Return the host of an address, in lower case and without "www."; "" if there is none."""
+    try:
+        host = urlsplit(url).hostname or ""
+        host.encode()
+    except ValueError:  # brackets that do not match; a lone surrogate
+        return ""
+    return host.rstrip(".").removeprefix("www.")
+
+
+def _as_rows(found: set[_Row]) -> SentenceRows:
+    """Sort rows and put each column together."""
+    rows = sorted(found)
+    return SentenceRows(
+        texts=list(map(itemgetter(2), rows)),
+        priorities=np.fromiter(map(itemgetter(0), rows), dtype=np.uint64, count=len(rows)),
+        hosts=np.fromiter(map(itemgetter(1), rows), dtype=np.uint64, count=len(rows)),
+    )

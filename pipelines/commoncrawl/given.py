@@ -1,0 +1,90 @@
+"""Sentences that somebody has already: a text file with one a line, or Parquet."""
+
+import gzip
+import io
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.commoncrawl.extract import SentenceRows
+from pipelines.commoncrawl.sampling import host_hash, sentence_priority
+from pipelines.commoncrawl.sentences import normalize
+from pipelines.commoncrawl.warc import CrawlFileError
+
+TEXT_COLUMN = "text"
+_BLOCK = 200_000
+_MAGIC = b"PAR1"
+_GZIP = b"\x1f\x8b"
+
+
+def read_sentences(
+    path: Path, language: str, seed: int, counts: Counter[str]
+) -> Iterator[SentenceRows]:
+    """Read given sentences in blocks, as they are but for white space and Unicode's form.
+
+    Args:
+        path: A local file: Parquet with a column `text`, or UTF-8 text, gzipped or not.
+        language: The language they are in.
+        seed: Seed of the priorities.
+        counts: Gets `lines`, and `lines_blank` for those left out.
+
+    Raises:
+        CrawlFileError: it is neither, is damaged, or holds no sentence.
+    """
+    try:
+        lines = _lines(path)
+        found = False
+        while block := list(islice(lines, _BLOCK)):
+            counts["lines"] += len(block)
+            texts = sorted({normalize(line) for line in block if line is not None} - {""})
+            counts["lines_blank"] += sum(not line or not line.strip() for line in block)
+            found = found or bool(texts)
+            yield SentenceRows(
+                texts=texts,
+                priorities=np.array(
+                    [sentence_priority(seed, language, text) for text in texts], dtype=np.uint64
+                ),
+                # Nothing is known of where they come from: each is a host of its own.
+                hosts=np.array([host_hash(text) for text in texts], dtype=np.uint64),
+            )
+    except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise CrawlFileError(
+            f"the sentences cannot be read: got {type(error).__name__}; expected UTF-8 text with a "
+            f"sentence a line, or Parquet with a column {TEXT_COLUMN!r}. Mend the file."
+        ) from error
+    if not found:
+        raise CrawlFileError(
+            "the file holds no sentence: got blank lines or none; expected one a line. Leave the "
+            "file out."
+        )
+
+
+def _lines(path: Path) -> Iterator[str | None]:
+    with open(path, "rb") as stream:
+        start = stream.read(4)
+    if start == _MAGIC:
+        return _rows(path)
+    return _text(path, zipped=start.startswith(_GZIP))
+
+
+def _rows(path: Path) -> Iterator[str | None]:
+    with pq.ParquetFile(path) as file:
+        if TEXT_COLUMN not in file.schema_arrow.names:
+            raise CrawlFileError(
+                f"the Parquet file has no column {TEXT_COLUMN!r}: got "
+                f"{', '.join(file.schema_arrow.names)}; expected it. Rename the column."
+            )
+        for batch in file.iter_batches(columns=[TEXT_COLUMN]):
+            yield from batch.column(0).cast(pa.string()).to_pylist()
+
+
+def _text(path: Path, *, zipped: bool) -> Iterator[str]:
+    with open(path, "rb") as raw:
+        stream = gzip.GzipFile(fileobj=raw) if zipped else raw
+        with io.TextIOWrapper(stream, encoding="utf-8") as lines:
+            yield from lines

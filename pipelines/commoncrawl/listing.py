@@ -1,0 +1,234 @@
+"""Say which WET files there are, and in which order to take them.
+
+A file has a path, which says where it lies, and a name, which says which file of the crawl it is.
+Names are what is hashed, recorded and resumed by, so the same files give the same names whether
+they come over HTTPS, from S3 or from a copy on a disk.
+"""
+
+import gzip
+import hashlib
+import posixpath
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.commoncrawl.fetch import FetchError, FetchPolicy, fetched
+from pipelines.commoncrawl.warc import CrawlFileError
+from pipelines.io.files import absolute, mask_credentials, resolve, with_scheme
+from pipelines.splits import HIDDEN_PREFIXES, input_names
+
+ROOT = "https://data.commoncrawl.org/"
+"""Where Common Crawl's files can be had without an account."""
+FIRST_SOUND_CRAWL = (2016, 50)
+"""Before it, Common Crawl mistook the character sets of many pages, and their text is garbled."""
+MAX_LISTING_BYTES = 256 << 20
+"""A listing of 100,000 files is 14 MB; one that unpacks to more than this is damaged or a trap."""
+
+_CRAWL = re.compile(r"CC-MAIN-(20\d\d)-([0-5]\d)")
+_NAME = re.compile(r"crawl-data/(?:[\w+=-][\w+=.-]*/)*[\w+=-][\w+=.-]*", re.ASCII)
+_CRAWL_DATA = "/crawl-data/CC-MAIN-"
+_WET_SUFFIXES = (".wet.gz", ".wet")
+_WEB = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The WET files there are.
+
+    Attributes:
+        source: The crawl, or the patterns that were searched for, without credentials.
+        names: What each file is called on every machine, sorted, each once. Shape (N,).
+        paths: Where each lies, aligned with `names`. Shape (N,).
+        digest: SHA-256 over the names, in hex.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
+    digest: str
+
+    def in_seeded_order(self, seed: int) -> list[str]:
+        """Return the names as `seeded_order` does."""
+        return seeded_order(self.names, seed)
+
+
+def list_crawl(crawl: str, policy: FetchPolicy, root: str = ROOT) -> Listing:
+    """List the WET files of a crawl, as Common Crawl publishes them.
+
+    Args:
+        crawl: Its id, such as CC-MAIN-2026-30.
+        policy: How to fetch the list.
+        root: Where `crawl-data/` lies: a web address, `s3://commoncrawl/` or a folder.
+
+    Raises:
+        ConfigError: The id has another form, is of a crawl with garbled texts, or there is no such
+            crawl.
+        FetchError: The list cannot be fetched.
+        CrawlFileError: The list is damaged or empty.
+    """
+    _check_crawl(crawl)
+    base = (root if root.lower().startswith(_WEB) else absolute(root)).rstrip("/") + "/"
+    path = f"{base}crawl-data/{crawl}/wet.paths.gz"
+    try:
+        with fetched(path, policy) as listing:
+            names = _read_names(listing.file, crawl)
+    except FetchError as error:
+        if not error.missing:
+            raise
+        raise ConfigError(
+            f"no such crawl: got {crawl!r}, and there is no file {mask_credentials(path)!r}; "
+            "expected a crawl with WET files. Common Crawl lists its crawls on "
+            "https://commoncrawl.org/get-started; if you read from a copy, check its root."
+        ) from error
+    return _listing(crawl, {name: base + name for name in names})
+
+
+def list_files_of(patterns: Sequence[str]) -> Listing:
+    """List WET files that somebody has already: paths, globs, folders and web addresses.
+
+    An existing file is taken literally even if its name holds glob characters. A folder stands for
+    all `*.wet.gz` and `*.wet` files below it. Names that start with "_" or "." are passed over by
+    folders and globs. A web address is one file; nothing is asked of the server here.
+
+    Files below a `crawl-data/CC-MAIN-...` folder are named from there, as the crawl's own list
+    does. Others are named from the deepest folder that holds all of them.
+
+    Raises:
+        InputError: A pattern matches nothing, or a web address holds a `*`.
+        ConfigError: The scheme of a path is not known.
+    """
+    paths = sorted({path for pattern in patterns for path in _expand(pattern)})
+    if not paths:
+        raise InputError(
+            "no input: got no path at all; expected at least one file, glob or address."
+        )
+    return _listing(mask_credentials(", ".join(patterns)), _name_paths(paths))
+
+
+def seeded_order(names: Sequence[str], seed: int) -> list[str]:
+    """Return the names in an order that only the seed and the names decide.
+
+    The first n names are a sample of all, each set of n as likely as another. A list from Common
+    Crawl is grouped by segments, so its own first n files would be anything but that.
+    """
+    return sorted(names, key=lambda name: (_priority(name, seed), name))
+
+
+def _priority(name: str, seed: int) -> bytes:
+    """Return what a name is sorted by."""
+    return hashlib.blake2b(f"{seed}\0{name}".encode("utf-8", "surrogateescape")).digest()
+
+
+def _check_crawl(crawl: str) -> None:
+    """Check the id of a crawl.
+
+    Raises:
+        ConfigError: It has another form, or the crawl's texts are garbled.
+    """
+    match = _CRAWL.fullmatch(crawl)
+    if match is None:
+        raise ConfigError(
+            f"no crawl is called {crawl!r}; expected CC-MAIN- with a year and a week, such as "
+            "CC-MAIN-2026-30. Common Crawl lists its crawls on https://commoncrawl.org/get-started."
+        )
+    if (int(match[1]), int(match[2])) < FIRST_SOUND_CRAWL:
+        raise ConfigError(
+            f"the texts of crawl {crawl!r} are garbled: until CC-MAIN-2016-44 Common Crawl mistook "
+            "the character sets of many pages; expected CC-MAIN-2016-50 or later. Choose a newer "
+            "crawl."
+        )
+
+
+def _read_names(file: Path, crawl: str) -> list[str]:
+    """Return the names in a list of WET files.
+
+    Raises:
+        CrawlFileError: The list is damaged, empty, or holds something else.
+    """
+    try:
+        with gzip.open(file) as listing:
+            content = listing.read(MAX_LISTING_BYTES + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise CrawlFileError(
+            f"the list of WET files of {crawl} is damaged: got {error}; expected a whole gzip "
+            "file. Fetch it again.",
+            "corrupt",
+        ) from error
+    names = content.decode("utf-8", "replace").split()
+    if not names:
+        raise CrawlFileError(
+            f"the list of WET files of {crawl} is empty; expected one name a line. Choose another "
+            "crawl, or look again when this one is complete.",
+            "empty",
+        )
+    wrong = [name for name in names if not _NAME.fullmatch(name)]
+    if wrong or len(content) > MAX_LISTING_BYTES:
+        raise CrawlFileError(
+            f"the list of WET files of {crawl} holds something else: {len(wrong)} of {len(names)} "
+            "lines are no path below crawl-data/; expected one a line and at most "
+            f"{MAX_LISTING_BYTES} bytes. Fetch it again.",
+            "corrupt",
+        )
+    return names
+
+
+def _listing(source: str, paths: dict[str, str]) -> Listing:
+    """Put a listing together from the path of each name."""
+    names = tuple(sorted(paths))
+    content = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+    return Listing(
+        source=source,
+        names=names,
+        paths=tuple(paths[name] for name in names),
+        digest=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _name_paths(paths: Sequence[str]) -> dict[str, str]:
+    """Return the path of each name, so that names do not say where a copy lies."""
+    if all(_CRAWL_DATA in path for path in paths):
+        # The last one: a copy may lie below anything.
+        below = {path[path.rindex(_CRAWL_DATA) + 1 :].partition("?")[0]: path for path in paths}
+        if len(below) == len(paths):
+            return below
+    return {name: path for path, name in input_names(paths).items()}
+
+
+def _expand(pattern: str) -> list[str]:
+    """Return the files that a pattern, folder, path or address stands for.
+
+    Raises:
+        InputError: There is none.
+    """
+    if pattern.lower().startswith(_WEB):
+        if "*" in pattern:
+            raise InputError(
+                f"no pattern can be used on the web: got {mask_credentials(pattern)!r}; expected "
+                "the address of one file. Give each address, or the crawl's id instead."
+            )
+        return [pattern]
+    fs, inner = resolve(pattern)
+    fs.invalidate_cache()
+    if fs.isfile(inner):
+        found = [inner]
+    elif fs.isdir(inner):
+        found = [name for name in _seen(fs.find(inner)) if name.endswith(_WET_SUFFIXES)]
+    else:
+        found = _seen(
+            name for name, info in fs.glob(inner, detail=True).items() if info["type"] == "file"
+        )
+    if not found:
+        raise InputError(
+            f"no input: nothing matches {mask_credentials(pattern)!r}; expected a file, a glob "
+            "such as 'crawl/**/*.wet.gz', or a folder with *.wet.gz files below it. Check the "
+            "path, and quote the glob for the shell."
+        )
+    return [with_scheme(fs, name) for name in found]
+
+
+def _seen(names: Iterable[str]) -> list[str]:
+    """Leave out names that readers pass over, such as what a killed process left behind."""
+    return [n for n in names if not posixpath.basename(n).startswith(HIDDEN_PREFIXES)]

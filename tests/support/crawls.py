@@ -1,0 +1,58 @@
+"""A small crawl for tests, and the baseline command on it."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.cli import main
+from tests.support.crawl_texts import HEADER_CODES, page_text
+from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
+
+LANGUAGES = ("en", "de")
+TABLES = tuple(
+    f"{language}/bert.{kind}" for language in LANGUAGES for kind in ("tsv", "json", "png")
+)
+
+
+def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
+    """Make WET files of pages in the languages and in one that is not asked for."""
+    generator = random.Random(seed)
+    files = []
+    for file in range(number):
+        found = []
+        for page in range(pages):
+            language = generator.choice((*LANGUAGES, "fr"))
+            found.append(
+                WetPage(
+                    url=f"https://www.host{generator.randrange(200)}.example/{file}/{page}",
+                    text=page_text(language, 10, 1000 * file + page),
+                    languages=(HEADER_CODES[language],),
+                )
+            )
+        files.append(wet_bytes(found))
+    return files
+
+
+def make_crawl(root: Path, number: int = 4, **how: int) -> Path:
+    """Write a crawl below a folder and return the folder."""
+    write_crawl(root, crawl_files(number, **how))
+    return root
+
+
+def baseline(root: object, output: object, model: object, *more: object) -> list[str]:
+    """Return the words of a command that makes small baselines of a crawl."""
+    flags = ["--crawl", CRAWL, "--crawl-root", root, "--output", output, "--models", model]
+    if "--languages" not in more:
+        flags += ["--languages", *LANGUAGES]
+    flags += ["--pairs", 120, "--first-files", 2, "--seed", 3, "--device", "cpu", *more]
+    return ["baseline", *map(str, flags)]
+
+
+def run_baseline(root: object, output: object, model: object, *more: object) -> int:
+    """Run the command in this process and return its status."""
+    return main(baseline(root, output, model, *more))
+
+
+def read_tables(output: Path, names: Sequence[str] = TABLES) -> dict[str, bytes]:
+    """Return the content of the result's files by name."""
+    return {name: (output / name).read_bytes() for name in names}

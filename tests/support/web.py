@@ -1,0 +1,180 @@
+"""A real web server on loopback whose answers go wrong as a test says.
+
+    with web_server({"/a.gz": b"..."}, {"/a.gz": ["503 Retry-After: 1", "close early"]}) as web:
+        ...  # the third request for /a.gz gets the file
+
+What an answer can be:
+
+- `ok`: the file;
+- a status, such as `503` or `404`, and perhaps one header: `429 Retry-After: 2`;
+- `close early`: the length of the whole file and half of it, then the connection is closed;
+- `reset`: the same, but the connection is reset;
+- `stall`: the same, but then nothing more comes;
+- `drip`: the same, but then a byte comes now and then;
+- `no length`: the whole file in HTTP chunks;
+- `no length cut`: the same, without the chunk that ends it;
+- `until close`: the whole file without a length, ended by closing the connection, as HTTP/1.0 did;
+- `encoded`: the file, said to be Content-Encoding: gzip.
+"""
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+_DRIP_SECONDS = 0.02
+_LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebRequest:
+    """A request that came in.
+
+    Attributes:
+        path: What was asked for, without the query.
+        headers: Names in lower case.
+        time: When, as `time.monotonic` says it.
+    """
+
+    path: str
+    headers: Mapping[str, str]
+    time: float
+
+
+@dataclass(slots=True)
+class Web:
+    """A running server.
+
+    Attributes:
+        url: Its address, without a slash at the end.
+        content: The files by path, such as `/a.gz`, or the folder they lie in.
+        faults: The next answers by path; used up from the front, then it is `ok`.
+        requests: What was asked so far.
+    """
+
+    url: str
+    content: Mapping[str, bytes] | Path
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    requests: list[WebRequest] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file, None if there is none."""
+        if not isinstance(self.content, Path):
+            return self.content.get(path)
+        file = self.content / path.lstrip("/")
+        return file.read_bytes() if file.is_file() else None
+
+    def times(self) -> list[float]:
+        """Return when the requests came."""
+        return [request.time for request in self.requests]
+
+
+@contextlib.contextmanager
+def web_server(
+    content: Mapping[str, bytes] | Path, faults: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[Web]:
+    """Run a server in a thread, and end it with all its connections."""
+    web = Web(url="", content=content, faults={p: list(f) for p, f in (faults or {}).items()})
+    server = _Server(("127.0.0.1", 0), lambda *given: _Handler(web, *given))
+    web.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield web
+    finally:
+        web.closing.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # so that server_close waits for them
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet: clients that go away are what the tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, web: Web, *given: Any) -> None:
+        self.web = web
+        super().__init__(*given)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+    def do_GET(self) -> None:
+        """Answer as the script says."""
+        self.close_connection = True
+        path = self.path.partition("?")[0]
+        with self.web.lock:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self.web.requests.append(WebRequest(path=path, headers=headers, time=time.monotonic()))
+            script = self.web.faults.get(path, [])
+            kind = script.pop(0) if script else "ok"
+        body = self.web.read(path)
+        with contextlib.suppress(OSError):
+            if body is None:
+                self._say(404, {}, b"nothing here")
+            elif kind[:3].isdigit():
+                name, _, value = kind[4:].partition(": ")
+                self._say(int(kind[:3]), {name: value} if name else {}, b"made up by a test")
+            else:
+                self._send(kind, body)
+
+    def _send(self, kind: str, body: bytes) -> None:
+        """Send a file, or what the fault leaves of it."""
+        if kind.startswith("no length"):
+            self._start(200, {"Transfer-Encoding": "chunked"})
+            half = len(body) // 2
+            for part in (body[:half], body[half:]):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            self.wfile.write(b"0\r\n\r\n" if kind == "no length" else b"")
+        elif kind == "until close":
+            self._start(200, {})
+            self.wfile.write(body)
+        elif kind in ("ok", "encoded"):
+            self._say(200, {"Content-Encoding": "gzip"} if kind == "encoded" else {}, body)
+        else:
+            self._start(200, {"Content-Length": str(len(body))})
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self._leave_off(kind)
+
+    def _leave_off(self, kind: str) -> None:
+        """Do what a fault does after half of a file."""
+        if kind == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        while kind in ("stall", "drip") and not self._client_has_gone():
+            if kind == "drip":
+                self.wfile.write(b"x")
+                time.sleep(_DRIP_SECONDS)
+
+    def _client_has_gone(self) -> bool:
+        """Wait a moment; tell whether there is nobody left to wait for."""
+        readable, _, _ = select.select([self.connection], [], [], _LOOK_SECONDS)
+        return self.web.closing.is_set() or bool(readable and not self.connection.recv(1))
+
+    def _say(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a whole answer."""
+        self._start(status, {**headers, "Content-Length": str(len(body))})
+        self.wfile.write(body)
+
+    def _start(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head of an answer."""
+        self.send_response(status)
+        for name, value in {**headers, "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()

@@ -1,0 +1,160 @@
+"""WET files as Common Crawl publishes them, made up; the same bytes every time."""
+
+import base64
+import gzip
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CRAWL = "CC-MAIN-2026-30"
+DATE = b"2026-07-14T06:21:11Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WetPage:
+    """A page to be written.
+
+    Attributes:
+        url: Its address.
+        text: Its text.
+        languages: ISO 639-3 codes; with none there is no language header.
+    """
+
+    url: str
+    text: str
+    languages: tuple[str, ...] = ()
+
+
+def some_pages(number: int, *, start: int = 0) -> list[WetPage]:
+    """Return short pages, all different, some with no text, no language or another script."""
+    kinds = [
+        (("eng",), "The ferry leaves at noon.\nPage {} was written by hand.\n"),
+        (("deu", "eng"), "Die Fähre legt mittags ab.\nSeite {} ist von Hand.\n"),
+        ((), "Число {}: паром отходит в полдень.\n"),
+        (("zho",), "渡轮中午出发。第{}页。\n"),
+        (("fra",), ""),
+    ]
+    return [
+        WetPage(
+            url=f"https://site-{i % 7}.example/page/{i}",
+            languages=kinds[i % len(kinds)][0],
+            text=kinds[i % len(kinds)][1].format(i),
+        )
+        for i in range(start, start + number)
+    ]
+
+
+def record(
+    block: bytes,
+    *,
+    url: str = "https://site.example/",
+    languages: Sequence[str] = (),
+    line_end: bytes = b"\r\n",
+    version: bytes = b"WARC/1.0",
+    change: Mapping[bytes, bytes | None] | None = None,
+    after: bytes | None = None,
+) -> bytes:
+    """Return one conversion record, not compressed, with every header a real one has.
+
+    Args:
+        block: The content.
+        url: Where it was found.
+        languages: ISO 639-3 codes; with none there is no language header.
+        line_end: Between headers and behind the block.
+        version: The first line.
+        change: Headers with another value, None to leave one out.
+        after: What comes behind the block, by default two line ends.
+    """
+    digest = base64.b32encode(hashlib.sha1(block, usedforsecurity=False).digest())
+    headers: dict[bytes, bytes | None] = {
+        b"WARC-Type": b"conversion",
+        b"WARC-Target-URI": url.encode(),
+        b"WARC-Date": DATE,
+        b"WARC-Record-ID": _record_id(b"conversion" + url.encode()),
+        b"WARC-Refers-To": _record_id(b"response" + url.encode()),
+        b"WARC-Block-Digest": b"sha1:" + digest,
+        b"WARC-Identified-Content-Language": ",".join(languages).encode() or None,
+        b"Content-Type": b"text/plain",
+        b"Content-Length": str(len(block)).encode(),
+        **(change or {}),
+    }
+    lines = [b"%s: %s" % (name, value) for name, value in headers.items() if value is not None]
+    head = line_end.join([version, *lines, b"", b""])
+    return head + block + (2 * line_end if after is None else after)
+
+
+def warcinfo(line_end: bytes = b"\r\n") -> bytes:
+    """Return the record that every file begins with."""
+    block = line_end.join([b"isPartOf: " + CRAWL.encode(), b"publisher: made up", b""])
+    change = {
+        b"WARC-Type": b"warcinfo",
+        b"WARC-Filename": b"MADE-UP.warc.wet.gz",
+        b"WARC-Target-URI": None,
+        b"WARC-Refers-To": None,
+        b"Content-Type": b"application/warc-fields",
+    }
+    return record(block, line_end=line_end, change=change)
+
+
+def page_record(page: WetPage, line_end: bytes = b"\r\n") -> bytes:
+    """Return the record of a page, not compressed."""
+    return record(page.text.encode(), url=page.url, languages=page.languages, line_end=line_end)
+
+
+def member(content: bytes) -> bytes:
+    """Return one gzip member, without the time."""
+    return gzip.compress(content, mtime=0)
+
+
+def wet_bytes(
+    pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
+) -> bytes:
+    """Return a WET file.
+
+    Args:
+        pages: Its pages.
+        members: `each` record a gzip member, all in `one`, in `pairs`, or `none`: not compressed.
+        line_end: Between headers and behind blocks.
+    """
+    return b"".join(wet_members(pages, members=members, line_end=line_end))
+
+
+def wet_members(
+    pages: Sequence[WetPage], *, members: str = "each", line_end: bytes = b"\r\n"
+) -> list[bytes]:
+    """Return the members (without gzip: the records) of which `wet_bytes` makes a file."""
+    records = [warcinfo(line_end), *(page_record(page, line_end) for page in pages)]
+    if members == "none":
+        return records
+    size = {"each": 1, "pairs": 2, "one": len(records)}[members]
+    return [member(b"".join(records[at : at + size])) for at in range(0, len(records), size)]
+
+
+def wet_name(number: int, crawl: str = CRAWL) -> str:
+    """Name a file as Common Crawl does, four to a segment."""
+    segment = f"17{number // 4:011d}.{number // 4:02d}"
+    file = f"CC-MAIN-20260714062111-20260714092111-{number:05d}.warc.wet.gz"
+    return f"crawl-data/{crawl}/segments/{segment}/wet/{file}"
+
+
+def listing_bytes(names: Sequence[str]) -> bytes:
+    """Return the list of a crawl's files, as `wet.paths.gz`."""
+    return member("".join(f"{name}\n" for name in names).encode())
+
+
+def write_crawl(root: Path, files: Sequence[bytes], crawl: str = CRAWL) -> list[str]:
+    """Write a crawl with these WET files below a folder; return their names in the list."""
+    names = [wet_name(number, crawl) for number in range(len(files))]
+    content = dict(zip(names, files, strict=True))
+    content[f"crawl-data/{crawl}/wet.paths.gz"] = listing_bytes(names)
+    for name, data in content.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return names
+
+
+def _record_id(name: bytes) -> bytes:
+    return f"<urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name.decode())}>".encode()
