@@ -1,4 +1,4 @@
-"""bertscore-beam: score | idf | models.
+"""bertscore-beam: score | idf | baseline | models.
 
 Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
 as far as possible, with more rejects than allowed; 130 or 143 interrupted, run it again to go on.
@@ -41,6 +41,8 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
   score    score candidates against references, Parquet to Parquet
   idf      count document frequencies over references and save the table
+  baseline estimate rescaling baselines from random pairs of web sentences;
+           `baseline compare A B` holds two tables against each other
   models   print the registry of models
 
 `bertscore-beam COMMAND --help` lists the flags of a command.
@@ -111,6 +113,21 @@ def idf_command(arguments: Sequence[str]) -> int:
     return count_idf(options)
 
 
+def baseline_command(arguments: Sequence[str]) -> int:
+    """Make baselines, or compare two."""
+    if arguments[:1] == ["compare"]:
+        from pipelines.baseline.compare import compare_command
+
+        return compare_command(arguments[1:])
+    from pipelines.baseline.options import BaselineOptions
+
+    prog = "bertscore-beam baseline"
+    options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
+    from pipelines.baseline.command import make_baselines
+
+    return make_baselines(options)
+
+
 def models_command(arguments: Sequence[str]) -> int:
     """Print the registry."""
     parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
@@ -128,5 +145,6 @@ def models_command(arguments: Sequence[str]) -> int:
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
     "idf": idf_command,
+    "baseline": baseline_command,
     "models": models_command,
 }

@@ -10,6 +10,11 @@ PARTS_WRITTEN = "parts_written"
 SPLITS_FAILED = "splits_failed"
 DOCUMENTS_COUNTED = "documents_counted"
 SPLIT_MSEC = "split_msec"
+CRAWL_FILES_READ = "crawl_files_read"
+CRAWL_FILES_FAILED = "crawl_files_failed"
+CRAWL_BYTES = "crawl_bytes"
+SENTENCES_KEPT = "sentences_kept"
+PAIRS_MADE = "pairs_made"
 
 
 def count(name: str, number: int = 1) -> None:

@@ -12,27 +12,34 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 from bertscore_core import (
+    Baseline,
+    BaselineNotFoundError,
     ConfigError,
     IdfError,
     IdfTable,
     ScorerConfig,
     Settings,
     Signature,
+    choose_table,
+    model_for_language,
     parse_baseline,
     settle,
 )
+from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, table_name
 from bertscore_core.encoder import resolve_device
+from bertscore_core.resolve import resolve_model
 from pipelines import manifest
 from pipelines.io.files import (
     absolute,
     can_write_below,
     is_file,
     join,
+    list_files,
     mask_credentials,
     read_bytes,
 )
 from pipelines.io.inputs import expand_inputs
-from pipelines.options import IDF_WORDS, JobOptions, ScoreOptions
+from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
 from pipelines.planning import Plan, plan_inputs
 from pipelines.runners import is_local, threads_per_worker
 from pipelines.scoring import TableFields
@@ -91,16 +98,7 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
     )
     if not isinstance(options, ScoreOptions):
         return config
-    baseline = None
-    if options.baseline is not None:
-        try:
-            text = read_bytes(options.baseline).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"baseline {mask_credentials(options.baseline)!r} cannot be read "
-                f"({type(error).__name__}); expected a LAYER,P,R,F table. Check --baseline."
-            ) from error
-        baseline = parse_baseline(text, mask_credentials(options.baseline))
+    baseline = None if options.baseline is None else _read_baseline(options, options.baseline)
     return replace(
         config,
         num_layers=options.num_layers,
@@ -113,6 +111,32 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
         max_batch_tokens=options.max_batch_tokens,
         allow_pickle_weights=options.allow_pickle_weights,
     )
+
+
+def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
+    """Read a table, or the one for the language and model from a folder of tables."""
+    shown, name = mask_credentials(path), CUSTOM
+    if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
+        if options.lang is None:
+            raise BaselineNotFoundError(
+                f"{shown} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give --lang CODE, or the path of a table."
+            )
+        files = resolve_model(
+            options.model or model_for_language(options.lang),
+            revision=options.revision,
+            allow_pickle_weights=options.allow_pickle_weights,
+        )
+        below = choose_table(names, options.lang, files.name)
+        path, name = join(path, below), table_name(below)
+    try:
+        text = read_bytes(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
+            "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
+        ) from error
+    return parse_baseline(text, mask_credentials(path), name=name)
 
 
 def _backend(options: ScoreOptions) -> str:
@@ -253,7 +277,7 @@ def prepare_score(options: ScoreOptions) -> ScoreJob:
     return resume_score(plan_score(options))
 
 
-def check_output(options: JobOptions, output: str) -> None:
+def check_output(options: RunOptions, output: str) -> None:
     """Check that workers can write where the output goes.
 
     Raises:

@@ -26,6 +26,27 @@ FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
 
 
+def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
+    """Load a scorer on a worker.
+
+    Args:
+        config: How to score.
+        backend: What runs the encoder on the launcher, with its version.
+
+    Raises:
+        ConfigError: this worker's backend is another version than the job is signed with.
+    """
+    scorer = BertScorer(config)
+    found = scorer.settings.backend_version
+    if found != backend:
+        raise ConfigError(
+            f"this worker runs the encoder on {found}, and the job's scores are signed {backend}; "
+            "expected the same. Install the same version on launcher and workers, or choose "
+            "--backend torch."
+        )
+    return scorer
+
+
 class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
     """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
 
@@ -52,15 +73,7 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         Raises:
             ConfigError: this worker's backend is another version than the job is signed with.
         """
-        scorer = BertScorer(self._config)
-        found, signed = scorer.settings.backend_version, self._signature.backend
-        if found != signed:
-            raise ConfigError(
-                f"this worker runs the encoder on {found}, and the job's scores are signed "
-                f"{signed}; expected the same. Install the same version on launcher and workers, "
-                "or choose --backend torch."
-            )
-        return scorer
+        return load_scorer(self._config, self._signature.backend)
 
     def run_inference(
         self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None

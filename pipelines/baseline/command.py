@@ -1,0 +1,225 @@
+"""What `bertscore-beam baseline` does, once its options are known."""
+
+import json
+import sys
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from pipelines import manifest
+from pipelines.baseline import layout
+from pipelines.baseline.collect import SampleRecord, TooManyFilesFailedError, collect_samples
+from pipelines.baseline.options import BaselineOptions
+from pipelines.baseline.prepare import (
+    BaselineJob,
+    masked_source,
+    prepare_baseline,
+    source_files,
+    table_path,
+)
+from pipelines.baseline.score import make_pairs, score_pairs
+from pipelines.baseline.stage import Stage
+from pipelines.baseline.tables import write_table
+from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from pipelines.io.files import (
+    delete,
+    delete_many,
+    delete_temporary,
+    join,
+    list_files,
+    mask_credentials,
+    write_atomically,
+)
+from pipelines.lock import RunLock, hold
+from pipelines.progress import RunProgress, show_progress
+from pipelines.report import Shown, show
+from pipelines.runners import job_pipeline
+from pipelines.running import (
+    end_for,
+    first_writing,
+    local_workers,
+    original_terminal,
+    share_cores,
+)
+
+
+def make_baselines(options: BaselineOptions) -> int:
+    """Check, collect, pair, score, write the tables, report."""
+    job_pipeline(options)  # what is wrong with Beam's options is said before any work
+    job = prepare_baseline(options)
+    if options.dry_run:
+        show(_plan(job))
+        return DONE
+    console = Console(stderr=True)
+
+    def say(words: str) -> None:
+        console.print(words, soft_wrap=True, highlight=False, markup=False)
+
+    with ExitStack() as stack:
+        terminal = stack.enter_context(original_terminal())
+        with first_writing(options):
+            lock = stack.enter_context(
+                hold(job.output, say=say, lost=partial(end_for, terminal=terminal))
+            )
+            start_baseline(job)
+        share_cores(options)
+        try:
+            summary = run_baseline(job, console, lock)
+        except TooManyFilesFailedError as error:
+            print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
+            return BROKEN
+    show(_result(summary, job.output))
+    return _conclude(summary)
+
+
+def start_baseline(job: BaselineJob) -> None:
+    """Write down whose folder this is, and take back an earlier success.
+
+    Raises:
+        SignatureError: it was begun with other settings.
+    """
+    before = manifest.read_run(job.output)
+    if job.options.overwrite:
+        if before is None or before.get("identity") != job.identity:
+            old = (layout.SENTENCES_FOLDER, layout.SAMPLE_FOLDER, layout.PAIRS_FOLDER)
+            for folder in (*old, layout.MOMENTS_FOLDER, layout.FAILED_FOLDER):
+                place = join(job.output, folder)
+                delete_many([join(place, name) for name in list_files(place)])
+        before = None
+    else:
+        manifest.check_same_run(before, job.identity)
+    for name in (layout.SUCCESS_FILE, layout.SUMMARY_FILE):
+        delete(join(job.output, name))
+    delete_temporary(job.output)
+    run = {"files": (before or {}).get("files", {})} | {
+        "identity": job.identity,
+        "options": job.options.describe(),
+    }
+    text = json.dumps(run, indent=2, ensure_ascii=False)
+    write_atomically(join(job.output, layout.RUN_FILE), text.encode())
+
+
+def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None) -> dict[str, Any]:
+    """Run what of the job is not done yet, and return its summary.
+
+    Raises:
+        TooManyFilesFailedError: too many files could not be read.
+    """
+    started = time.time()
+
+    def say(words: str) -> None:
+        console.print(words, soft_wrap=True, highlight=False, markup=False)
+
+    def run(stage: Stage) -> None:
+        say(f"{stage.words} ...")
+        pipeline = job_pipeline(job.options)
+        stage.build(pipeline)
+        folder = join(job.output, stage.folder) if stage.folder else job.output
+        progress = RunProgress(folder, stage.amounts, time.time(), stage.unit)
+        with local_workers(job.options) as terminal, ExitStack() as stack:
+            if stage.amounts:
+                stack.enter_context(show_progress(progress, Console(file=terminal)))
+            pipeline.run().wait_until_finish()
+
+    samples = collect_samples(job, run, say, lock)
+    pairs = make_pairs(job, samples, run, lock)
+    tables = []
+    for model in job.models:
+        moments = score_pairs(job, model, pairs, run, lock)
+        if lock is not None:
+            lock.check()
+        for language, sums in moments.items():
+            if sums.num_pairs:
+                made = write_table(job, model, samples[language], pairs[language], sums)
+                tables.append(_row(made))
+    summary = {
+        "source": masked_source(job),
+        "seconds": round(time.time() - started, 1),
+        "tables": tables,
+        "languages": {code: _sample_row(samples[code]) for code in job.languages},
+    }
+    if lock is not None:
+        lock.check()
+    text = json.dumps(summary, indent=2, ensure_ascii=False)
+    write_atomically(join(job.output, layout.SUMMARY_FILE), text.encode())
+    if all(sample.found >= 2 for sample in samples.values()):
+        write_atomically(join(job.output, layout.SUCCESS_FILE), b"")
+    return summary
+
+
+def _row(made: dict[str, Any]) -> dict[str, Any]:
+    """Return what the summary says of a table."""
+    errors = [layer["f1"]["standard_error"] for layer in made["layers"]]
+    known = [error for error in errors if error is not None]
+    return {
+        "table": table_path(made["language"], made["model"]),
+        "pairs": made["pairs"],
+        "largest_error": max(known) if known else None,
+        "failed_checks": [check["name"] for check in made["checks"] if not check["passed"]],
+    }
+
+
+def _sample_row(sample: SampleRecord) -> dict[str, Any]:
+    return {
+        "sentences": sample.found,
+        "wanted": sample.wanted,
+        "files": len(sample.files),
+        "failed_files": len(sample.failed),
+    }
+
+
+def _result(summary: dict[str, Any], output: str) -> Shown:
+    rows: list[tuple[str, ...]] = [
+        (
+            mask_credentials(join(output, table["table"])),
+            f"{table['pairs']:,} pairs, standard error of F1 "
+            + ("unknown" if table["largest_error"] is None else f"{table['largest_error']:.1e}")
+            + " at most",
+        )
+        for table in summary["tables"]
+    ]
+    return Shown(title="Baselines", columns=("", ""), rows=rows)
+
+
+def _plan(job: BaselineJob) -> Shown:
+    """Show what a run would do; lists the source's files."""
+    files = source_files(job)
+    numbers = ", ".join(f"{code} {len(files[code].names):,}" for code in job.languages)
+    rows = {
+        "languages": ", ".join(job.languages),
+        "models": ", ".join(f"{model.name} ({model.signature.weights})" for model in job.models),
+        "source": masked_source(job),
+        "files listed": numbers,
+        "files at most": "all" if job.options.sentences else f"{job.options.max_files:,}",
+        "pairs": f"{job.options.pairs:,} for every language",
+        "output": mask_credentials(job.output),
+    }
+    return Shown(title="Plan", columns=("", ""), rows=list(rows.items()))
+
+
+def _conclude(summary: dict[str, Any]) -> int:
+    """Say what is short or strange, and turn it into an exit status."""
+
+    def warn(words: str) -> None:
+        print(f"bertscore-beam: {words}", file=sys.stderr)
+
+    for code, row in summary["languages"].items():
+        if row["sentences"] < row["wanted"]:
+            warn(
+                f"{code}: the sample was too small: got {row['sentences']:,} sentences in "
+                f"{row['files']:,} files; expected {row['wanted']:,}. The table rests on what "
+                "there is; more --max-files, another crawl or more --sentences-per-host give more."
+            )
+        if row["failed_files"]:
+            warn(f"{code}: {row['failed_files']:,} files could not be read; see _failed/.")
+    for table in summary["tables"]:
+        for check in table["failed_checks"]:
+            warn(f"{table['table']}: this does not hold: {check}; see its .json.")
+    missing = [code for code, row in summary["languages"].items() if row["sentences"] < 2]
+    if missing:
+        warn(f"no table for {', '.join(missing)}: no sentences were found.")
+        return TOO_MANY_REJECTS
+    return DONE

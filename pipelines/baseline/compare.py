@@ -1,0 +1,480 @@
+"""`bertscore-beam baseline compare`: two baseline tables, or all that two folders both have."""
+
+import json
+import math
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.baseline import find_baseline, parse_baseline, published_baselines
+from bertscore_core.errors import ConfigError
+from bertscore_core.registry import canonical_name
+from pipelines.exit_status import DONE
+from pipelines.flags import StrictParser, unknown_flag
+from pipelines.io.files import (
+    absolute,
+    is_file,
+    join,
+    list_files,
+    mask_credentials,
+    read_bytes,
+    write_atomically,
+)
+from pipelines.report import Shown, show
+
+PUBLISHED = "published"
+"""Word for the tables that bert-score publishes, in the place of a path."""
+LARGE_DIFFERENCE = 0.03
+"""Other web text of one language is seldom this far apart; two languages often are."""
+MEASURES = ("precision", "recall", "f1")
+
+_FEW_ERRORS = 4.0
+"""Standard errors that sampling may put between two tables at their worst layer and measure."""
+_ROUNDING = 1e-7
+"""Tables have seven decimals; some that are published have more."""
+_LISTED = 12
+
+Key = tuple[str, str]
+"""Language and model of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A baseline table, and what is known of its errors.
+
+    Attributes:
+        name: Where it comes from, to be shown.
+        rows: Precision, recall, F1 by layer. Shape (L + 1, 3).
+        errors: Their standard errors, NaN where not known. Shape (L + 1, 3).
+        pairs: Pairs it was made from, if known.
+        key: Language and model that the description beside it names, if there is one.
+    """
+
+    name: str
+    rows: npt.NDArray[np.float64]
+    errors: npt.NDArray[np.float64]
+    pairs: int | None = None
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerDifference:
+    """One layer of two tables.
+
+    Attributes:
+        layer: From 0, the embeddings.
+        first: Precision, recall, F1 of the first table.
+        second: The same of the second.
+        errors: Standard errors of second - first, from those that are known; None where none is.
+    """
+
+    layer: int
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    errors: tuple[float | None, ...]
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """Second - first: precision, recall, F1."""
+        return tuple(b - a for a, b in zip(self.first, self.second, strict=True))
+
+    @property
+    def in_errors(self) -> tuple[float | None, ...]:
+        """The differences in standard errors; None where none is known, or it is 0."""
+        return tuple(
+            difference / error if error else None
+            for difference, error in zip(self.differences, self.errors, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two tables, layer by layer.
+
+    Attributes:
+        title: Language and model of both, or what else they have in common.
+        names: Where the two come from.
+        pairs: Pairs each was made from, if known.
+        rows: One a layer.
+        spearman: Rank correlation of F1 over the layers; None if it is not defined.
+    """
+
+    title: str
+    names: tuple[str, str]
+    pairs: tuple[int | None, int | None]
+    rows: tuple[LayerDifference, ...]
+    spearman: float | None
+
+    @property
+    def largest(self) -> tuple[int, str, float]:
+        """Layer, measure and value of the largest difference; of equal ones the first."""
+        return max(
+            (
+                (row.layer, measure, difference)
+                for row in self.rows
+                for measure, difference in zip(MEASURES, row.differences, strict=True)
+            ),
+            key=lambda found: abs(found[2]),
+        )
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether the largest difference is beyond what other web text would explain."""
+        return abs(self.largest[2]) > LARGE_DIFFERENCE
+
+    @property
+    def verdict(self) -> str:
+        """Say in words what the differences come to."""
+        away = [abs(one) for row in self.rows for one in row.in_errors if one is not None]
+        if abs(self.largest[2]) <= _ROUNDING:
+            words = "the same numbers"
+        elif not away:
+            words = "no standard errors are known to hold the differences against"
+        elif max(away) <= _FEW_ERRORS:
+            words = "agree within error"
+        else:
+            words = (
+                "differ more than sampling error says: other text (crawl, filters, years) or "
+                "another way of scoring"
+            )
+        if self.is_large:
+            words += (
+                f"; beyond {LARGE_DIFFERENCE}, which other web text seldom explains: look at the "
+                "language, the model and the settings"
+            )
+        return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two things that are compared.
+
+    Attributes:
+        name: The word or path it was given as, without credentials.
+        one: Its only table, if it is a file.
+        tables: What reads each table, by language and model. A lone file without a description
+            goes by every name that its path allows.
+    """
+
+    name: str
+    one: Table | None
+    tables: Mapping[Key, Callable[[], Table]]
+
+
+def compare_command(arguments: Sequence[str]) -> int:
+    """Compare two tables, or the tables of two folders, and print what was found.
+
+    Raises:
+        ConfigError: a table is missing or damaged, or the two have nothing in common.
+    """
+    parsed = _parse(arguments)
+    first, second = (
+        open_side(given, parsed.language, parsed.model) for given in (parsed.a, parsed.b)
+    )
+    comparisons = compare_sides(first, second)
+    if parsed.picture is not None:
+        _write_picture(parsed.picture, comparisons)
+    if parsed.json:
+        print(json.dumps([describe_comparison(one) for one in comparisons]))
+        return DONE
+    for comparison in comparisons:
+        for shown in show_comparison(comparison):
+            show(shown)
+    return DONE
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    parser = StrictParser(
+        prog="bertscore-beam baseline compare",
+        description="Compare two baseline tables, or all that two folders both have.",
+        allow_abbrev=False,
+    )
+    what = f"a table, the output folder of a baseline job, or the word {PUBLISHED!r}"
+    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("b", metavar="B", help="the same; differences are B - A")
+    parser.add_argument("--language", metavar="CODE", help="compare this language only")
+    parser.add_argument("--model", metavar="NAME", help="compare this model only")
+    parser.add_argument("--picture", metavar="FILE.png", help="draw one comparison as well")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+    if parsed.picture is not None and not parsed.picture.endswith(".png"):
+        raise ConfigError(
+            f"--picture cannot be written: got {mask_credentials(parsed.picture)!r}; expected a "
+            "name that ends in .png. Rename it."
+        )
+    return parsed
+
+
+def open_side(given: str, language: str | None = None, model: str | None = None) -> Side:
+    """Find out which tables a word or path stands for; of a folder none is read yet.
+
+    Args:
+        given: `published`, the path of a table, or a folder with <language>/<model>.tsv in it.
+        language: Only this one. Of a lone table: what it is taken for.
+        model: Only this one; likewise.
+
+    Raises:
+        ConfigError: there is no table, or it is damaged.
+    """
+    if given == PUBLISHED:
+        found: Mapping[Key, Callable[[], Table]] = {
+            _key(*key): partial(_read_published, *key) for key in published_baselines()
+        }
+    elif is_file(given):
+        table = read_table(given)
+        named = [table.key] if table.key else _keys_of_path(absolute(given))
+        keys = {_key(language or code, model or name) for code, name in named or [("", "")]}
+        return Side(
+            name=table.name, one=table, tables={key: lambda: table for key in keys if all(key)}
+        )
+    else:
+        found = {
+            _key(*name.removesuffix(".tsv").split("/", 1)): partial(read_table, join(given, name))
+            for name in list_files(given, suffix=".tsv")
+            if "/" in name and not name.startswith(("_", "."))
+        }
+    name = mask_credentials(given)
+    if not found:
+        raise ConfigError(
+            f"no baseline tables at {name!r}: expected a table, a folder with "
+            f"<language>/<model>.tsv in it, or the word {PUBLISHED!r}. Check the path."
+        )
+    wanted = _key(language or "", model or "")
+    kept = {
+        key: read
+        for key, read in found.items()
+        if all(not want or want == own for want, own in zip(wanted, key, strict=True))
+    }
+    if not kept:
+        raise ConfigError(
+            f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
+            f"{_listed(found)}. Change --language or --model."
+        )
+    return Side(name=name, one=None, tables=kept)
+
+
+def read_table(path: str) -> Table:
+    """Read a table, and the errors from the description beside it if there is one.
+
+    Raises:
+        ConfigError: the table or its description is damaged, or they do not belong together.
+        FileNotFoundError: it is not there.
+    """
+    name = mask_credentials(path)
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{name} is not a baseline table: got bytes that are not UTF-8 ({error.reason} at "
+            f"byte {error.start}); expected LAYER,P,R,F and numbers. Check the path."
+        ) from error
+    rows = parse_baseline(text, name).rows
+    beside = posixpath.splitext(path)[0] + ".json"
+    if not is_file(beside):
+        return Table(name=name, rows=rows, errors=np.full(rows.shape, np.nan))
+    source = mask_credentials(beside)
+    try:
+        described = json.loads(read_bytes(beside))
+        layers = [[layer[measure] for measure in MEASURES] for layer in described["layers"]]
+        means = _values(layers, "mean")
+        errors = _values(layers, "standard_error")
+        pairs, key = int(described["pairs"]), _key(described["language"], described["model"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            f"{source} does not describe a baseline table ({type(error).__name__}); expected what "
+            "the baseline job writes beside one. Remove it to compare without standard errors."
+        ) from error
+    # The table has seven decimals. Beside another table errors and pairs would mislead.
+    if means.shape != rows.shape or not np.allclose(means, rows, rtol=0, atol=1e-6):
+        raise ConfigError(
+            f"{source} describes another table than {name}: got other values; expected the same to "
+            "six decimals. Copy both from one run, or remove the description."
+        )
+    return Table(name=name, rows=rows, errors=errors, pairs=pairs, key=key)
+
+
+def _values(layers: Sequence[Sequence[Mapping[str, Any]]], name: str) -> npt.NDArray[np.float64]:
+    """Return one number of each layer and measure; NaN where there is none."""
+    return np.array([[measure[name] for measure in layer] for layer in layers], dtype=np.float64)
+
+
+def _read_published(language: str, model: str) -> Table:
+    rows = find_baseline(language, model).rows
+    name = f"{PUBLISHED} {language}/{model}"
+    return Table(name=name, rows=rows, errors=np.full(rows.shape, np.nan))
+
+
+def _key(language: str, model: str) -> Key:
+    return language.lower(), canonical_name(model)
+
+
+def _keys_of_path(path: str) -> list[Key]:
+    """Return the names a table's place allows: en/model, or en/organisation/model."""
+    parts = posixpath.splitext(path)[0].split("/")
+    return [
+        (parts[-depth - 1], "/".join(parts[-depth:])) for depth in (1, 2) if len(parts) > depth + 1
+    ]
+
+
+def compare_sides(first: Side, second: Side) -> list[Comparison]:
+    """Compare one table with one, or whatever two sides both have.
+
+    Raises:
+        ConfigError: they have nothing in common, or tables have different numbers of layers.
+    """
+    if first.one is not None and second.one is not None:
+        # As given, whatever they are tables of.
+        shared = sorted(first.tables.keys() & second.tables.keys())
+        title = "/".join(shared[0]) if shared else "two tables"
+        return [compare_tables(first.one, second.one, title)]
+    common = sorted(first.tables.keys() & second.tables.keys())
+    if not common:
+        raise ConfigError(
+            f"{first.name!r} and {second.name!r} have no language and model in common: the first "
+            f"has {_listed(first.tables)}; the second {_listed(second.tables)}. Name a lone "
+            "table's with --language and --model."
+        )
+    return [
+        compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
+    ]
+
+
+def compare_tables(first: Table, second: Table, title: str) -> Comparison:
+    """Compare two tables layer by layer.
+
+    The errors of the two are taken as independent. Tables made from the same pairs differ less
+    than that says.
+
+    Raises:
+        ConfigError: they have different numbers of layers.
+    """
+    if len(first.rows) != len(second.rows):
+        raise ConfigError(
+            f"tables of different depth cannot be compared: {first.name} has layers 0 to "
+            f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
+            "model. Compare tables of one model."
+        )
+    squares = np.stack([first.errors, second.errors]) ** 2
+    unknown = np.isnan(first.errors) & np.isnan(second.errors)
+    errors = np.where(unknown, np.nan, np.sqrt(np.nansum(squares, axis=0)))
+    return Comparison(
+        title=title,
+        names=(first.name, second.name),
+        pairs=(first.pairs, second.pairs),
+        rows=tuple(
+            LayerDifference(
+                layer=layer,
+                first=tuple(first.rows[layer].tolist()),
+                second=tuple(second.rows[layer].tolist()),
+                errors=tuple(None if np.isnan(one) else float(one) for one in errors[layer]),
+            )
+            for layer in range(len(first.rows))
+        ),
+        spearman=rank_correlation(first.rows[:, 2], second.rows[:, 2]),
+    )
+
+
+def rank_correlation(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
+) -> float | None:
+    """Return Spearman's rank correlation, equal values sharing their mean rank.
+
+    Args:
+        first: Values. Shape (N,).
+        second: Values. Shape (N,).
+
+    Returns:
+        A number from -1 to 1; None if all values of a side are equal, where it is not defined.
+    """
+    ranks = [_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
+    scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))
+    return float(np.sum(ranks[0] * ranks[1])) / scale if scale else None
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return ranks from 1, the mean of their places for equal values. Shape (N,)."""
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[where]
+    return ranks
+
+
+def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison in plain values."""
+    layer, measure, difference = comparison.largest
+    return {
+        "title": comparison.title,
+        "names": list(comparison.names),
+        "pairs": list(comparison.pairs),
+        "layers": [
+            asdict(row) | {"differences": row.differences, "in_errors": row.in_errors}
+            for row in comparison.rows
+        ],
+        "largest_difference": {"layer": layer, "measure": measure, "difference": difference},
+        "spearman": comparison.spearman,
+        "is_large": comparison.is_large,
+        "verdict": comparison.verdict,
+    }
+
+
+def show_comparison(comparison: Comparison) -> list[Shown]:
+    """Show what is compared, the layers, and what it comes to."""
+    columns = ("layer", "F1 A", "F1 B", "P: B-A", "R: B-A", "F1: B-A", "error of F1", "in errors")
+    layers = [
+        (
+            str(row.layer),
+            f"{row.first[2]:.6f}",
+            f"{row.second[2]:.6f}",
+            *(f"{difference:+.6f}" for difference in row.differences),
+            "" if row.errors[2] is None else f"{row.errors[2]:.6f}",
+            "" if row.in_errors[2] is None else f"{row.in_errors[2]:+.1f}",
+        )
+        for row in comparison.rows
+    ]
+    sides: list[tuple[str, ...]] = [
+        (side, name if pairs is None else f"{name} ({pairs:,} pairs)")
+        for side, name, pairs in zip("AB", comparison.names, comparison.pairs, strict=True)
+    ]
+    layer, measure, difference = comparison.largest
+    spearman = comparison.spearman
+    found: list[tuple[str, ...]] = [
+        ("largest difference", f"{difference:+.6f} ({measure}, layer {layer})"),
+        ("Spearman over layers", "not defined" if spearman is None else f"{spearman:.4f}"),
+        ("verdict", comparison.verdict),
+    ]
+    return [
+        Shown(comparison.title, ("", ""), sides),
+        Shown("Layers", columns, layers),
+        Shown("Result", ("", ""), found),
+    ]
+
+
+def _write_picture(path: str, comparisons: Sequence[Comparison]) -> None:
+    """Draw the only comparison."""
+    if len(comparisons) > 1:
+        raise ConfigError(
+            f"a picture shows one comparison: got {len(comparisons)}, "
+            f"{', '.join(one.title for one in comparisons[:_LISTED])}. Choose one with --language "
+            "and --model."
+        )
+    try:
+        from pipelines.baseline.picture import draw_comparison
+    except ImportError as error:
+        raise ConfigError(
+            f"no picture can be drawn ({error}); expected the packages of the extra 'baseline'. "
+            "Install it, or leave out --picture."
+        ) from error
+    one = comparisons[0]
+    write_atomically(path, draw_comparison(one.rows, one.title, one.names))
+
+
+def _listed(keys: Iterable[Key]) -> str:
+    names = ["/".join(key) for key in sorted(keys)]
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more or "none"

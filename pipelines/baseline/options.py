@@ -1,0 +1,163 @@
+"""Options of `bertscore-beam baseline`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from pipelines.checks import check_at_least, check_value
+from pipelines.commoncrawl.listing import ROOT
+from pipelines.options import DEVICE, RunOptions
+
+DEFAULT_PAIRS = 1_000_000
+"""As the paper says; the published tables come from half of it."""
+DEFAULT_FIRST_FILES = 32
+"""Some 2 GB: more than enough English for a million pairs, and a first measure of the others."""
+DEFAULT_MAX_FILES = 1_000
+"""One in a hundred of a crawl, some 65 GB."""
+DEFAULT_SENTENCES_PER_PAGE = 8
+DEFAULT_SENTENCES_PER_HOST = 100
+DEFAULT_DOWNLOADS = 4
+"""Common Crawl asks for few requests at a time."""
+
+_SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
+_LISTS = ("languages", "models")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineOptions(RunOptions):
+    """What `bertscore-beam baseline` needs to know, beside what every job does.
+
+    Attributes:
+        models: Models to make tables for, by hub id, local folder or registry name; separated by
+            blanks or commas.
+        languages: Codes of the languages, such as en de zh; separated by blanks or commas.
+        crawl: Crawl to sample, as CC-MAIN-2026-30.
+        crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
+        wet: Globs or addresses of WET files, in the place of a crawl.
+        sentences: Sentences to start from in the place of a crawl, as LANGUAGE=PATH: a text file
+            with a sentence a line, or Parquet with a column `text`. Taken as they are, less blank
+            ones and repetitions.
+        pairs: Pairs for every language: a target, reached unless the crawl's files run out.
+        seed: Number that decides which files, sentences and pairs are taken.
+        first_files: Files of the crawl that are read first; how many more a language needs is
+            worked out from them.
+        max_files: Most files of the crawl to read.
+        sentences_per_page: Most sentences of one page.
+        sentences_per_host: Most sentences of one host among all files.
+        downloads: Most files fetched at a time over http, by all workers together.
+        fetch_attempts: Requests for one file before it counts as failed.
+        fetch_timeout: Seconds without a byte after which a request is given up.
+        fetch_pause: Seconds between two requests of a worker to one host; after a failure twice as
+            many, and so on.
+        contact: Address or URL that is sent with each request, so that a server's owner can write.
+        max_reject_fraction: Share of the files that may fail before the job stops without tables.
+        dtype: Number format of the encoder's matrix products; everything else is in float32.
+        device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        backend: What runs the encoder: `torch`, `openvino` or `auto`, as in `score`.
+        max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
+        allow_pickle_weights: Load weights that are not safetensors, which can run code.
+    """
+
+    models: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    crawl: str | None = None
+    crawl_root: str = ROOT
+    wet: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    pairs: int = DEFAULT_PAIRS
+    seed: int = 0
+    first_files: int = DEFAULT_FIRST_FILES
+    max_files: int = DEFAULT_MAX_FILES
+    sentences_per_page: int = DEFAULT_SENTENCES_PER_PAGE
+    sentences_per_host: int = DEFAULT_SENTENCES_PER_HOST
+    downloads: int = DEFAULT_DOWNLOADS
+    fetch_attempts: int = 6
+    fetch_timeout: float = 60.0
+    fetch_pause: float = 1.0
+    contact: str | None = None
+    max_reject_fraction: float = 0.01
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "auto"
+    backend: Literal["auto", "torch", "openvino"] = "auto"
+    max_batch_tokens: int | None = None
+    allow_pickle_weights: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the combinations as well."""
+        RunOptions.__post_init__(self)
+        check_value(
+            bool(self.models), "models", self.models, "at least one model", "Name it: --models A B."
+        )
+        self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
+        sources = [name for name in ("crawl", "wet", "sentences") if getattr(self, name)]
+        check_value(
+            len(sources) == 1,
+            "crawl",
+            sources,
+            "one of crawl, wet and sentences",
+            "Give --crawl CC-MAIN-YYYY-WW, or --wet GLOB, or --sentences LANGUAGE=PATH.",
+        )
+        for text in self.sentences:
+            check_value(
+                _SENTENCES.fullmatch(text) is not None,
+                "sentences",
+                text,
+                "LANGUAGE=PATH",
+                "Write --sentences en=PATH.",
+            )
+        check_value(
+            bool(self.languages) != bool(self.sentences),
+            "languages",
+            self.languages,
+            "the languages of a crawl, and none with sentences, which name theirs",
+            "Write --languages en de, or leave it out with --sentences.",
+        )
+        least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
+        least |= {"sentences_per_page": 1, "sentences_per_host": 1}
+        for name, value in least.items():
+            check_at_least(name, getattr(self, name), value)
+        check_value(
+            self.seed < 2**64, "seed", self.seed, "less than 2**64", "Choose a smaller one."
+        )
+        if self.max_batch_tokens is not None:
+            check_at_least("max_batch_tokens", self.max_batch_tokens, 1)
+        check_value(
+            0.0 <= self.max_reject_fraction <= 1.0,
+            "max_reject_fraction",
+            self.max_reject_fraction,
+            "a share from 0 to 1",
+            "For 5 percent write 0.05.",
+        )
+        check_value(
+            DEVICE.fullmatch(self.device) is not None,
+            "device",
+            self.device,
+            "auto, cpu, mps, cuda or cuda:N",
+            "Leave it out to use a GPU when there is one.",
+        )
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values; see `RunOptions.from_mapping`."""
+        return super(BaselineOptions, cls).from_mapping(
+            {key: _split(value) if key in _LISTS else value for key, value in mapping.items()},
+            source,
+        )
+
+    @property
+    def sentence_files(self) -> dict[str, tuple[str, ...]]:
+        """Paths of the given sentences by language."""
+        files: dict[str, tuple[str, ...]] = {}
+        for text in self.sentences:
+            language, _, path = text.partition("=")
+            files[language] = (*files.get(language, ()), path)
+        return files
+
+
+def _split(value: object) -> object:
+    """Split texts with commas in them."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())

@@ -1,0 +1,239 @@
+"""Check what a baseline job is told, before anything is read or any model is loaded."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bertscore_core import ConfigError, ScorerConfig, Settings, Signature, settle
+from bertscore_core.baseline import baseline_path
+from bertscore_core.encoder import resolve_device
+from pipelines import manifest
+from pipelines.baseline.options import BaselineOptions
+from pipelines.commoncrawl.fetch import FetchPolicy
+from pipelines.commoncrawl.languages import check_installed, check_language, check_tag
+from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
+from pipelines.commoncrawl.sentences import describe_filters
+from pipelines.io.files import absolute, mask_credentials
+from pipelines.io.inputs import file_version
+from pipelines.prepare import check_output
+from pipelines.runners import is_local, threads_per_worker
+
+_HTTP = re.compile(r"https?://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineModel:
+    """A model that tables are made for.
+
+    Attributes:
+        name: As the table's file is called.
+        config: How it scores: every layer as that layer alone would.
+        settings: The same, settled against its files.
+        signature: How its scores are made.
+    """
+
+    name: str
+    config: ScorerConfig
+    settings: Settings
+    signature: Signature
+
+    @property
+    def digest(self) -> str:
+        """Digest of the signature. 16 hexadecimal digits."""
+        return digest_of(self.signature.format())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineJob:
+    """A baseline job, checked.
+
+    Attributes:
+        options: What was asked for.
+        output: Folder of the run.
+        languages: Languages that tables are made for.
+        models: Models that tables are made for.
+        policy: How files are fetched.
+    """
+
+    options: BaselineOptions
+    output: str
+    languages: tuple[str, ...]
+    models: tuple[BaselineModel, ...]
+    policy: FetchPolicy
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must be equal for two runs to share an output folder; the files are held besides."""
+        options = self.options
+        given = bool(options.sentences)
+        return {
+            "command": "baseline",
+            "source": options.crawl or ("sentences" if given else "wet"),
+            "seed": str(options.seed),
+            "sentences_per_page": "-" if given else str(options.sentences_per_page),
+            "filters": "-" if given else json.dumps(describe_filters(), sort_keys=True),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """The files of one language, in the order in which they are read.
+
+    Attributes:
+        names: Names, the first to read first.
+        paths: Where each is, by name.
+        digest: Of all names, and of the versions where files may change.
+        at_once: Whether all are needed at once, as those that somebody gave.
+    """
+
+    names: tuple[str, ...]
+    paths: dict[str, str]
+    digest: str
+    at_once: bool
+
+
+def prepare_baseline(options: BaselineOptions) -> BaselineJob:
+    """Check everything that can be checked without the network.
+
+    Raises:
+        BertScoreError: whatever cannot work.
+    """
+    check_installed()
+    languages = dict.fromkeys(
+        [*map(check_language, options.languages), *map(check_tag, options.sentence_files)]
+    )
+    if is_local(options):
+        resolve_device(options.device)
+    output = absolute(options.output)
+    check_output(options, output)
+    models = tuple(_model(options, name) for name in dict.fromkeys(options.models))
+    names = [model.name for model in models]
+    if len(set(names)) < len(names):
+        raise ConfigError(
+            f"two models would write the same table: got {', '.join(options.models)}; expected "
+            "different names. Make their tables in two output folders."
+        )
+    policy = FetchPolicy() if options.contact is None else FetchPolicy.of_contact(options.contact)
+    policy = replace(
+        policy,
+        attempts=options.fetch_attempts,
+        timeout=options.fetch_timeout,
+        pause=options.fetch_pause,
+    )
+    job = BaselineJob(
+        options=options,
+        output=output,
+        languages=tuple(languages),
+        models=models,
+        policy=policy,
+    )
+    if not options.overwrite:
+        manifest.check_same_run(manifest.read_run(output), job.identity)
+    return job
+
+
+def _model(options: BaselineOptions, name: str) -> BaselineModel:
+    config = ScorerConfig(
+        model=name,
+        all_layers=True,
+        layer_semantics="cut",
+        dtype=options.dtype,
+        device=options.device,
+        backend=_backend(options),
+        max_batch_tokens=options.max_batch_tokens,
+        num_threads=threads_per_worker(options),
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+    settings = settle(config)
+    table = baseline_path("xx", settings.files.name)
+    return BaselineModel(
+        name=table.removeprefix("xx/").removesuffix(".tsv"),
+        config=replace(config, backend=settings.backend),  # the same for every worker
+        settings=settings,
+        signature=settings.signature(),
+    )
+
+
+def _backend(options: BaselineOptions) -> str:
+    """Return the backend asked for; `auto` is torch where the workers' device cannot be seen."""
+    far = not is_local(options) and options.device != "cpu"
+    return "torch" if far and options.backend == "auto" else options.backend
+
+
+def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
+    """List the files of every language; a crawl's are the same for all.
+
+    Raises:
+        ConfigError: there are none.
+        FetchError: the listing cannot be fetched.
+    """
+    options = job.options
+    if options.sentences:
+        given = options.sentence_files
+        return {check_tag(code): _given(paths, options.seed) for code, paths in given.items()}
+    if options.crawl is not None:
+        listing = list_crawl(options.crawl, job.policy, options.crawl_root)
+    else:
+        listing = list_files_of(options.wet)
+    paths = dict(zip(listing.names, listing.paths, strict=True))
+    files = SourceFiles(
+        names=tuple(listing.in_seeded_order(options.seed)),
+        paths=paths,
+        digest=_versioned(listing, versions=options.crawl is None),
+        at_once=False,
+    )
+    return dict.fromkeys(job.languages, files)
+
+
+def _given(patterns: Sequence[str], seed: int) -> SourceFiles:
+    listing = list_files_of(patterns)
+    return SourceFiles(
+        names=tuple(listing.in_seeded_order(seed)),
+        paths=dict(zip(listing.names, listing.paths, strict=True)),
+        digest=_versioned(listing, versions=True),
+        at_once=True,
+    )
+
+
+def _versioned(listing: Listing, *, versions: bool) -> str:
+    """Digest a listing, with the version of every file where it may change between two runs."""
+    if not versions:
+        return listing.digest[:16]
+    texts = [
+        f"{name} {'' if _HTTP.match(path) else file_version(path)}"
+        for name, path in zip(listing.names, listing.paths, strict=True)
+    ]
+    return digest_of("\n".join(texts))
+
+
+def lanes(job: BaselineJob, files: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Deal files out to lanes, in each of which one is read after the other.
+
+    Over http there are as many lanes as files may be fetched at a time; elsewhere each file is a
+    lane.
+    """
+    count = len(files)
+    if any(_HTTP.match(file.path) for file in files):
+        count = min(count, job.options.downloads)
+    return [tuple(files[start::count]) for start in range(count)]
+
+
+def digest_of(text: str) -> str:
+    """Digest of a text. 16 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def table_path(language: str, model: str) -> str:
+    """Return where a table lies below the output folder."""
+    return f"{language}/{model}.tsv"
+
+
+def masked_source(job: BaselineJob) -> str:
+    """Name where the sentences come from, without credentials."""
+    options = job.options
+    if options.crawl is not None:
+        return options.crawl
+    return ", ".join(mask_credentials(text) for text in (*options.wet, *options.sentences))
