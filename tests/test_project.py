@@ -19,13 +19,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from pipelines.baseline.options import BaselineOptions
 from pipelines.options import ScoreOptions, load_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"
-TESTED_EXTRAS = ("demo", "s3", "test", "dev")
+TESTED_EXTRAS = ("demo", "baseline", "s3", "test", "dev")
 CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
-SCORE_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
+JOB_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
+SCORE_CONFIGS = [path for path in JOB_CONFIGS if path.parent.name != "baseline"]
 
 
 def read_pyproject() -> dict:
@@ -162,8 +164,8 @@ def test_every_config_opens_with_a_comment(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
 
 
-@pytest.mark.parametrize("path", SCORE_CONFIGS, ids=lambda path: path.stem)
-def test_every_key_of_a_score_config_is_commented(path: Path) -> None:
+@pytest.mark.parametrize("path", JOB_CONFIGS, ids=lambda path: path.stem)
+def test_every_key_of_a_job_config_is_commented(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     keys = [number for number, line in enumerate(lines) if re.match(r"(# )?[a-z_]+:( |$)", line)]
     assert len(keys) >= len(yaml.safe_load("\n".join(lines)))
@@ -186,6 +188,16 @@ def test_the_local_config_explains_every_option_with_its_default() -> None:
     options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
     changed = {name for name, value in fields.items() if getattr(options, name) != value}
     assert changed == {"input", "output"}
+
+
+def test_the_baseline_config_explains_every_option_with_its_default() -> None:
+    path = ROOT / "configs" / "baseline" / "local.yaml"
+    explained = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", path.read_text(encoding="utf-8"), re.M)
+    fields = {field.name: field.default for field in dataclasses.fields(BaselineOptions)}
+    assert sorted(explained) == sorted(fields)
+    options = BaselineOptions.from_mapping(load_yaml(str(path)), str(path))
+    changed = {name for name, value in fields.items() if getattr(options, name) != value}
+    assert changed == {"models", "languages", "crawl", "output"}
 
 
 def test_the_demo_uses_what_is_in_the_project() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.commoncrawl.sampling import host_hash, sentence_priority
-from pipelines.commoncrawl.sentences import page_language, page_sentences
+from pipelines.commoncrawl.sentences import is_in_language, page_language, page_sentences
 from pipelines.commoncrawl.warc import Page
 
 PAGES_OF_LANGUAGE = "pages_of_language"
@@ -23,7 +23,9 @@ PAGES_OF_LANGUAGE = "pages_of_language"
 SENTENCES_REPEATED = "sentences_repeated"
 """Sentences that their page has already, or the host another page of the file."""
 SENTENCES_OVER_PAGE_CAP = "sentences_over_page_cap"
-"""Distinct sentences of a page beyond its cap."""
+"""Distinct sentences of a page beyond its cap, in whatever language."""
+SENTENCES_KEPT = "sentences_kept"
+"""Rows of the result."""
 
 _Row = tuple[int, int, str]
 """Priority, hash of the host, text."""
@@ -83,14 +85,21 @@ def extract_sentences(
         given = list(page_sentences(page.text, language, count))
         if not given:
             continue
-        distinct = set(given)
         host = host_hash(host_of(page.url))
-        ranked = sorted((sentence_priority(seed, language, text), host, text) for text in distinct)
-        before = len(found)
-        found.update(ranked[:page_cap])
-        over = max(len(ranked) - page_cap, 0)
-        count[SENTENCES_OVER_PAGE_CAP] += over
-        count[SENTENCES_REPEATED] += len(given) - over - (len(found) - before)
+        ranked = sorted(
+            (sentence_priority(seed, language, text), host, text) for text in set(given)
+        )
+        count[SENTENCES_REPEATED] += len(given) - len(ranked)
+        # The detector is the dearest step, so it sees no more than the page may give.
+        left = page_cap
+        for place, row in enumerate(ranked):
+            if not left:
+                count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
+                break
+            if is_in_language(row[2], language, count):
+                left -= 1
+                count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1
+                found.add(row)
     return Extracted(
         rows={language: _as_rows(rows[language]) for language in sorted(languages)}, counts=counts
     )

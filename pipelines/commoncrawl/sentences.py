@@ -75,8 +75,6 @@ LINES_CLUTTERED = "lines_cluttered"
 """Lines with more than `MAX_LINE_MARKS`."""
 SENTENCES_SEEN = "sentences_seen"
 """Pieces that the lines were split into."""
-SENTENCES_KEPT = "sentences_kept"
-"""Those that passed every filter, repetitions included."""
 REJECTED = "sentence_"
 """Before the reason in the name of a count."""
 
@@ -117,27 +115,32 @@ def page_language(text: str, languages: Sequence[str]) -> str | None:
 
 
 def page_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[str]:
-    """Yield the sentences of a page that are fit for a baseline, normalized, in order.
+    """Yield the sentences of a page that are fit for a baseline by their form, normalized.
 
-    A sentence that the page repeats comes each time.
+    A sentence that the page repeats comes each time. Whether it is in the language is for
+    `is_in_language` to tell, which costs more than all that is done here.
 
     Args:
         text: The page.
-        language: The language wanted; sentences in others are dropped.
-        counts: Is added to: lines, sentences seen, kept, and dropped by reason.
+        language: The language whose rules hold.
+        counts: Is added to: lines, sentences seen, and dropped by reason.
     """
     for piece in split_sentences(text, language, counts):
         counts[SENTENCES_SEEN] += 1
         sentence = normalize(piece)
         reason = reject_reason(sentence, language)
-        # The detector costs more than everything before it, so it comes last.
-        if reason is None and detect_language(sentence) != language:
-            reason = OTHER_LANGUAGE
         if reason is None:
-            counts[SENTENCES_KEPT] += 1
             yield sentence
         else:
             counts[REJECTED + reason] += 1
+
+
+def is_in_language(sentence: str, language: str, counts: Counter[str]) -> bool:
+    """Tell whether a sentence is in a language, and count it where it is not."""
+    if detect_language(sentence) == language:
+        return True
+    counts[REJECTED + OTHER_LANGUAGE] += 1
+    return False
 
 
 def split_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[str]:

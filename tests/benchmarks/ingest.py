@@ -16,6 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 from pipelines.commoncrawl.extract import extract_sentences, host_of
@@ -96,11 +97,12 @@ def stages(pages: Iterable[Page], languages: frozenset[str]) -> dict[str, float]
         at = _take(spent, "normalize", at)
         good = [text for text in normalized if reject_reason(text, language) is None]
         at = _take(spent, "filter", at)
-        kept = [text for text in good if detect_language(text) == language]
-        at = _take(spent, "detect", at)
         host = host_hash(host_of(page.url))
-        sorted((sentence_priority(SEED, language, text), host, text) for text in set(kept))
-        _take(spent, "hash", at)
+        ranked = sorted((sentence_priority(SEED, language, text), host, text) for text in set(good))
+        at = _take(spent, "hash", at)
+        for _ in islice((row for row in ranked if detect_language(row[2]) == language), PAGE_CAP):
+            pass
+        _take(spent, "detect", at)
 
 
 def _take(spent: defaultdict[str, float], stage: str, since: float) -> float:
