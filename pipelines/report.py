@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bertscore_core import (
     EMBEDDED_MODEL,
@@ -30,17 +31,24 @@ class Shown:
 
 
 def show(shown: Shown) -> None:
-    """Print a table on a terminal; elsewhere plain lines, with tabs between more than two cells."""
+    """Print a table on a terminal; elsewhere plain lines, a heading first if there is one.
+
+    Cells are shown as they are: rich would take brackets in a path for markup. In plain lines they
+    are apart by tabs, but by a colon if they are a name and what it stands for.
+    """
     console = Console()
+    headed = any(shown.columns)
     if not console.is_terminal:
-        for row in shown.rows:
-            print(": ".join(row) if len(row) == 2 else "\t".join(row))
+        separator = "\t" if headed or len(shown.columns) > 2 else ": "
+        for row in [shown.columns, *shown.rows] if headed else shown.rows:
+            print(separator.join(row))
         return
-    table = Table(title=shown.title, title_justify="left", show_header=any(shown.columns))
+    title = Text(shown.title, style="table.title")
+    table = Table(title=title, title_justify="left", show_header=headed)
     for column in shown.columns:
         table.add_column(column, overflow="fold")
     for row in shown.rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console.print(table)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertscore_core import Signature
+from pipelines.baseline.options import BaselineOptions
 from pipelines.flags import read_options
 from pipelines.options import IdfOptions, ScoreOptions
 from pipelines.scoring import Reason
@@ -35,15 +36,23 @@ def test_score_command_is_one_the_parser_takes():
     assert options.workers == 4
 
 
+def test_baseline_command_is_one_the_parser_takes():
+    command = re.search(r"^bertscore-beam baseline (--crawl .*?)\n```", README, re.S | re.M)
+    assert command
+    arguments = shlex.split(command[1].replace("\\\n", " "))
+    options = read_options(BaselineOptions, arguments, "baseline")
+    assert options.languages == ("en", "de")
+
+
 def test_every_flag_named_exists():
     named = set(re.findall(r"`(--[a-z][a-z-]+)", README))
     fields = {
         "--" + name.replace("_", "-")
-        for options in (ScoreOptions, IdfOptions)
+        for options in (ScoreOptions, IdfOptions, BaselineOptions)
         for name in options.__dataclass_fields__
     }
     assert len(named) > 8
-    assert named <= fields | {"--config"}
+    assert named <= fields | {"--config", "--picture", "--json", "--language", "--model"}
 
 
 def test_every_reason_is_explained():

@@ -3,8 +3,12 @@
 options.py   what the command is told
 layout.py    where everything lies in the output folder
 prepare.py   check the options, and hold them against the output folder
-stages.py    the four pipelines: extract, sample, pair, score
+stage.py     one pipeline of the job, and how far it is
+collect.py   files -> sentences -> the sample of each language
+score.py     sample -> pairs -> moments of each model
 command.py   one after the other until the tables are there
-tables.py    moments -> table, provenance, picture
+tables.py    moments -> table, checks, description
+picture.py   what is drawn of them
+sides.py     what can be compared: tables, folders of them, what is published
 compare.py   two tables against each other
 """

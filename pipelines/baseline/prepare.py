@@ -12,7 +12,7 @@ from bertscore_core.baseline import baseline_path
 from bertscore_core.encoder import resolve_device
 from pipelines import manifest
 from pipelines.baseline.options import BaselineOptions
-from pipelines.commoncrawl.fetch import FetchPolicy
+from pipelines.commoncrawl.fetch import FetchError, FetchPolicy
 from pipelines.commoncrawl.languages import check_installed, check_language, check_tag
 from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
 from pipelines.commoncrawl.sentences import describe_filters
@@ -168,14 +168,15 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
 
     Raises:
         ConfigError: there are none.
-        FetchError: the listing cannot be fetched.
+        FetchError: the listing cannot be fetched, now or later.
+        OSError: the listing cannot be fetched now.
     """
     options = job.options
     if options.sentences:
         given = options.sentence_files
         return {check_tag(code): _given(paths, options.seed) for code, paths in given.items()}
     if options.crawl is not None:
-        listing = list_crawl(options.crawl, job.policy, options.crawl_root)
+        listing = _list_crawl(job, options.crawl)
     else:
         listing = list_files_of(options.wet)
     paths = dict(zip(listing.names, listing.paths, strict=True))
@@ -186,6 +187,16 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
         at_once=False,
     )
     return dict.fromkeys(job.languages, files)
+
+
+def _list_crawl(job: BaselineJob, crawl: str) -> Listing:
+    """List a crawl; a server that does not answer just now is no fault of the command's."""
+    try:
+        return list_crawl(crawl, job.policy, job.options.crawl_root)
+    except FetchError as error:
+        if error.permanent:
+            raise
+        raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
 
 
 def _given(patterns: Sequence[str], seed: int) -> SourceFiles:

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.extract import SentenceRows
 from pipelines.commoncrawl.sampling import host_hash, sentence_priority
 from pipelines.commoncrawl.sentences import normalize
-from pipelines.commoncrawl.warc import CrawlFileError
 
 TEXT_COLUMN = "text"
 _BLOCK = 200_000

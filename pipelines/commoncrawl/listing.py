@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertscore_core.errors import ConfigError, InputError
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.fetch import FetchError, FetchPolicy, fetched
-from pipelines.commoncrawl.warc import CrawlFileError
 from pipelines.io.files import absolute, mask_credentials, resolve, with_scheme
 from pipelines.splits import HIDDEN_PREFIXES, input_names
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from pipelines import metrics
 from pipelines.baseline import layout
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.extract import SentenceRows, extract_sentences
 from pipelines.commoncrawl.fetch import Fetched, FetchError, FetchPolicy, fetched
 from pipelines.commoncrawl.given import read_sentences
-from pipelines.commoncrawl.warc import CrawlFileError, read_pages
+from pipelines.commoncrawl.warc import read_pages
 from pipelines.io.files import delete, exists, join, mask_credentials, write_atomically
 from pipelines.io.parquet import write_part
 from pipelines.lock import RunLock

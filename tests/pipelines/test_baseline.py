@@ -321,6 +321,14 @@ def test_crawl_that_is_not_there_is_refused(tmp_path, model, capsys):
     assert CRAWL in capsys.readouterr().err
 
 
+def test_server_that_is_down_breaks_the_run_off(tmp_path, crawl, model, capsys):
+    listing = f"/crawl-data/{CRAWL}/wet.paths.gz"
+    flags = (*SOON, "--fetch-attempts", 2)
+    with web_server(crawl, {listing: ["503", "503"]}) as web:
+        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == cli.BROKEN
+    assert "goes on from there" in capsys.readouterr().err
+
+
 # Sentences that somebody has.
 
 

@@ -15,14 +15,12 @@ from bertscore_core.errors import ConfigError
 from bertscore_core.moments import Moments
 from pipelines import cli
 from pipelines.baseline.compare import (
-    Table,
     compare_command,
     compare_sides,
     compare_tables,
-    open_side,
     rank_correlation,
-    read_table,
 )
+from pipelines.baseline.sides import Table, open_side, read_table
 from pipelines.baseline.tables import describe_layers
 from pipelines.io.files import write_atomically
 
@@ -286,7 +284,8 @@ def test_what_is_printed_names_both_sides_and_says_what_it_comes_to(tmp_path, ca
     assert f"A: {first} (2,000 pairs)" in shown
     assert f"B: {second} (2,000 pairs)" in shown
     means = moments(1).means[:, 2], moments(2, shift=0.01).means[:, 2]
-    lines = [line.split("\t") for line in shown.splitlines() if "\t" in line][-4:]
+    heading, *lines = [line.split("\t") for line in shown.splitlines() if "\t" in line]
+    assert (heading[0], heading[5], len(heading)) == ("layer", "F1: B-A", len(lines[0]))
     assert [line[0] for line in lines] == ["0", "1", "2", "3"]
     for line, one, other in zip(lines, *means, strict=True):
         assert [float(cell) for cell in line[1:3]] == pytest.approx([one, other], abs=1e-6)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.extract import (
     PAGES_OF_LANGUAGE,
     SENTENCES_KEPT,
@@ -16,7 +17,7 @@ from pipelines.commoncrawl.extract import (
 )
 from pipelines.commoncrawl.sampling import host_hash, sentence_priority
 from pipelines.commoncrawl.sentences import REASONS, REJECTED, SENTENCES_SEEN
-from pipelines.commoncrawl.warc import CrawlFileError, Page
+from pipelines.commoncrawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
 
 LANGUAGES = frozenset({"en", "de", "zh"})

@@ -26,7 +26,7 @@ from pipelines.commoncrawl.fetch import (
     fetched,
 )
 from tests.support.faults import FaultRule, Faults
-from tests.support.s3 import s3_bucket
+from tests.support.s3 import s3_bucket, s3_environment
 from tests.support.web import Web, web_server
 from tests.support.wet import some_pages, wet_bytes, wet_members
 
@@ -104,16 +104,18 @@ def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path: Path, fault: 
     ],
 )
 def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> None:
-    with one_file(fault, fault) as (url, web):
+    with one_file(fault) as (url, web):
         got, content = fetch(url, tmp_path)
     assert content == DATA
     assert got.num_bytes == len(DATA)
-    assert got.attempts == len(web.requests) == 3
-    assert len(got.retries) == 2
-    assert all(said in line and "\n" not in line for line in got.retries)
+    assert got.attempts == len(web.requests) == 2
+    (line,) = got.retries
+    assert line.startswith("attempt 1: ")
+    assert said in line
+    assert "\n" not in line
 
 
-@pytest.mark.parametrize("fault", ["close early", "stall", "503"])
+@pytest.mark.parametrize("fault", ["close early", "503"])
 def test_it_ends_after_the_attempts_of_the_policy(tmp_path: Path, fault: str) -> None:
     with one_file(*[fault] * 9) as (url, web):
         error = fail(url, tmp_path)
@@ -164,31 +166,42 @@ def test_an_address_that_is_none_is_not_tried_again(tmp_path: Path, url: str) ->
 
 
 def test_pauses_double_and_requests_to_a_host_are_apart(tmp_path: Path) -> None:
-    policy = FetchPolicy(attempts=4, timeout=5, pause=0.1)
+    policy = FetchPolicy(attempts=4, timeout=5, pause=0.05)
     with one_file("503", "503", "503") as (url, web):
+        got, _ = fetch(url, tmp_path, policy)
         fetch(url, tmp_path, policy)
-        fetch(url, tmp_path, policy)
+    assert [line.partition(":")[0] for line in got.retries] == [f"attempt {n}" for n in (1, 2, 3)]
     gaps = [later - earlier for earlier, later in pairwise(web.times())]
-    least = [0.1, 0.2, 0.4, 0.1]
+    least = [0.05, 0.1, 0.2, 0.05]
     assert all(gap >= wanted - 0.01 for gap, wanted in zip(gaps, least, strict=True)), gaps
 
 
 def test_a_403_is_waited_for_five_times_as_long(tmp_path: Path) -> None:
-    policy = FetchPolicy(attempts=2, timeout=5, pause=0.1)
+    policy = FetchPolicy(attempts=2, timeout=5, pause=0.06)
     with one_file("403") as (url, web):
         fetch(url, tmp_path, policy)
     first, second = web.times()
-    assert second - first >= 0.5
+    assert second - first >= 0.3
 
 
-@pytest.mark.parametrize("kind", ["seconds", "date", "date of the past"])
-def test_a_server_may_say_how_long_to_wait(tmp_path: Path, kind: str) -> None:
-    seconds = -9 if kind == "date of the past" else 2
-    date = email.utils.formatdate(time.time() + seconds, usegmt=True)  # cut to whole seconds
-    with one_file(f"503 Retry-After: {'1' if kind == 'seconds' else date}") as (url, web):
+def test_a_server_may_say_how_long_to_wait(tmp_path: Path) -> None:
+    with one_file("503 Retry-After: 1") as (url, web):
         got, _ = fetch(url, tmp_path)
     first, second = web.times()
-    assert (0.9 if seconds > 0 else 0.0) <= second - first < (4 if seconds > 0 else 0.9)
+    assert 0.99 <= second - first < 4
+    assert got.attempts == 2
+
+
+@pytest.mark.parametrize("seconds", [1.2, -9])
+def test_a_server_may_say_until_when_to_wait(tmp_path: Path, seconds: float) -> None:
+    date = int(time.time() + seconds)  # a header has whole seconds
+    said = email.utils.formatdate(date, usegmt=True)
+    with one_file(f"503 Retry-After: {said}") as (url, web):
+        got, _ = fetch(url, tmp_path)
+    first, second = web.times()
+    since_second = time.monotonic() - second
+    assert time.time() - since_second >= date - 0.01
+    assert second - first < (4 if seconds > 0 else 0.9)
     assert got.attempts == 2
 
 
@@ -246,7 +259,7 @@ def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path: Path) ->
     with s3_bucket(servers) as bucket:
         fsspec.filesystem("s3").pipe_file(f"{bucket}/a.wet.gz", DATA)
         assert fetch(f"{bucket}/a.wet.gz", tmp_path)[1] == DATA
-        servers[0].set(FaultRule(rate=1.0, kinds=("lost",), seconds=1.0))
+        servers[0].set(FaultRule(rate=1.0, kinds=("lost",), seconds=0.3))
         got, content = fetch(f"{bucket}/a.wet.gz", tmp_path, FetchPolicy(attempts=9, pause=0.1))
         assert content == DATA
         assert servers[0].happened["lost"] > 0
@@ -255,26 +268,34 @@ def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path: Path) ->
         assert (error.permanent, error.missing, error.attempts) == (True, True, 1)
 
 
+@pytest.fixture
+def s3_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let S3 be made from settings of this test alone; yield what changes them."""
+    kind = fsspec.get_filesystem_class("s3")
+    kind.clear_instance_cache()
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in s3_environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    yield monkeypatch
+    kind.clear_instance_cache()
+
+
 def test_a_store_that_cannot_be_reached_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, s3_settings: pytest.MonkeyPatch
 ) -> None:
-    with s3_bucket() as bucket:
-        fsspec.get_filesystem_class("s3").clear_instance_cache()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "no address")
-        error = fail(f"{bucket}/a.wet.gz", tmp_path)
+    s3_settings.setenv("AWS_ENDPOINT_URL", "no address")
+    error = fail("s3://bucket/a.wet.gz", tmp_path)
     assert (error.permanent, error.attempts) == (False, QUICK.attempts)
 
 
 def test_without_credentials_for_a_store_nothing_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, s3_settings: pytest.MonkeyPatch
 ) -> None:
-    with s3_bucket() as bucket:
-        fsspec.get_filesystem_class("s3").clear_instance_cache()
-        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        monkeypatch.setenv("HOME", str(tmp_path))
-        error = fail(f"{bucket}/a.wet.gz", tmp_path)
+    s3_settings.delenv("AWS_ACCESS_KEY_ID")
+    s3_settings.delenv("AWS_SECRET_ACCESS_KEY")
+    s3_settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    s3_settings.setenv("HOME", str(tmp_path))
+    error = fail("s3://bucket/a.wet.gz", tmp_path / "copies")
     assert (error.permanent, error.attempts) == (True, 1)
     assert "credentials" in error.reason
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bertscore_core.errors import ConfigError, InputError
 from pipelines.commoncrawl import listing
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.fetch import FetchError, FetchPolicy
 from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of, seeded_order
-from pipelines.commoncrawl.warc import CrawlFileError
 from tests.support.s3 import s3_bucket
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes, member, wet_name, write_crawl

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.warc import (
     MAX_HEAD_BYTES,
     MAX_PAGE_BYTES,
@@ -17,7 +18,6 @@ from pipelines.commoncrawl.warc import (
     PAGES_TOO_LONG,
     RECORDS_BROKEN,
     RECORDS_OTHER,
-    CrawlFileError,
     Page,
     read_pages,
 )

@@ -33,7 +33,9 @@ def s3_server() -> Iterator[tuple[str, Faults]]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     faults = Faults(DomainDispatcherApplication(create_backend_app))
     server = _listen(faults)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", faults
