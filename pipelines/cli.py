@@ -120,9 +120,11 @@ def baseline_command(arguments: Sequence[str]) -> int:
 
         return compare_command(arguments[1:])
     from pipelines.baseline.options import BaselineOptions
+    from pipelines.commoncrawl.languages import check_installed
 
     prog = "bertscore-beam baseline"
     options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
+    check_installed(pages=not options.sentences)
     from pipelines.baseline.command import make_baselines
 
     return make_baselines(options)

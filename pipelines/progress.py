@@ -18,6 +18,8 @@ from pipelines.splits import Split
 
 POLL_SECONDS = 1.0
 LOG_SECONDS = 30.0
+_PAUSE_PER_LISTING = 10
+"""Least pause, in times of what listing the folder took: of 100,000 files that is seconds."""
 
 
 class RunProgress:
@@ -89,11 +91,26 @@ def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) ->
     columns = (BarColumn(), TextColumn("{task.fields[line]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task: TaskID = bar.add_task("", total=progress.planned, line="starting")
-        while not stop.wait(POLL_SECONDS):
-            done = progress.done()
+        for done in _counts(progress, POLL_SECONDS, stop):
             bar.update(task, completed=done, line=progress.line(done))
 
 
 def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) -> None:
-    while not stop.wait(LOG_SECONDS):
-        console.print(progress.line(progress.done()), markup=False, highlight=False)
+    for done in _counts(progress, LOG_SECONDS, stop):
+        console.print(progress.line(done), markup=False, highlight=False)
+
+
+def _counts(progress: RunProgress, every: float, stop: threading.Event) -> Iterator[int]:
+    """Count what is there again and again, until told to stop.
+
+    Args:
+        progress: What counts.
+        every: Seconds between two counts, or more where counting itself takes long.
+        stop: Set when the run is over.
+    """
+    pause = every
+    while not stop.wait(pause):
+        started = time.monotonic()
+        done = progress.done()
+        pause = max(every, _PAUSE_PER_LISTING * (time.monotonic() - started))
+        yield done

@@ -12,11 +12,17 @@ import apache_beam as beam
 from bertscore_core.errors import SignatureError
 from pipelines import manifest
 from pipelines.baseline import layout
-from pipelines.baseline.prepare import BaselineJob, SourceFiles, lanes, masked_source, source_files
+from pipelines.baseline.prepare import (
+    BaselineJob,
+    SourceFiles,
+    is_crawl,
+    lanes,
+    masked_source,
+    source_files,
+)
 from pipelines.baseline.stage import Run, Stage
 from pipelines.io.files import (
     delete,
-    exists,
     join,
     list_files,
     read_bytes,
@@ -24,7 +30,13 @@ from pipelines.io.files import (
     write_atomically,
 )
 from pipelines.lock import RunLock
-from pipelines.transforms.sample import SentenceBlock, TakeSample, load_sample, sample_digest
+from pipelines.transforms.sample import (
+    SentenceBlock,
+    TakeSample,
+    lanes_of,
+    load_sample,
+    sample_digest,
+)
 from pipelines.transforms.sentences import ExtractSentences, ExtractSettings, SentenceFile
 
 _MARGIN = 1.1
@@ -66,6 +78,7 @@ class SampleRecord:
         first_files: Files that were read first.
         max_files: Most files that might be read.
         listed: Files of the source.
+        listing: Digest of their names.
         digest: Digest of the sample.
         files: What was read.
         failed: What could not be read, and why.
@@ -80,6 +93,7 @@ class SampleRecord:
     first_files: int
     max_files: int
     listed: int
+    listing: str
     digest: str
     files: tuple[FileRecord, ...]
     failed: tuple[Mapping[str, str], ...]
@@ -99,26 +113,26 @@ class SampleRecord:
         return json.dumps(asdict(self), ensure_ascii=False, indent=1).encode()
 
     def fits(self, job: BaselineJob) -> bool:
-        """Tell whether a job would take the same sample."""
+        """Tell whether a job would take the same sample; files that failed are tried again."""
         options = job.options
         same = (self.wanted, self.host_cap, self.first_files) == (
             2 * options.pairs,
             options.sentences_per_host,
             options.first_files,
         )
-        read = len(self.files) + len(self.failed)
+        read = len(self.files)
         enough = self.found == self.wanted or read == self.listed
-        return same and (enough or self.max_files == options.max_files)
+        bounded = bool(options.sentences) or read <= options.max_files
+        return (
+            same and not self.failed and bounded and (enough or self.max_files == options.max_files)
+        )
 
     def blocks(self, output: str) -> list[SentenceBlock]:
         """Return the files with the sentences it was taken from."""
         return [
-            SentenceBlock(
-                language=self.language,
-                path=join(output, layout.sentences_path(self.language, file.file, block)),
-            )
+            block
             for file in self.files
-            for block in range(file.blocks)
+            for block in _blocks(output, self.language, file.file, file.blocks)
         ]
 
 
@@ -137,7 +151,7 @@ def collect_samples(
     """
     samples = {code: found for code in job.languages if (found := _find_sample(job, code))}
     missing = [code for code in job.languages if code not in samples]
-    if not missing:
+    if not missing and is_crawl(job):  # whose files never change
         return samples
     sources = source_files(job)
     _check_same_files(job, sources)
@@ -185,7 +199,7 @@ def _check_same_files(job: BaselineJob, sources: Mapping[str, SourceFiles]) -> N
     """Hold the listing against that of the run which began the folder, by language."""
     digests = {code: files.digest for code, files in sources.items()}
     run = manifest.read_run(job.output) or {}
-    before = {} if job.options.overwrite else run.get("files", {})
+    before = run.get("files", {})
     changed = [code for code in digests if before.get(code, digests[code]) != digests[code]]
     if changed:
         raise SignatureError(
@@ -206,7 +220,9 @@ def _limit(job: BaselineJob, files: SourceFiles) -> int:
 def _next_number(job: BaselineJob, record: SampleRecord, number: int, limit: int) -> int:
     """Return how many files to read in all, from what those before gave."""
     step = number + job.options.first_files
-    if record.found:
+    if not record.found:
+        step = max(step, 2 * number)
+    else:
         step = max(step, math.ceil(number * record.wanted / record.found * _MARGIN))
     return min(step, limit)
 
@@ -219,20 +235,21 @@ def _extract(
     lock: RunLock | None,
 ) -> None:
     """Read the files that languages lack; one that several lack is read once."""
+    given = bool(job.options.sentences)
     lacking: dict[tuple[str, str], list[str]] = {}
     for code, number in reading.items():
         there = _recorded(job, code)
         for name in sources[code].names[:number]:
             if name not in there:
-                path = sources[code].paths[name]
-                lacking.setdefault((name, path), []).append(code)
+                # Pages hold many languages and are read once; given sentences are of one.
+                lacking.setdefault((code if given else "", name), []).append(code)
     if not lacking:
         return
     files = [
         SentenceFile(
-            name=name, path=path, languages=tuple(codes), given=bool(job.options.sentences)
+            name=name, path=sources[codes[0]].paths[name], languages=tuple(codes), given=given
         )
-        for (name, path), codes in lacking.items()
+        for (_, name), codes in lacking.items()
     ]
     settings = ExtractSettings(
         output=job.output,
@@ -246,23 +263,26 @@ def _extract(
             words=f"Reading {len(files):,} files for {', '.join(reading)}",
             build=lambda root: root | beam.Create(lanes(job, files)) | ExtractSentences(settings),
             folder=layout.SENTENCES_FOLDER,
-            amounts={f"{file.languages[-1]}/{file.name}.json": 1 for file in files},
+            amounts={f"{max(file.languages)}/{file.name}.json": 1 for file in files},
         )
     )
-    failed = [file for file in files if not exists(_record_file(job, file))]
-    asked = len({name for code, number in reading.items() for name in sources[code].names[:number]})
-    if len(failed) > job.options.max_reject_fraction * asked:
-        notes = _failures(job, [file.name for file in failed[:5]])
+    recorded = {code: _recorded(job, code) for code in reading}
+    failed = [
+        file for file in files if not all(file.name in recorded[code] for code in file.languages)
+    ]
+    asked = {
+        (code if given else "", name)
+        for code, number in reading.items()
+        for name in sources[code].names[:number]
+    }
+    if len(failed) > job.options.max_reject_fraction * len(asked):
+        notes = _failures(job, [file.label for file in failed[:5]])
         raise TooManyFilesFailedError(
-            f"{len(failed)} of {asked} files could not be read, more than --max-reject-fraction "
-            f"{job.options.max_reject_fraction:g} allows:\n"
+            f"{len(failed)} of {len(asked)} files could not be read, more than "
+            f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
             + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes)
             + "\nRun the same command again to try them again; the others are not read again."
         )
-
-
-def _record_file(job: BaselineJob, file: SentenceFile) -> str:
-    return join(job.output, layout.record_path(file.languages[-1], file.name))
 
 
 def _recorded(job: BaselineJob, language: str) -> set[str]:
@@ -294,13 +314,7 @@ def _take(
         delete(join(job.output, layout.sample_record_path(code)))
         delete(join(job.output, layout.sample_path(code)))
         for record in _file_records(job, code, sources[code].names[:number]):
-            blocks += [
-                SentenceBlock(
-                    language=code,
-                    path=join(job.output, layout.sentences_path(code, record["file"], block)),
-                )
-                for block in range(record["blocks"])
-            ]
+            blocks += _blocks(job.output, code, record["file"], record["blocks"])
     take = TakeSample(
         output=job.output,
         count=2 * job.options.pairs,
@@ -310,9 +324,19 @@ def _take(
     run(
         Stage(
             words=f"Sampling sentences of {', '.join(reading)}",
-            build=lambda root: root | beam.Create(blocks) | take,
+            build=lambda root: root | beam.Create(lanes_of(blocks)) | take,
         )
     )
+
+
+def _blocks(output: str, language: str, name: str, number: int) -> list[SentenceBlock]:
+    """Return the files that hold the sentences of a file and language."""
+    return [
+        SentenceBlock(
+            language=language, path=join(output, layout.sentences_path(language, name, block))
+        )
+        for block in range(number)
+    ]
 
 
 def _file_records(job: BaselineJob, language: str, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -326,9 +350,11 @@ def _record(job: BaselineJob, language: str, files: SourceFiles, number: int) ->
     names = files.names[:number]
     records = _file_records(job, language, names)
     there = {record["file"] for record in records}
-    path = join(job.output, layout.sample_path(language))
-    # A language of which nothing was found has no sample.
-    sample = load_sample(path) if exists(path) else None
+    try:
+        sample = load_sample(join(job.output, layout.sample_path(language)))
+    except FileNotFoundError:  # nothing was found of this language
+        sample = None
+    prefix = f"{language}/" if job.options.sentences else ""
     counts: Counter[str] = Counter()
     for record in records:
         counts.update(record["counts"])
@@ -340,12 +366,15 @@ def _record(job: BaselineJob, language: str, files: SourceFiles, number: int) ->
         first_files=job.options.first_files,
         max_files=job.options.max_files,
         listed=len(files.names),
+        listing=files.digest,
         digest="" if sample is None else sample_digest(sample),
         files=tuple(
             FileRecord(**{field: record[field] for field in FileRecord.__dataclass_fields__})
             for record in records
         ),
-        failed=tuple(_failures(job, [name for name in sorted(names) if name not in there])),
+        failed=tuple(
+            _failures(job, [prefix + name for name in sorted(names) if name not in there])
+        ),
         counts=dict(sorted(counts.items())),
         retries=sum(len(record["retries"]) for record in records),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bertscore_core.errors import InputError, SignatureError
 from pipelines import manifest
 from pipelines.baseline import layout
 from pipelines.baseline.collect import SampleRecord, TooManyFilesFailedError, collect_samples
@@ -22,14 +23,12 @@ from pipelines.baseline.prepare import (
 )
 from pipelines.baseline.score import make_pairs, score_pairs
 from pipelines.baseline.stage import Stage
-from pipelines.baseline.tables import write_table
+from pipelines.baseline.tables import clear_output, drop_stale_tables, write_table
 from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.io.files import (
     delete,
-    delete_many,
     delete_temporary,
     join,
-    list_files,
     mask_credentials,
     write_atomically,
 )
@@ -72,7 +71,7 @@ def make_baselines(options: BaselineOptions) -> int:
             print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
             return BROKEN
     show(_result(summary, job.output))
-    return _conclude(summary)
+    return _conclude(summary, options)
 
 
 def start_baseline(job: BaselineJob) -> None:
@@ -81,25 +80,37 @@ def start_baseline(job: BaselineJob) -> None:
     Raises:
         SignatureError: it was begun with other settings.
     """
-    before = manifest.read_run(job.output)
+    before = _earlier_run(job)
+    files = before.get("files", {})
     if job.options.overwrite:
-        if before is None or before.get("identity") != job.identity:
-            old = (layout.SENTENCES_FOLDER, layout.SAMPLE_FOLDER, layout.PAIRS_FOLDER)
-            for folder in (*old, layout.MOMENTS_FOLDER, layout.FAILED_FOLDER):
-                place = join(job.output, folder)
-                delete_many([join(place, name) for name in list_files(place)])
-        before = None
+        now = {code: source.digest for code, source in source_files(job).items()}
+        changed = any(files.get(code, digest) != digest for code, digest in now.items())
+        if before.get("identity") != job.identity or changed:
+            _write_json(job, layout.RUN_FILE, {"identity": {"command": "being overwritten"}})
+            clear_output(job.output)
+            files = {}
     else:
-        manifest.check_same_run(before, job.identity)
+        manifest.check_same_run(before or None, job.identity)
     for name in (layout.SUCCESS_FILE, layout.SUMMARY_FILE):
         delete(join(job.output, name))
     delete_temporary(job.output)
-    run = {"files": (before or {}).get("files", {})} | {
-        "identity": job.identity,
-        "options": job.options.describe(),
-    }
-    text = json.dumps(run, indent=2, ensure_ascii=False)
-    write_atomically(join(job.output, layout.RUN_FILE), text.encode())
+    run = {"files": files, "identity": job.identity, "options": job.options.describe()}
+    _write_json(job, layout.RUN_FILE, run)
+
+
+def _earlier_run(job: BaselineJob) -> dict[str, Any]:
+    """Return what the run before wrote about itself; what is damaged can be overwritten."""
+    try:
+        return manifest.read_run(job.output) or {}
+    except SignatureError:
+        if not job.options.overwrite:
+            raise
+        return {}
+
+
+def _write_json(job: BaselineJob, name: str, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    write_atomically(join(job.output, name), text.encode())
 
 
 def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None) -> dict[str, Any]:
@@ -125,27 +136,32 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
             pipeline.run().wait_until_finish()
 
     samples = collect_samples(job, run, say, lock)
+    for stale in drop_stale_tables(job.output, samples):
+        say(f"{stale} rested on another sample and was deleted.")
     pairs = make_pairs(job, samples, run, lock)
-    tables = []
+    tables, unusable = [], []
     for model in job.models:
         moments = score_pairs(job, model, pairs, run, lock)
         if lock is not None:
             lock.check()
         for language, sums in moments.items():
-            if sums.num_pairs:
+            try:
                 made = write_table(job, model, samples[language], pairs[language], sums)
                 tables.append(_row(made))
+            except InputError as error:  # no pair with tokens on both sides, or a mean of 1
+                table = table_path(language, model.name)
+                unusable.append({"table": table, "reason": str(error)})
     summary = {
         "source": masked_source(job),
         "seconds": round(time.time() - started, 1),
         "tables": tables,
+        "unusable": unusable,
         "languages": {code: _sample_row(samples[code]) for code in job.languages},
     }
     if lock is not None:
         lock.check()
-    text = json.dumps(summary, indent=2, ensure_ascii=False)
-    write_atomically(join(job.output, layout.SUMMARY_FILE), text.encode())
-    if all(sample.found >= 2 for sample in samples.values()):
+    _write_json(job, layout.SUMMARY_FILE, summary)
+    if not unusable and all(sample.found >= 2 for sample in samples.values()):
         write_atomically(join(job.output, layout.SUCCESS_FILE), b"")
     return summary
 
@@ -157,6 +173,7 @@ def _row(made: dict[str, Any]) -> dict[str, Any]:
     return {
         "table": table_path(made["language"], made["model"]),
         "pairs": made["pairs"],
+        "pairs_without_tokens": made["pairs_without_tokens"],
         "largest_error": max(known) if known else None,
         "failed_checks": [check["name"] for check in made["checks"] if not check["passed"]],
     }
@@ -200,26 +217,37 @@ def _plan(job: BaselineJob) -> Shown:
     return Shown(title="Plan", columns=("", ""), rows=list(rows.items()))
 
 
-def _conclude(summary: dict[str, Any]) -> int:
+def _conclude(summary: dict[str, Any], options: BaselineOptions) -> int:
     """Say what is short or strange, and turn it into an exit status."""
 
     def warn(words: str) -> None:
         print(f"bertscore-beam: {words}", file=sys.stderr)
 
+    hint = "; more --max-files, another crawl or more --sentences-per-host give more"
+    if options.sentences:
+        hint = ""
     for code, row in summary["languages"].items():
         if row["sentences"] < row["wanted"]:
             warn(
                 f"{code}: the sample was too small: got {row['sentences']:,} sentences in "
                 f"{row['files']:,} files; expected {row['wanted']:,}. The table rests on what "
-                "there is; more --max-files, another crawl or more --sentences-per-host give more."
+                f"there is{hint}."
             )
         if row["failed_files"]:
             warn(f"{code}: {row['failed_files']:,} files could not be read; see _failed/.")
     for table in summary["tables"]:
         for check in table["failed_checks"]:
             warn(f"{table['table']}: this does not hold: {check}; see its .json.")
+        if table["pairs_without_tokens"]:
+            warn(
+                f"{table['table']}: {table['pairs_without_tokens']:,} pairs are left out, since "
+                "the tokenizer leaves nothing of a sentence."
+            )
+    for table in summary["unusable"]:
+        warn(f"no table {table['table']}: {table['reason']}")
     missing = [code for code, row in summary["languages"].items() if row["sentences"] < 2]
     if missing:
         warn(f"no table for {', '.join(missing)}: no sentences were found.")
+    if missing or summary["unusable"]:
         return TOO_MANY_REJECTS
     return DONE

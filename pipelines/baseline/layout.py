@@ -7,7 +7,8 @@
     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
-    OUT/_failed/<file>.json                  a file that could not be read, and why
+    OUT/_failed/<file>.json                  a file that could not be read, and why; for a file of
+                                             given sentences behind its language
     OUT/_run.json, _summary.json, _SUCCESS   settings of the sample; what was made; the end
 
 Each is a function of the settings and of what comes before it in this list, written at once or not

@@ -1,5 +1,6 @@
 """Options of `bertscore-beam baseline`."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ DEFAULT_DOWNLOADS = 4
 
 _SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
 _LISTS = ("languages", "models")
+_ABOUT_PAGES = (
+    "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,8 @@ class BaselineOptions(RunOptions):
         max_files: Most files of the crawl to read.
         sentences_per_page: Most sentences of one page.
         sentences_per_host: Most sentences of one host among all files.
-        downloads: Most files fetched at a time over http, by all workers together.
+        downloads: Most files fetched at a time over http, by all workers together. Each is read
+            before the same place fetches the next, so this bounds the work at a time as well.
         fetch_attempts: Requests for one file before it counts as failed.
         fetch_timeout: Seconds without a byte after which a request is given up.
         fetch_pause: Seconds between two requests of a worker to one host; after a failure twice as
@@ -113,6 +118,7 @@ class BaselineOptions(RunOptions):
             "the languages of a crawl, and none with sentences, which name theirs",
             "Write --languages en de, or leave it out with --sentences.",
         )
+        self._check_used()
         least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
         least |= {"sentences_per_page": 1, "sentences_per_host": 1}
         for name, value in least.items():
@@ -137,6 +143,20 @@ class BaselineOptions(RunOptions):
             "Leave it out to use a GPU when there is one.",
         )
 
+    def _check_used(self) -> None:
+        """Refuse options that would do nothing."""
+        unused = _ABOUT_PAGES if self.sentences else ("crawl_root",) if self.wet else ()
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in unused:
+            source = "sentences" if self.sentences else "wet"
+            check_value(
+                getattr(self, name) == defaults[name],
+                name,
+                getattr(self, name),
+                f"it only without {source}, where it does nothing",
+                "Leave it out.",
+            )
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
         """Make options from keys and values; see `RunOptions.from_mapping`."""
@@ -144,15 +164,6 @@ class BaselineOptions(RunOptions):
             {key: _split(value) if key in _LISTS else value for key, value in mapping.items()},
             source,
         )
-
-    @property
-    def sentence_files(self) -> dict[str, tuple[str, ...]]:
-        """Paths of the given sentences by language."""
-        files: dict[str, tuple[str, ...]] = {}
-        for text in self.sentences:
-            language, _, path = text.partition("=")
-            files[language] = (*files.get(language, ()), path)
-        return files
 
 
 def _split(value: object) -> object:

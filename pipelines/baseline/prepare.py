@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +14,17 @@ from bertscore_core.encoder import resolve_device
 from pipelines import manifest
 from pipelines.baseline.options import BaselineOptions
 from pipelines.commoncrawl.fetch import FetchError, FetchPolicy
-from pipelines.commoncrawl.languages import check_installed, check_language, check_tag
+from pipelines.commoncrawl.languages import check_language, check_tag
 from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
 from pipelines.commoncrawl.sentences import describe_filters
-from pipelines.io.files import absolute, mask_credentials
+from pipelines.io.files import IO_THREADS, absolute, mask_credentials
 from pipelines.io.inputs import file_version
 from pipelines.prepare import check_output
 from pipelines.runners import is_local, threads_per_worker
 
 _HTTP = re.compile(r"https?://")
+_GIVEN = (".txt", ".txt.gz", ".parquet")
+"""What is taken of a folder of sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +72,13 @@ class BaselineJob:
         """What must be equal for two runs to share an output folder; the files are held besides."""
         options = self.options
         given = bool(options.sentences)
+        filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
         return {
             "command": "baseline",
             "source": options.crawl or ("sentences" if given else "wet"),
             "seed": str(options.seed),
             "sentences_per_page": "-" if given else str(options.sentences_per_page),
-            "filters": "-" if given else json.dumps(describe_filters(), sort_keys=True),
+            "filters": filters,
         }
 
 
@@ -86,7 +90,7 @@ class SourceFiles:
         names: Names, the first to read first.
         paths: Where each is, by name.
         digest: Of all names, and of the versions where files may change.
-        at_once: Whether all are needed at once, as those that somebody gave.
+        at_once: Whether all are read whatever they give, as sentences that somebody has.
     """
 
     names: tuple[str, ...]
@@ -101,10 +105,7 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
     Raises:
         BertScoreError: whatever cannot work.
     """
-    check_installed()
-    languages = dict.fromkeys(
-        [*map(check_language, options.languages), *map(check_tag, options.sentence_files)]
-    )
+    languages = dict.fromkeys([*map(check_language, options.languages), *_given_files(options)])
     if is_local(options):
         resolve_device(options.device)
     output = absolute(options.output)
@@ -133,6 +134,11 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
     if not options.overwrite:
         manifest.check_same_run(manifest.read_run(output), job.identity)
     return job
+
+
+def is_crawl(job: BaselineJob) -> bool:
+    """Whether the source is a crawl, whose files never change."""
+    return job.options.crawl is not None
 
 
 def _model(options: BaselineOptions, name: str) -> BaselineModel:
@@ -173,20 +179,16 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
     """
     options = job.options
     if options.sentences:
-        given = options.sentence_files
-        return {check_tag(code): _given(paths, options.seed) for code, paths in given.items()}
+        given = _given_files(options)
+        return {
+            code: _source(list_files_of(paths, suffixes=_GIVEN), job)
+            for code, paths in given.items()
+        }
     if options.crawl is not None:
         listing = _list_crawl(job, options.crawl)
     else:
         listing = list_files_of(options.wet)
-    paths = dict(zip(listing.names, listing.paths, strict=True))
-    files = SourceFiles(
-        names=tuple(listing.in_seeded_order(options.seed)),
-        paths=paths,
-        digest=_versioned(listing, versions=options.crawl is None),
-        at_once=False,
-    )
-    return dict.fromkeys(job.languages, files)
+    return dict.fromkeys(job.languages, _source(listing, job))
 
 
 def _list_crawl(job: BaselineJob, crawl: str) -> Listing:
@@ -199,25 +201,35 @@ def _list_crawl(job: BaselineJob, crawl: str) -> Listing:
         raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
 
 
-def _given(patterns: Sequence[str], seed: int) -> SourceFiles:
-    listing = list_files_of(patterns)
+def _given_files(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
+    """Return the paths of given sentences by language."""
+    files: dict[str, tuple[str, ...]] = {}
+    for text in options.sentences:
+        code, _, path = text.partition("=")
+        language = check_tag(code)
+        files[language] = (*files.get(language, ()), path)
+    return files
+
+
+def _source(listing: Listing, job: BaselineJob) -> SourceFiles:
+    """Put a listing in the order in which it is read."""
     return SourceFiles(
-        names=tuple(listing.in_seeded_order(seed)),
+        names=tuple(listing.in_seeded_order(job.options.seed)),
         paths=dict(zip(listing.names, listing.paths, strict=True)),
-        digest=_versioned(listing, versions=True),
-        at_once=True,
+        digest=_digest_files(listing, versions=job.options.crawl is None),
+        at_once=bool(job.options.sentences),
     )
 
 
-def _versioned(listing: Listing, *, versions: bool) -> str:
+def _digest_files(listing: Listing, *, versions: bool) -> str:
     """Digest a listing, with the version of every file where it may change between two runs."""
     if not versions:
         return listing.digest[:16]
-    texts = [
-        f"{name} {'' if _HTTP.match(path) else file_version(path)}"
-        for name, path in zip(listing.names, listing.paths, strict=True)
-    ]
-    return digest_of("\n".join(texts))
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        found = pool.map(
+            lambda path: "" if _HTTP.match(path) else file_version(path), listing.paths
+        )
+        return digest_of("\n".join(f"{n} {v}" for n, v in zip(listing.names, found, strict=True)))
 
 
 def lanes(job: BaselineJob, files: Sequence[Any]) -> list[tuple[Any, ...]]:

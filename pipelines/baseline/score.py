@@ -1,8 +1,9 @@
 """Pair the samples, score the pairs with every model, and add the sums up."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from pipelines.io.files import delete_many, join, list_files, read_bytes, read_m
 from pipelines.lock import RunLock
 from pipelines.transforms.moments import PairsToScore, ScorePairParts, pairs_to_score
 from pipelines.transforms.pairs import PairingPlan, PairPart, PairSentences
+from pipelines.transforms.sample import lanes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +69,31 @@ def make_pairs(
     missing = {
         code: sample for code, sample in samples.items() if code not in pairs and sample.found >= 2
     }
-    if missing:
-        for code in missing:
-            folder = f"{layout.PAIRS_FOLDER}/{code}"
-            old = [join(job.output, folder, name) for name in list_files(join(job.output, folder))]
-            delete_many([join(job.output, layout.pairs_record_path(code)), *old])
-        plans = {
-            code: PairingPlan(sample=sample.digest, bits=part_bits(sample.found // 2))
-            for code, sample in missing.items()
-        }
-        blocks = [block for sample in missing.values() for block in sample.blocks(job.output)]
-        transform = PairSentences(output=job.output, seed=job.options.seed, plans=plans, lock=lock)
+    for code, sample in missing.items():
+        folder = f"{layout.PAIRS_FOLDER}/{code}"
+        old = [join(job.output, folder, name) for name in list_files(join(job.output, folder))]
+        delete_many([join(job.output, layout.pairs_record_path(code))])
+        delete_many(old)
+        plan = PairingPlan(sample=sample.digest, bits=part_bits(sample.found // 2))
+        transform = PairSentences(
+            output=job.output, seed=job.options.seed, plans={code: plan}, lock=lock
+        )
+        # One language at a time: a runner on one machine keeps what it shuffles in memory.
         run(
             Stage(
-                words=f"Pairing sentences of {', '.join(missing)}",
-                build=lambda root: root | beam.Create(blocks) | transform,
+                words=f"Pairing sentences of {code}",
+                build=partial(_create_and, lanes_of(sample.blocks(job.output)), transform),
             )
         )
-    for code in missing:
-        record = _find_pairs(job, samples[code])
+        record = _find_pairs(job, sample)
         if record is None:
             raise RuntimeError(f"the pairs of {code} were not written; run the command again")
         pairs[code] = record
     return pairs
+
+
+def _create_and(elements: Sequence[Any], transform: beam.PTransform, root: beam.Pipeline) -> Any:
+    return root | beam.Create(elements) | transform
 
 
 def _find_pairs(job: BaselineJob, sample: SampleRecord) -> PairsRecord | None:
@@ -117,6 +121,7 @@ def score_pairs(
     parts = {code: _parts(model, record) for code, record in pairs.items()}
     pending = [part for code in parts for part in _pending(job, model, code, parts[code])]
     if pending:
+        waiting = set(pending)
         transform = ScorePairParts(
             config=model.config,
             backend=model.settings.backend_version,
@@ -127,12 +132,12 @@ def score_pairs(
             part.moments.removeprefix(f"{layout.MOMENTS_FOLDER}/"): record.rows
             for code, record_of in pairs.items()
             for part, record in zip(parts[code], record_of.parts, strict=True)
-            if part in pending
+            if part in waiting
         }
         run(
             Stage(
                 words=f"Scoring {sum(rows.values()):,} pairs with {model.name}",
-                build=lambda root: root | beam.Create(pending) | transform,
+                build=partial(_create_and, pending, transform),
                 folder=layout.MOMENTS_FOLDER,
                 amounts=rows,
                 unit="pairs",

@@ -7,7 +7,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,16 +15,18 @@ import numpy as np
 
 from bertscore_core.baseline import format_baseline
 from bertscore_core.moments import GROUPS, Moments
+from pipelines.baseline import layout
 from pipelines.baseline.collect import SampleRecord
 from pipelines.baseline.picture import draw_distributions
 from pipelines.baseline.prepare import BaselineJob, BaselineModel, masked_source, table_path
 from pipelines.baseline.score import PairsRecord
-from pipelines.io.files import join, write_atomically
+from pipelines.io.files import delete_many, join, list_files, read_bytes, write_atomically
+from pipelines.splits import HIDDEN_PREFIXES
 
 FORMAT = 1
 MEASURES = ("precision", "recall", "f1")
 FEW_PAIRS = 1_000
-"""Below this many pairs the checks say little."""
+"""Below this many pairs the checks say too little to be made."""
 
 _LARGEST_GAP = 4.0
 """Standard errors that a difference of expectation zero may have: beyond them 1 in 16,000."""
@@ -59,16 +61,67 @@ def write_table(
     pairs: PairsRecord,
     moments: Moments,
 ) -> dict[str, Any]:
-    """Write the three files of a language and model and return the description."""
-    description = describe(job, model, sample, pairs, moments)
+    """Write the three files of a language and model and return the description.
+
+    Raises:
+        InputError: there is nothing to average, or the means are of no use.
+    """
     path = join(job.output, table_path(pairs.language, model.name))
     stem = path.removesuffix(".tsv")
+    table = format_baseline(moments.baseline(table_path(pairs.language, model.name)))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
+    description = describe(job, model, sample, pairs, moments)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     write_atomically(f"{stem}.png", draw_distributions(moments, title))
     write_atomically(f"{stem}.json", text.encode())
-    write_atomically(path, format_baseline(moments.baseline(path)).encode())
+    write_atomically(path, table.encode())
     return description
+
+
+def list_tables(output: str) -> list[str]:
+    """Return the tables of an output folder, without their endings; a description lies beside."""
+    names = [name for name in list_files(output) if not name.startswith(HIDDEN_PREFIXES)]
+    stems = [name.removesuffix(".tsv") for name in names if name.endswith(".tsv")]
+    return [stem for stem in stems if f"{stem}.json" in names]
+
+
+def drop_stale_tables(output: str, samples: Mapping[str, SampleRecord]) -> list[str]:
+    """Delete the tables of languages that rest on another sample than they have now.
+
+    Returns:
+        Those deleted.
+    """
+    stale = []
+    for stem in list_tables(output):
+        sample = samples.get(stem.partition("/")[0])
+        if sample is not None:
+            said = json.loads(read_bytes(join(output, f"{stem}.json")))
+            if said["sample"]["digest"] != sample.digest:
+                stale.append(stem)
+    _delete_tables(output, stale)
+    return stale
+
+
+def clear_output(output: str) -> None:
+    """Delete all that a baseline job writes, what others rest on last."""
+    _delete_tables(output, list_tables(output))
+    for folder in (
+        layout.MOMENTS_FOLDER,
+        layout.PAIRS_FOLDER,
+        layout.SAMPLE_FOLDER,
+        layout.SENTENCES_FOLDER,
+        layout.FAILED_FOLDER,
+    ):
+        place = join(output, folder)
+        names = list(list_files(place))
+        records = [name for name in names if name.endswith(".json")]
+        for some in (records, [name for name in names if name not in set(records)]):
+            delete_many([join(place, name) for name in some])
+
+
+def _delete_tables(output: str, stems: Sequence[str]) -> None:
+    for ending in (".tsv", ".png", ".json"):
+        delete_many([join(output, stem + ending) for stem in stems])
 
 
 def describe(
@@ -104,7 +157,8 @@ def describe(
         },
         "source": {
             "name": masked_source(job),
-            "filters": job.identity["filters"],
+            "listing": sample.listing,
+            "filters": None if options.sentences else json.loads(job.identity["filters"]),
             "files_listed": sample.listed,
             "first_files": sample.first_files,
             "max_files": sample.max_files,
@@ -163,7 +217,7 @@ def check_moments(moments: Moments) -> list[Check]:
     Random pairs are exchangeable, so precision and recall have one expectation; a part of them
     estimates what all of them do; and groups of them differ as much as their spread says.
     """
-    if moments.num_pairs < 2:
+    if moments.num_pairs < FEW_PAIRS:
         return []
     # One layer's difference may be exactly zero, as that of tokens' own embeddings alone.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -180,7 +234,7 @@ def check_moments(moments: Moments) -> list[Check]:
             expected=f"at most {_LARGEST_GAP:g}",
         ),
         Check(
-            name="f1 is a little below both",
+            name="f1 is a little below the mean of both",
             passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
             found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
             expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
@@ -201,7 +255,7 @@ def check_moments(moments: Moments) -> list[Check]:
             )
         )
     ratios = ratios[np.isfinite(ratios)]
-    if len(ratios) and moments.num_pairs >= FEW_PAIRS:
+    if len(ratios):
         ratio = float(np.median(ratios))
         low, high = _JACKKNIFE_RANGE
         checks.append(

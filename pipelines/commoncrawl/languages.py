@@ -22,37 +22,54 @@ from types import MappingProxyType
 
 from bertscore_core.errors import ConfigError
 
-EXTRA_PACKAGES = ("langcodes", "matplotlib", "pycld2", "sentencex")
-"""What the extra `baseline` brings for reading web pages."""
+EXTRA_PACKAGES = ("langcodes", "matplotlib", "pycld2", "regex", "sentencex")
+"""What the extra `baseline` brings."""
+_PACKAGES_OF_PAGES = frozenset({"pycld2", "regex", "sentencex"})
+"""Those that only reading web pages needs."""
 
 _OTHER_NAMES = MappingProxyType({"nb": "no", "fil": "tl"})
 """Codes of the standard that differ from those of the published baselines for the same language."""
 _NO_LANGUAGES = frozenset({"un", "xxx", "tlh"})
 """Codes of the detector for unknown text, text to ignore, and a made-up language."""
-_REFUSED = re.compile(
-    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
-    + "".join(
-        f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000)
-    )
-    + "]+"
+NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000)
 )
+"""Unicode's 66 noncharacters, as they are written within the brackets of a pattern."""
+_REFUSED = re.compile(f"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff{NONCHARACTERS}]+")
 """Characters that pycld2 0.42 refuses: controls, lone surrogates and noncharacters. Found by giving
 it every code point."""
 
 
-def check_installed() -> None:
-    """Raise unless the packages are there that tell languages and sentences.
+def check_installed(*, pages: bool = True) -> None:
+    """Raise unless the packages of the extra `baseline` are there that are needed.
+
+    Args:
+        pages: Whether web pages are read, which takes a detector and a splitter; given sentences
+            do without.
 
     Raises:
         ConfigError: one is missing.
     """
-    missing = [name for name in EXTRA_PACKAGES if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"packages are missing: got no {', '.join(missing)}; expected them for reading web "
-            "pages. Run: pip install 'bertscore-beam[baseline]'. pycld2 has wheels for Python up "
-            "to 3.13 on Linux x86-64 only; elsewhere pip needs a C++ compiler."
+    needed = [name for name in EXTRA_PACKAGES if pages or name not in _PACKAGES_OF_PAGES]
+    missing = [name for name in needed if find_spec(name) is None]
+    if not missing:
+        return
+    purpose = "making baselines"
+    cure = "Run: pip install 'bertscore-beam[baseline]'."
+    if not pages:
+        # Also where pycld2, and with it the extra, cannot be installed.
+        cure = f"Run: pip install {' '.join(missing)}"
+    elif not _PACKAGES_OF_PAGES.isdisjoint(missing):
+        purpose = "reading web pages"
+    if "pycld2" in missing:
+        cure += (
+            " pycld2 has wheels for Python up to 3.13 on Linux x86-64 only; elsewhere pip needs a "
+            "C++ compiler. Sentences that you give need neither a detector nor a splitter: give "
+            "them with --sentences."
         )
+    raise ConfigError(
+        f"packages are missing: got no {', '.join(missing)}; expected them for {purpose}. {cure}"
+    )
 
 
 def check_tag(code: str) -> str:

@@ -1,4 +1,4 @@
-"""Say which WET files there are, and in which order to take them.
+"""Say which files there are, of a crawl or given, and in which order to take them.
 
 A file has a path, which says where it lies, and a name, which says which file of the crawl it is.
 Names are what is hashed, recorded and resumed by, so the same files give the same names whether
@@ -27,16 +27,18 @@ FIRST_SOUND_CRAWL = (2016, 50)
 MAX_LISTING_BYTES = 256 << 20
 """A listing of 100,000 files is 14 MB; one that unpacks to more than this is damaged or a trap."""
 
+WET_SUFFIXES = (".wet.gz", ".wet")
+"""How the names of WET files end, as Common Crawl gives them and unpacked."""
+
 _CRAWL = re.compile(r"CC-MAIN-(20\d\d)-([0-5]\d)")
 _NAME = re.compile(r"crawl-data/(?:[\w+=-][\w+=.-]*/)*[\w+=-][\w+=.-]*", re.ASCII)
 _CRAWL_DATA = "/crawl-data/CC-MAIN-"
-_WET_SUFFIXES = (".wet.gz", ".wet")
 _WEB = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The WET files there are.
+    """The files there are.
 
     Attributes:
         source: The crawl, or the patterns that were searched for, without credentials.
@@ -86,21 +88,26 @@ def list_crawl(crawl: str, policy: FetchPolicy, root: str = ROOT) -> Listing:
     return _listing(crawl, {name: base + name for name in names})
 
 
-def list_files_of(patterns: Sequence[str]) -> Listing:
-    """List WET files that somebody has already: paths, globs, folders and web addresses.
+def list_files_of(patterns: Sequence[str], *, suffixes: tuple[str, ...] = WET_SUFFIXES) -> Listing:
+    """List files that somebody has already: paths, globs, folders and web addresses.
 
     An existing file is taken literally even if its name holds glob characters. A folder stands for
-    all `*.wet.gz` and `*.wet` files below it. Names that start with "_" or "." are passed over by
-    folders and globs. A web address is one file; nothing is asked of the server here.
+    all files below it whose names end in one of the suffixes. Names that start with "_" or "." are
+    passed over by folders and globs. A web address is one file; nothing is asked of the server
+    here.
 
     Files below a `crawl-data/CC-MAIN-...` folder are named from there, as the crawl's own list
     does. Others are named from the deepest folder that holds all of them.
+
+    Args:
+        patterns: What to look for.
+        suffixes: How the names of files end that a folder stands for, each with its dot.
 
     Raises:
         InputError: A pattern matches nothing, or a web address holds a `*`.
         ConfigError: The scheme of a path is not known.
     """
-    paths = sorted({path for pattern in patterns for path in _expand(pattern)})
+    paths = sorted({path for pattern in patterns for path in _expand(pattern, suffixes)})
     if not paths:
         raise InputError(
             "no input: got no path at all; expected at least one file, glob or address."
@@ -197,7 +204,7 @@ def _name_paths(paths: Sequence[str]) -> dict[str, str]:
     return {name: path for path, name in input_names(paths).items()}
 
 
-def _expand(pattern: str) -> list[str]:
+def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
     """Return the files that a pattern, folder, path or address stands for.
 
     Raises:
@@ -215,7 +222,7 @@ def _expand(pattern: str) -> list[str]:
     if fs.isfile(inner):
         found = [inner]
     elif fs.isdir(inner):
-        found = [name for name in _seen(fs.find(inner)) if name.endswith(_WET_SUFFIXES)]
+        found = [name for name in _seen(fs.find(inner)) if name.endswith(suffixes)]
     else:
         found = _seen(
             name for name, info in fs.glob(inner, detail=True).items() if info["type"] == "file"
@@ -223,8 +230,8 @@ def _expand(pattern: str) -> list[str]:
     if not found:
         raise InputError(
             f"no input: nothing matches {mask_credentials(pattern)!r}; expected a file, a glob "
-            "such as 'crawl/**/*.wet.gz', or a folder with *.wet.gz files below it. Check the "
-            "path, and quote the glob for the shell."
+            f"such as 'folder/**/*{suffixes[0]}', or a folder with files below it that end in "
+            f"{' or '.join(suffixes)}. Check the path, and quote the glob for the shell."
         )
     return [with_scheme(fs, name) for name in found]
 

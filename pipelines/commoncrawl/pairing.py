@@ -18,7 +18,10 @@ PAIR_SCHEMA = pa.schema(
         ("same_host", pa.bool_()),
     ]
 )
-"""A pair: two sentences, its group for the jackknife, whether one host shows both."""
+"""A pair: two sentences, its group for the jackknife, whether they are of one host.
+
+Of a sentence that several hosts show, the lowest one is kept: `same_host` compares those two, and
+misses a host that shows both but is the lowest of only one or of neither."""
 
 
 def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:

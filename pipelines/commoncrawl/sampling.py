@@ -92,7 +92,8 @@ def is_sampled(priorities: Hashes, sample: Hashes) -> npt.NDArray[np.bool_]:
 def part_bits(pairs: int) -> int:
     """Return how many leading bits of the pairing hash name the part that a pair is kept in.
 
-    So many that a part holds some 4,000 pairs: what a worker that is killed has to do again.
+    So many that a part holds 4,096 to 8,191 pairs, on average: what a worker that is killed has to
+    do again. Fewer than 4,096 pairs are one part; of 8 million and more the parts are larger.
     """
     bits = max(pairs // _PAIRS_PER_PART, 1).bit_length() - 1
     return min(bits, _MOST_PART_BITS)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import apache_beam as beam
@@ -22,10 +22,17 @@ from pipelines.commoncrawl.sampling import Hashes, is_sampled, leading_bits, pai
 from pipelines.io.files import join, mask_credentials, open_source, write_atomically
 from pipelines.io.parquet import write_part
 from pipelines.lock import RunLock
-from pipelines.transforms.sample import SentenceBlock, load_sample, sample_digest
+from pipelines.transforms.sample import (
+    SentenceBlock,
+    load_sample,
+    rows_by_value,
+    sample_digest,
+)
 
 _LEFT = "left"
 _LEFT_PART = "part-left"
+_LANE_ROWS = 1 << 18
+"""Sampled sentences of a lane that are held at a time: with texts of 100 bytes, 30 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +95,10 @@ class PairingPlan:
 
 @dataclass
 class PairSentences(beam.PTransform):
-    """Blocks of sentences -> languages whose pairs are written, each with a record, the last.
+    """Lanes of blocks of sentences -> languages whose pairs, and then their record, are written.
 
-    The text crosses one shuffle, by the leading bits of the pairing hash: pairing brings sentences
-    of different files together.
+    The blocks of a lane are of one language; see `lanes_of`. The text crosses one shuffle, by the
+    leading bits of the pairing hash: pairing brings sentences of different files together.
 
     Attributes:
         output: Folder of the run, which holds the samples.
@@ -105,12 +112,12 @@ class PairSentences(beam.PTransform):
     plans: dict[str, PairingPlan]
     lock: RunLock | None = None
 
-    def expand(self, blocks: beam.PCollection[SentenceBlock]) -> beam.PCollection[str]:
+    def expand(self, lanes: beam.PCollection[tuple[SentenceBlock, ...]]) -> beam.PCollection[str]:
         """Deal the sampled sentences out to parts, pair them there, then those left over."""
         write = partial(_write, output=self.output, lock=self.lock)
         paired = (
-            blocks
-            | "SpreadBlocks" >> beam.Reshuffle()
+            lanes
+            | "SpreadLanes" >> beam.Reshuffle()
             # ((language, part), sentences)
             | "ReadSampled"
             >> beam.FlatMap(_read_sampled, output=self.output, seed=self.seed, plans=self.plans)
@@ -136,25 +143,42 @@ class PairSentences(beam.PTransform):
 
 
 def _read_sampled(
-    block: SentenceBlock, *, output: str, seed: int, plans: dict[str, PairingPlan]
+    lane: tuple[SentenceBlock, ...], *, output: str, seed: int, plans: dict[str, PairingPlan]
 ) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    language = block.language
+    if not lane:
+        return
+    language = lane[0].language
     plan = plans[language]
     sample = _sample(join(output, layout.sample_path(language)), plan.sample)
-    with open_source(block.path) as source:
-        table = pq.read_table(source)
-    table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
-    texts = table["text"].to_pylist()
-    order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
-    sentences = pa.table([table["text"], pa.array(order), table["host"]], schema=SENTENCE_SCHEMA)
-    places = leading_bits(order, plan.bits)
-    for place in np.unique(places).tolist():
-        yield (language, int(place)), sentences.filter(pa.array(places == place))
+    read: list[pa.Table] = []
+    for block in lane:
+        with open_source(block.path) as source:
+            table = pq.read_table(source)
+        table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
+        texts = table["text"].to_pylist()
+        order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
+        columns = [table["text"], pa.array(order), table["host"]]
+        read.append(pa.table(columns, schema=SENTENCE_SCHEMA))
+        if sum(map(len, read)) >= _LANE_ROWS:
+            yield from _by_part(language, pa.concat_tables(read), plan.bits)
+            read = []
+    if read:
+        yield from _by_part(language, pa.concat_tables(read), plan.bits)
 
 
-@cache
+def _by_part(
+    language: str, sentences: pa.Table, bits: int
+) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    """Deal sentences out to the parts that they are paired in."""
+    sentences = sentences.combine_chunks()
+    for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
+        # Rows that are taken are copied; a slice would be sent with everything around it.
+        yield (language, place), sentences.take(pa.array(rows))
+
+
+@lru_cache(maxsize=2)
 def _sample(path: str, digest: str) -> Hashes:
-    """Load a sample once a process.
+    """Load a sample, once for all lanes of a language that come in a row.
 
     Raises:
         InputError: it is another one than planned for.

@@ -40,6 +40,11 @@ class SentenceFile:
     languages: tuple[str, ...]
     given: bool = False
 
+    @property
+    def label(self) -> str:
+        """Name of the file and what is read of it at once: given sentences by language."""
+        return f"{self.languages[0]}/{self.name}" if self.given else self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractSettings:
@@ -88,8 +93,8 @@ def _extract_lane(lane: tuple[SentenceFile, ...], *, settings: ExtractSettings) 
 def extract_file(file: SentenceFile, settings: ExtractSettings) -> bool:
     """Read a file and write its sentences, by language; False where that failed.
 
-    What is there already is not made again. A file that cannot be read to its end leaves no
-    sentences but a note in `_failed`.
+    What is there already is not made again. A file that cannot be read to its end leaves no record,
+    without which its sentences do not count, and a note in `_failed`.
 
     Raises:
         OSError: the sentences cannot be written.
@@ -103,7 +108,7 @@ def extract_file(file: SentenceFile, settings: ExtractSettings) -> bool:
     ]
     if not wanted:
         return True
-    failed = join(output, layout.failed_path(file.name))
+    failed = join(output, layout.failed_path(file.label))
     try:
         with fetched(file.path, settings.policy) as got:
             write = partial(_write, file=file, settings=settings)
@@ -116,6 +121,8 @@ def extract_file(file: SentenceFile, settings: ExtractSettings) -> bool:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning("not read: %s: %s", mask_credentials(file.name), reason)
         note = {"file": file.name, "path": mask_credentials(file.path), "reason": reason}
+        if settings.lock is not None:
+            settings.lock.check()
         write_atomically(failed, json.dumps(note, ensure_ascii=False).encode())
         return False
     metrics.count(metrics.CRAWL_FILES_READ)

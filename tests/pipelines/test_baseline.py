@@ -254,11 +254,48 @@ def test_other_settings_are_refused_by_name(finished, crawl, model, capsys):
     assert "seed: '3' there, '4' now" in capsys.readouterr().err
 
 
-def test_overwriting_starts_afresh(tmp_path, finished, crawl, model, tables):
+def test_overwriting_starts_afresh_and_leaves_no_table_of_before(
+    tmp_path, finished, crawl, model, tables
+):
     output = shutil.copytree(finished, tmp_path / "out")
-    assert run_baseline(crawl, output, model, "--seed", 4, "--overwrite") == cli.DONE
+    (output / "mine.tsv").write_text("kept")
+    only = ("--seed", 4, "--languages", "en", "--overwrite")
+    assert run_baseline(crawl, output, model, *only) == cli.DONE
     assert description(output)["sample"]["seed"] == 4
-    assert read_tables(output)["en/bert.tsv"] != tables["en/bert.tsv"]
+    assert (output / "en" / "bert.tsv").read_bytes() != tables["en/bert.tsv"]
+    assert sorted(path.name for path in output.rglob("*.tsv")) == ["bert.tsv", "mine.tsv"]
+
+
+def test_overwriting_with_equal_settings_goes_on(tmp_path, finished, crawl, model, tables):
+    output = shutil.copytree(finished, tmp_path / "out")
+    (output / "en" / "bert.tsv").unlink()
+    before = {file: file.stat().st_mtime_ns for file in (output / "_moments").rglob("*.npz")}
+    assert run_baseline(crawl, output, model, "--overwrite") == cli.DONE
+    assert read_tables(output) == tables
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_damaged_note_of_a_run_is_refused_and_can_be_overwritten(
+    tmp_path, finished, crawl, model, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    (output / "_run.json").write_bytes(b"{")
+    assert run_baseline(crawl, output, model) == cli.UNUSABLE
+    assert "damaged" in capsys.readouterr().err
+    assert run_baseline(crawl, output, model, "--overwrite") == cli.DONE
+    assert read_tables(output) == tables
+
+
+def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl, model, capsys):
+    more, fewer = tmp_path / "more", tmp_path / "fewer"
+    one = ("--languages", "en", "--pairs", 2_000)
+    assert run_baseline(crawl, more, model, *one) == cli.DONE
+    assert run_baseline(crawl, more, model, *one, "--max-files", 1) == cli.DONE
+    assert "rested on another sample and was deleted" in capsys.readouterr().err
+    assert run_baseline(crawl, fewer, model, *one, "--max-files", 1) == cli.DONE
+    names = ("en/bert.tsv", "en/bert.json")
+    assert read_tables(more, names) == read_tables(fewer, names)
+    assert len(description(more)["source"]["files"]) == 1
 
 
 def test_other_files_under_the_same_names_are_noticed(tmp_path, finished, crawl, model, capsys):
@@ -312,6 +349,11 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     assert [note["file"] for note in failed] == [names[0]]
     assert "ends" in failed[0]["reason"]
     assert len(description(output)["source"]["files"]) == 3
+    # Mended, it is read by the next run, and the sample is taken anew.
+    shutil.copy(crawl / names[0], file)
+    assert run_baseline(cut, output, model, "--first-files", 4) == cli.DONE
+    assert description(output)["source"]["failed"] == []
+    assert len(description(output)["source"]["files"]) == 4
 
 
 def test_crawl_that_is_not_there_is_refused(tmp_path, model, capsys):
@@ -404,3 +446,55 @@ def test_held_out_pairs_rescale_to_zero_and_equal_ones_to_one(tmp_path, scorer):
     assert all(
         check["passed"] for check in description(output, "en/all-MiniLM-L6-v2.json")["checks"]
     )
+
+
+# What is given and not wanted.
+
+
+def test_other_sentences_are_refused_or_overwrite(tmp_path, model, capsys):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("\n".join(sentences("en", 700, 1)))
+    second.write_text("\n".join(sentences("en", 700, 2)))
+    output = tmp_path / "out"
+    assert given(tmp_path, model, output, first) == cli.DONE
+    table = (output / "en" / "bert.tsv").read_bytes()
+    assert given(tmp_path, model, output, second) == cli.UNUSABLE
+    assert "other files" in capsys.readouterr().err
+    assert (output / "en" / "bert.tsv").read_bytes() == table
+    shutil.copy(second, first)
+    assert given(tmp_path, model, output, first) == cli.UNUSABLE
+    words = ["baseline", "--sentences", f"en={first}", "--output", output, "--models", model]
+    words += ["--pairs", 300, "--seed", 1, "--device", "cpu", "--overwrite"]
+    assert cli.main(list(map(str, words))) == cli.DONE
+    assert (output / "en" / "bert.tsv").read_bytes() != table
+
+
+def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path, model, capsys):
+    folder = tmp_path / "texts"
+    for number in (1, 2):
+        (folder / str(number)).mkdir(parents=True)
+        (folder / str(number) / "s.txt").write_text("\n".join(sentences("en", 200, number)))
+    words = ["baseline", "--output", tmp_path / "out", "--models", model, "--pairs", 1_000]
+    words += ["--sentences", f"EN={folder}/1/s.txt", f"en={folder}/2", f"de={folder}/1/s.txt"]
+    assert cli.main(list(map(str, [*words, "--device", "cpu"]))) == cli.DONE
+    found = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
+    assert [said["sample"]["sentences"] for said in found] == [400, 200]
+    assert "another crawl" not in capsys.readouterr().err
+
+
+def test_sentences_without_tokens_give_no_table_but_a_word(tmp_path, capsys):
+    file = tmp_path / "nothing.txt"
+    file.write_text("\n".join("\u0301" * number for number in range(1, 9)))  # accents alone
+    output = tmp_path / "out"
+    assert given(tmp_path, "all-MiniLM-L6-v2", output, file) == cli.TOO_MANY_REJECTS
+    assert "no table en/all-MiniLM-L6-v2.tsv" in capsys.readouterr().err
+    assert not (output / "_SUCCESS").exists()
+    assert not (output / "en").exists()
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path, model, capsys):
+    file = tmp_path / "a.txt"
+    file.write_text("One sentence.\n")
+    more = {"--max-files": 3}
+    assert given(tmp_path, model, tmp_path / "out", file, **more) == cli.UNUSABLE
+    assert "'max_files' cannot be used: got 3" in capsys.readouterr().err

@@ -175,6 +175,28 @@ def test_missing_packages_are_named_with_the_cure(monkeypatch: pytest.MonkeyPatc
         check_installed()
 
 
+@pytest.mark.parametrize("missing", ["pycld2", "regex", "sentencex"])
+def test_given_sentences_need_nothing_that_reads_pages(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setattr(
+        languages, "find_spec", lambda name: None if name == missing else real_find_spec(name)
+    )
+    check_installed(pages=False)
+    with pytest.raises(ConfigError, match=f"got no {missing}; expected them for reading web pages"):
+        check_installed()
+
+
+def test_given_sentences_need_the_names_of_languages_and_the_pictures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(languages, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib$"):
+        check_installed(pages=False)
+    with pytest.raises(ConfigError, match="langcodes, matplotlib, pycld2, regex, sentencex; "):
+        check_installed()
+
+
 def test_modules_of_the_crawl_load_without_the_extra_packages() -> None:
     code = (
         "import sys\n"

@@ -132,6 +132,24 @@ def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path: Path) ->
     assert "s3cret" not in web.source
 
 
+def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path: Path) -> None:
+    for name in ("a.txt", "b/c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+    suffixes = (".txt", ".txt.gz", ".parquet")
+    got = list_files_of([str(tmp_path)], suffixes=suffixes)
+    assert got.names == ("a.txt", "b/c.txt.gz", "d.parquet")
+    # What is named itself is taken whatever its suffix.
+    assert list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes).names == ("g.md",)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError) as caught:
+        list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
+    assert "below it that end in .txt or .txt.gz or .parquet." in str(caught.value)
+    assert "*.txt'" in str(caught.value)
+    assert "wet" not in str(caught.value)
+
+
 def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path: Path) -> None:
     roots = [tmp_path / "left", tmp_path / "right"]
     for root in roots:

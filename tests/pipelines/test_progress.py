@@ -1,6 +1,7 @@
 """Progress counts the rows of parts as their records appear."""
 
 import io
+import threading
 import time
 
 from rich.console import Console
@@ -22,6 +23,45 @@ def test_records_of_awaited_parts_count(tmp_path):
     assert progress.done() == 30
     assert progress.line(30).startswith("30 of 60 rows, 1")
     assert "time left unknown" in progress.line(0)
+
+
+class NotedPauses(threading.Event):
+    """Tells which pauses were asked for, without waiting, and is set after some."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.pauses = []
+
+    def wait(self, timeout=None):
+        self.pauses.append(timeout)
+        return len(self.pauses) > self.number
+
+
+class TimedListing(RunProgress):
+    """Notes what each listing took."""
+
+    took = ()
+
+    def done(self):
+        started = time.monotonic()
+        done = super().done()
+        self.took = (*self.took, time.monotonic() - started)
+        return done
+
+
+def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
+    for number in range(200):
+        (tmp_path / f"{number}.json").touch()
+    progress = TimedListing(str(tmp_path), {"7.json": 3, "missing.json": 4}, time.time())
+    stop = NotedPauses(3)
+    assert list(progress_module._counts(progress, 0.0, stop)) == [3, 3, 3]
+    assert stop.pauses[0] == 0.0
+    for pause, took in zip(stop.pauses[1:], progress.took, strict=True):
+        assert pause >= 10 * took
+    stop = NotedPauses(3)
+    assert list(progress_module._counts(progress, 1e6, stop)) == [3, 3, 3]
+    assert stop.pauses == [1e6] * 4
 
 
 def test_log_gets_plain_lines(tmp_path, monkeypatch):

@@ -4,13 +4,16 @@ import unicodedata
 from collections import Counter
 
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.commoncrawl.sentences import (
+    LINES,
     LINES_CLUTTERED,
     LINES_TOO_LONG,
     LINES_TOO_SHORT,
+    LINES_UNSPLITTABLE,
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
     REASONS,
@@ -116,6 +119,69 @@ def test_menu_of_a_language_without_marks_is_left_out() -> None:
 def test_lone_surrogates_do_not_stop_the_splitter() -> None:
     text = "The ferry\ud800 leaves at noon. Nobody really knows why.\udfff"
     assert kept(text, "en") == ["The ferry leaves at noon.", "Nobody really knows why."]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2003", "\u2009", "\u202f", "\u3000"])
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Carrots hold vitamin A_. Oranges hold vitamin C_. Nobody knows why."),
+        ("de", "Karotten haben Vitamin A_. Niemand weiß es."),
+        ("fr", "La carotte a la vitamine A_. Personne ne sait_: pourquoi_? Parce que_!"),
+        ("ru", "В моркови есть витамин A_. Никто не знает почему."),
+        ("fi", "Porkkanassa on vitamiini A_. Kukaan ei tiedä miksi."),
+        ("tr", "Havuçta vitamin A_. Kimse nedenini bilmiyor."),
+        ("el", "Το καρότο έχει βιταμίνη A_. Κανείς δεν ξέρει."),
+        ("hi", "गाजर में विटामिन A_. कोई नहीं जानता।"),
+        ("ar", "في الجزر فيتامين A_. لا أحد يعرف."),
+        ("zh", "没有人知道为什么。胡萝卜含有维生素 A_."),
+        ("ja", "誰も知りません。にんじんにはビタミン A_."),
+        ("my", "ဗီတာမင် A_. ဘယ်သူမှမသိပါ။"),
+        ("xx", "Carrots hold vitamin A_. Nobody knows why."),
+    ],
+)
+def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(
+    language: str, text: str, space: str
+) -> None:
+    wide = text.replace("_", space)
+    with pytest.raises(BaseException, match="is not a char boundary"):
+        sentencex.segment(language, wide)
+    counts: Counter[str] = Counter()
+    found = list(split_sentences(wide, language, counts))
+    assert found == sentencex.segment(language, text.replace("_", " "))
+    assert counts == {LINES: 1}
+    assert "".join(found) == text.replace("_", " ")
+
+
+def test_line_at_which_the_splitter_panics_is_counted_and_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    segment = sentencex.segment
+
+    def panicking(language: str, line: str) -> list[str]:
+        # No line is known that panics once its white space is blanks, so one gets it back.
+        return segment(language, line.replace("vitamin A .", "vitamin A\u00a0."))
+
+    monkeypatch.setattr(sentencex, "segment", panicking)
+    text = "The ferry leaves at noon.\nCarrots hold vitamin A .\nIt was late again today."
+    counts: Counter[str] = Counter()
+    assert list(page_sentences(text, "en", counts)) == [
+        "The ferry leaves at noon.",
+        "It was late again today.",
+    ]
+    assert counts == {"lines": 3, LINES_UNSPLITTABLE: 1, SENTENCES_SEEN: 2}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
+def test_what_is_no_panic_is_not_swallowed(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def failing(language: str, line: str) -> list[str]:
+        raise error
+
+    monkeypatch.setattr(sentencex, "segment", failing)
+    with pytest.raises(error):
+        kept("The ferry leaves at noon.", "en")
 
 
 @pytest.mark.parametrize(
@@ -285,5 +351,6 @@ def test_filters_are_described_as_json() -> None:
     described = describe_filters()
     assert json.loads(json.dumps(described)) == described
     assert described["detector"] == "pycld2-0.42"
+    assert described["version"] == "2"
     assert described["splitter"] == "sentencex-1.0.32"
     assert described["words"] == [4, 31]
