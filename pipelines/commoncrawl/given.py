@@ -41,8 +41,9 @@ def read_sentences(
         found = False
         while block := list(islice(lines, _BLOCK)):
             counts["lines"] += len(block)
-            texts = sorted({normalize(line) for line in block if line is not None} - {""})
-            counts["lines_blank"] += sum(not line or not line.strip() for line in block)
+            normal = [normalize(line or "") for line in block]
+            counts["lines_blank"] += normal.count("")
+            texts = sorted(set(normal) - {""})
             found = found or bool(texts)
             yield SentenceRows(
                 texts=texts,
