@@ -166,7 +166,7 @@ def collect_samples(
         following = {}
         for code, number in reading.items():
             record = _record(job, code, sources[code], number)
-            write_atomically(join(job.output, layout.sample_record_path(code)), record.to_json())
+            # Only the last one is kept: killed before, a run goes the same way again, in a moment.
             if record.found < record.wanted and number < limits[code]:
                 following[code] = _next_number(job, record, number, limits[code])
                 say(
@@ -174,6 +174,8 @@ def collect_samples(
                     f"going on to {following[code]}."
                 )
             else:
+                path = join(job.output, layout.sample_record_path(code))
+                write_atomically(path, record.to_json())
                 samples[code] = record
         reading = following
     return samples

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -52,6 +53,7 @@ def make_baselines(options: BaselineOptions) -> int:
     if options.dry_run:
         show(_plan(job))
         return DONE
+    sources = source_files(job) if options.overwrite else {}
     console = Console(stderr=True)
 
     def say(words: str) -> None:
@@ -63,7 +65,7 @@ def make_baselines(options: BaselineOptions) -> int:
             lock = stack.enter_context(
                 hold(job.output, say=say, lost=partial(end_for, terminal=terminal))
             )
-            start_baseline(job)
+            start_baseline(job, {code: files.digest for code, files in sources.items()})
         share_cores(options)
         try:
             summary = run_baseline(job, console, lock)
@@ -74,8 +76,12 @@ def make_baselines(options: BaselineOptions) -> int:
     return _conclude(summary, options)
 
 
-def start_baseline(job: BaselineJob) -> None:
+def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
     """Write down whose folder this is, and take back an earlier success.
+
+    Args:
+        job: What is to be done.
+        digests: Of the source's files by language, to know what is to be overwritten.
 
     Raises:
         SignatureError: it was begun with other settings.
@@ -83,8 +89,7 @@ def start_baseline(job: BaselineJob) -> None:
     before = _earlier_run(job)
     files = before.get("files", {})
     if job.options.overwrite:
-        now = {code: source.digest for code, source in source_files(job).items()}
-        changed = any(files.get(code, digest) != digest for code, digest in now.items())
+        changed = any(files.get(code, digest) != digest for code, digest in digests.items())
         if before.get("identity") != job.identity or changed:
             _write_json(job, layout.RUN_FILE, {"identity": {"command": "being overwritten"}})
             clear_output(job.output)

@@ -202,7 +202,14 @@ def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, ta
 
 @pytest.mark.parametrize(
     "landmark",
-    ["_sentences/**/*.json", "_sample/*.npy", "_pairs/*.json", "_moments/**/*.npz", "en/*.tsv"],
+    [
+        "_sentences/**/*.json",
+        "_sample/*.npy",
+        "_sample/*.json",
+        "_pairs/*.json",
+        "_moments/**/*.npz",
+        "en/*.tsv",
+    ],
 )
 def test_run_killed_at_any_stage_goes_on(tmp_path, crawl, model, tables, landmark):
     output = tmp_path / "out"
