@@ -9,6 +9,7 @@ only once the options are known to be good.
 
 import json
 import logging
+import os
 import re
 import signal
 import sys
@@ -137,10 +138,14 @@ def models_command(arguments: Sequence[str]) -> int:
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
-    if parsed.json:
-        print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
-    else:
-        show(show_registry())
+    try:
+        if parsed.json:
+            print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
+        else:
+            show(show_registry())
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads it has had enough; Python flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE
 
 

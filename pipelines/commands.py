@@ -10,9 +10,10 @@ from rich.console import Console
 
 from bertscore_core import EMBEDDED_MODEL, model_for_language
 from pipelines import manifest
+from pipelines.blueprint import print_job
 from pipelines.estimate import estimate_run
 from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf
+from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf, start_idf
 from pipelines.io.files import join, mask_credentials, read_bytes
 from pipelines.lock import RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
@@ -20,7 +21,7 @@ from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import show, show_plan, show_summary
-from pipelines.runners import job_pipeline
+from pipelines.runners import check_waits, is_detached, job_pipeline
 from pipelines.running import (
     end_for,
     first_writing,
@@ -30,6 +31,7 @@ from pipelines.running import (
     worker_errors,
 )
 from pipelines.score import build_score_pipeline, clear_up, start_run
+from pipelines.sketch import sketch_idf, sketch_score
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
@@ -37,6 +39,9 @@ from pipelines.transforms.idf import load_idf
 
 def score(options: ScoreOptions) -> int:
     """Check, plan, run, report."""
+    if options.print_job:
+        print(print_job(options, sketch_score(options)))
+        return DONE
     console = Console(stderr=True)
     _announce_model(options, console)
     pipeline = job_pipeline(options)
@@ -53,7 +58,12 @@ def score(options: ScoreOptions) -> int:
         terminal = stack.enter_context(original_terminal())
         with first_writing(options):
             lock = stack.enter_context(
-                hold(planned.output, say=say, lost=partial(end_for, terminal=terminal))
+                hold(
+                    planned.output,
+                    say=say,
+                    lost=partial(end_for, terminal=terminal),
+                    hand_over=is_detached(options),
+                )
             )
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
@@ -67,12 +77,22 @@ def score(options: ScoreOptions) -> int:
                 "they were deleted, and their rows are scored again where they are still given."
             )
         _run(job, options, pipeline, lock)
+        if job.detached and job.pending:
+            say(
+                f"The job was submitted and goes on by itself; it succeeds or fails with the run. "
+                f"{mask_credentials(join(job.output, manifest.SUCCESS_FILE))} is written last."
+            )
+            return DONE
         return _conclude(job)
 
 
 def count_idf(options: IdfOptions) -> int:
     """Count the references of a dump and save the table."""
+    if options.print_job:
+        print(print_job(options, sketch_idf(options)))
+        return DONE
     _announce_model(options, Console(stderr=True))
+    check_waits(options)
     pipeline = job_pipeline(options)
     job = prepare_idf(options)
     for file in job.plan.rejected_files:
@@ -81,8 +101,9 @@ def count_idf(options: IdfOptions) -> int:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
     share_cores(options)
+    start_idf(job)
+    build_idf_pipeline(pipeline, job)
     with local_workers(options):
-        build_idf_pipeline(pipeline, job)
         pipeline.run().wait_until_finish()
     table = finish_idf(job)
     if table is None:
@@ -110,6 +131,10 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
     share_cores(options)
     progress = RunProgress.of_splits(job.output, job.pending, job.goal.started)
     build_score_pipeline(pipeline, job, lock)
+    if job.detached:
+        with worker_errors():
+            pipeline.run()
+        return
     with local_workers(options) as terminal, show_progress(progress, Console(file=terminal)):
         pipeline.run().wait_until_finish()
 

@@ -78,9 +78,13 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
     )
 
 
-def build_idf_pipeline(root: beam.Pipeline, job: IdfJob) -> None:
-    """Add the counting job to a pipeline, and write the plan it reads."""
+def start_idf(job: IdfJob) -> None:
+    """Write the plan for the workers."""
     write_atomically(job.plan_path, plan_to_bytes(job.plan))
+
+
+def build_idf_pipeline(root: beam.Pipeline, job: IdfJob) -> None:
+    """Add the counting job to a pipeline; `start_idf` must have written the plan it reads."""
     _ = (
         root
         | "ReadPlan" >> ReadPlan(job.plan_path)

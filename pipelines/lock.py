@@ -143,7 +143,11 @@ class RunLock:
 
 @contextmanager
 def hold(
-    output: str, *, say: Callable[[str], None], lost: Callable[[FolderLostError], None]
+    output: str,
+    *,
+    say: Callable[[str], None],
+    lost: Callable[[FolderLostError], None],
+    hand_over: bool = False,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
 
@@ -151,6 +155,9 @@ def hold(
         output: Folder of the run.
         say: Told why it takes a while, when it does.
         lost: Called in another thread when another run has taken the folder over.
+        hand_over: Leave the lock to the workers of a job that goes on when this process has ended.
+            It shows no sign of life from then on, so that another run may take it over, after which
+            these workers write nothing more.
 
     Raises:
         FolderInUseError: another run is at work on the folder.
@@ -167,9 +174,10 @@ def hold(
     finally:
         stop.set()
         beating.join()
-        with suppress(Exception):  # a lock that stays is stale, and no harm
-            lock.check()
-            delete(join(output, LOCK_FILE))
+        if not hand_over:
+            with suppress(Exception):  # a lock that stays is stale, and no harm
+                lock.check()
+                delete(join(output, LOCK_FILE))
 
 
 def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:

@@ -29,6 +29,7 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 DEFAULT_MAX_REJECT_FRACTION = 0.01
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class RunOptions:
         workers: Worker processes.
         overwrite: Replace what was made with other settings.
         dry_run: Check everything, print the plan and stop.
+        print_job: Print the job as it would be submitted, as JSON, and stop; neither input, output
+            nor model is looked at.
         beam: Options for Beam, as it spells them.
     """
 
@@ -47,6 +50,7 @@ class RunOptions:
     workers: int = 1
     overwrite: bool = False
     dry_run: bool = False
+    print_job: bool = False
     beam: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -155,6 +159,8 @@ class ScoreOptions(JobOptions):
             `null`. The reason is given either way.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        accelerator: GPU that a remote runner is asked for where pairs are scored, and nowhere else,
+            as Beam's resource hint spells it: `type:nvidia-l4;count:1;install-nvidia-driver`.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
             OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere. A
             launcher that cannot see its workers' devices takes torch, unless the device is `cpu`.
@@ -172,6 +178,7 @@ class ScoreOptions(JobOptions):
     empty: Literal["zero", "null"] = "zero"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
+    accelerator: str | None = None
     backend: Literal["auto", "torch", "openvino"] = "auto"
     max_batch_tokens: int | None = None
     max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
@@ -205,6 +212,7 @@ class ScoreOptions(JobOptions):
             "auto, cpu, mps, cuda or cuda:N",
             "Leave it out to use a GPU when there is one.",
         )
+        check_accelerator(self.accelerator)
         _check_idf(self.idf)
         _check_rescale(self)
 
@@ -212,6 +220,17 @@ class ScoreOptions(JobOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfOptions(JobOptions):
     """What `bertscore-beam idf` needs to know: `output` is the file of the table."""
+
+
+def check_accelerator(accelerator: str | None) -> None:
+    """Raise for a resource hint that no runner would understand."""
+    check_value(
+        accelerator is None or ACCELERATOR.fullmatch(accelerator) is not None,
+        "accelerator",
+        accelerator,
+        "type:NAME;count:NUMBER, and what the runner knows behind further semicolons",
+        "For one L4 on Dataflow write 'type:nvidia-l4;count:1;install-nvidia-driver'.",
+    )
 
 
 def load_yaml(path: str) -> dict[str, Any]:

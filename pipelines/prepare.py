@@ -41,7 +41,7 @@ from pipelines.io.files import (
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
 from pipelines.planning import Plan, plan_inputs
-from pipelines.runners import is_local, threads_per_worker
+from pipelines.runners import is_detached, is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
 from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
@@ -66,6 +66,8 @@ class ScoreJob:
         idf_path: Saved idf table, when there is one or there will be; None without idf.
         count_idf: Whether the table still has to be counted.
         goal: What the run is judged against.
+        accelerator: GPU to ask the runner for where pairs are scored; None for none.
+        detached: Whether nobody waits for the end of the job.
     """
 
     output: str
@@ -81,6 +83,8 @@ class ScoreJob:
     idf_path: str | None
     count_idf: bool
     goal: RunGoal
+    accelerator: str | None = None
+    detached: bool = False
 
 
 def scorer_config(options: JobOptions) -> ScorerConfig:
@@ -241,6 +245,8 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
         kept=frozenset(record.part_name for record in standing.done).union(orphans),
         idf_path=idf.path,
         count_idf=idf.must_count and bool(standing.pending),
+        accelerator=options.accelerator,
+        detached=is_detached(options),
         goal=RunGoal(
             parts=len(plan.splits),
             rows=plan.num_rows,

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
+    StandardOptions,
     _BeamArgumentParser,
 )
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -27,6 +29,20 @@ _REFUSED = {
 _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
 
+# The workers' image holds everything; without these Beam stages what it found in this process.
+_NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
+
+_DATAFLOW_NEEDS = {
+    "project": "Give -- --project=NAME.",
+    "region": "Give -- --region=us-central1, or where the data is.",
+    "temp_location": "Give -- --temp_location=gs://BUCKET/tmp.",
+    "sdk_container_image": "Give -- --sdk_container_image=IMAGE, built from docker/Dockerfile.",
+}
+"""Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
+
+PLACEHOLDER = "your-"
+"""How values that must be replaced begin in the configs: your-project, gs://your-bucket."""
+
 
 def job_pipeline(options: RunOptions) -> beam.Pipeline:
     """Return an empty pipeline on the runner of a job.
@@ -38,6 +54,8 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
         ConfigError: as `beam_options` does.
     """
     chosen = beam_options(options)
+    check_remote(chosen)
+    _check_replaced(chosen)
     address = _worker_pool(options)
     if address is None:
         return beam.Pipeline(options=chosen)
@@ -69,9 +87,56 @@ def beam_options(options: RunOptions) -> PipelineOptions:
         flags.append("--direct_running_mode=multi_processing")
     if _is_fn_api(options) and options.workers > 1:
         flags.append(f"--direct_num_workers={options.workers}")
+    if not _is_fn_api(options):
+        flags.extend(_NOTHING_STAGED)
     if runner is None or runner in _KNOWN_OPTIONS_RUNNERS:
         _check_known(flags)
     return PipelineOptions(flags)
+
+
+def check_remote(chosen: PipelineOptions) -> None:
+    """Check that the options name what their runner cannot do without.
+
+    Raises:
+        ConfigError: something is missing, or a package is.
+    """
+    if not _is_dataflow(chosen.view_as(StandardOptions).runner):
+        return
+    try:
+        from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"DataflowRunner needs packages that are not installed: got {error}; expected the "
+            "extra gcp. Install it: pip install 'bertscore-beam[gcp,gcs]'."
+        ) from error
+    given = chosen.get_all_options()
+    for name, cure in _DATAFLOW_NEEDS.items():
+        if not given[name]:
+            raise ConfigError(f"DataflowRunner needs --{name}: got none; expected it. {cure}")
+    if not str(given["temp_location"]).startswith("gs://"):
+        raise ConfigError(
+            f"temp_location cannot be used: got {given['temp_location']!r}; expected a gs:// path, "
+            "where Dataflow's workers can read it. Give -- --temp_location=gs://BUCKET/tmp."
+        )
+
+
+def is_remote(options: RunOptions) -> bool:
+    """Whether another service runs the job, and goes on when this process has ended."""
+    return not _is_fn_api(options)
+
+
+def is_dataflow(options: RunOptions) -> bool:
+    """Whether the job goes to Dataflow."""
+    return _is_dataflow(_given_runner(options.beam))
+
+
+def is_detached(options: RunOptions) -> bool:
+    """Whether the job is only submitted, and goes on when this process has ended."""
+    if _is_fn_api(options):
+        return False
+    chosen = PipelineOptions(list(options.beam))
+    template = chosen.view_as(GoogleCloudOptions).template_location
+    return bool(chosen.view_as(StandardOptions).no_wait_until_finish or template)
 
 
 def is_local(options: RunOptions) -> bool:
@@ -106,6 +171,33 @@ def has_separate_workers(options: RunOptions) -> bool:
     return has_worker_processes(options) or (
         _is_fn_api(options) and _worker_pool(options) is not None
     )
+
+
+def check_waits(options: RunOptions) -> None:
+    """Refuse to only submit a job whose end this process has work for.
+
+    Raises:
+        ConfigError: it was asked for.
+    """
+    if is_detached(options):
+        raise ConfigError(
+            "this command cannot leave its job alone: got --no_wait_until_finish or "
+            "--template_location; expected neither. Only `score` can be submitted that way."
+        )
+
+
+def _is_dataflow(runner: str | None) -> bool:
+    return runner is not None and runner.lower().removesuffix("runner") == "dataflow"
+
+
+def _check_replaced(chosen: PipelineOptions) -> None:
+    """Raise for a value that a config holds for the user to replace."""
+    for name, value in chosen.get_all_options(drop_default=True).items():
+        if PLACEHOLDER in str(value):
+            raise ConfigError(
+                f"--{name} is a placeholder of the config: got {value!r}; expected a name of "
+                "yours. Edit a copy of the config, or give the option again behind `--`."
+            )
 
 
 def _is_fn_api(options: RunOptions) -> bool:

@@ -10,7 +10,7 @@ from pipelines.exit_status import BROKEN, REFUSED
 from pipelines.io.files import mask_credentials
 from pipelines.lock import FolderLostError
 from pipelines.options import RunOptions
-from pipelines.runners import has_separate_workers, is_local, threads_per_worker
+from pipelines.runners import has_separate_workers, is_local, is_remote, threads_per_worker
 from pipelines.watchdog import (
     end_when_a_worker_dies,
     end_when_interrupted,
@@ -41,7 +41,7 @@ def local_workers(options: RunOptions) -> Iterator[TextIO]:
         workers_log_to_file(enabled=separate) as (terminal, log),
         end_when_a_worker_dies(terminal, log, BROKEN),
         end_when_workers_do_not_come(options.workers if separate else 0, terminal, BROKEN),
-        end_when_interrupted(terminal, log),
+        end_when_interrupted(terminal, log, elsewhere=is_remote(options)),
     ):
         yield terminal
 

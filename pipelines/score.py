@@ -30,6 +30,7 @@ from pipelines.prepare import ScoreJob, job_identity
 from pipelines.rejects import FILES_FILE, ROWS_FOLDER, rows_path
 from pipelines.splits import Split
 from pipelines.transforms.finish import FinishRun
+from pipelines.transforms.hints import with_accelerator
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
 from pipelines.transforms.scoring import ScoreSplits
 
@@ -99,21 +100,21 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
         lock: What must be held to write; None leaves that unchecked.
     """
     idf = _idf_table(root, job)
+    scoring = ScoreSplits(
+        config=job.config,
+        fields=job.fields,
+        output=job.output,
+        job_digest=job.digest,
+        signature=job.signature,
+        idf=idf,
+        lock=lock,
+    )
     results = (
         root
         # Split: what to read, a few hundred bytes each.
         | "ReadPending" >> ReadPlan(join(job.output, PENDING_FILE))
         # (PartRecord, FailedSplit): what became of each.
-        | "ScoreSplits"
-        >> ScoreSplits(
-            config=job.config,
-            fields=job.fields,
-            output=job.output,
-            job_digest=job.digest,
-            signature=job.signature,
-            idf=idf,
-            lock=lock,
-        )
+        | "ScoreSplits" >> with_accelerator(scoring, job.accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(
         output=job.output,
@@ -122,6 +123,7 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
         job_digest=job.digest,
         idf=idf,
         lock=lock,
+        must_succeed=job.detached,
     )
 
 

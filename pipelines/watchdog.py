@@ -124,7 +124,9 @@ def end_when_workers_do_not_come(
 
 
 @contextmanager
-def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
+def end_when_interrupted(
+    terminal: TextIO, log: Path | None, *, elsewhere: bool = False
+) -> Iterator[None]:
     """End this process at once on SIGINT or SIGTERM, with the status a shell gives such an end.
 
     What is committed is whole, so nothing need be undone.
@@ -132,13 +134,14 @@ def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
     Args:
         terminal: Where to say so.
         log: What the workers wrote; of no use then, and deleted.
+        elsewhere: Whether the job runs on machines that do not end with this process.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, _: FrameType | None) -> None:
-        _leave_interrupted(terminal, log, signal.Signals(number))
+        _leave_interrupted(terminal, log, signal.Signals(number), elsewhere=elsewhere)
 
     before = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
@@ -148,10 +151,17 @@ def end_when_interrupted(terminal: TextIO, log: Path | None) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _leave_interrupted(terminal: TextIO, log: Path | None, number: signal.Signals) -> NoReturn:
+def _leave_interrupted(
+    terminal: TextIO, log: Path | None, number: signal.Signals, *, elsewhere: bool = False
+) -> NoReturn:
     terminal.write(
         f"\nbertscore-beam: interrupted ({number.name}). What was committed is kept; the same "
         "command goes on from there.\n"
+        + (
+            "The job itself may go on where it was submitted: stop it there if it should not.\n"
+            if elsewhere
+            else ""
+        )
     )
     terminal.flush()
     if log is not None:

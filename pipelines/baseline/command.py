@@ -23,8 +23,10 @@ from pipelines.baseline.prepare import (
     table_path,
 )
 from pipelines.baseline.score import make_pairs, score_pairs
+from pipelines.baseline.sketch import sketch_baseline
 from pipelines.baseline.stage import Stage
 from pipelines.baseline.tables import clear_output, drop_stale_tables, write_table
+from pipelines.blueprint import print_job
 from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.io.files import (
     delete,
@@ -36,7 +38,7 @@ from pipelines.io.files import (
 from pipelines.lock import RunLock, hold
 from pipelines.progress import RunProgress, show_progress
 from pipelines.report import Shown, show
-from pipelines.runners import job_pipeline
+from pipelines.runners import check_waits, job_pipeline
 from pipelines.running import (
     end_for,
     first_writing,
@@ -48,6 +50,10 @@ from pipelines.running import (
 
 def make_baselines(options: BaselineOptions) -> int:
     """Check, collect, pair, score, write the tables, report."""
+    if options.print_job:
+        print(print_job(options, sketch_baseline(options)))
+        return DONE
+    check_waits(options)
     job_pipeline(options)  # what is wrong with Beam's options is said before any work
     job = prepare_baseline(options)
     if options.dry_run:

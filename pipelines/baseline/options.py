@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pipelines.checks import check_at_least, check_value
 from pipelines.commoncrawl.listing import ROOT
-from pipelines.options import DEVICE, RunOptions
+from pipelines.options import DEVICE, RunOptions, check_accelerator
 
 DEFAULT_PAIRS = 1_000_000
 """As the paper says; the published tables come from half of it."""
@@ -60,6 +60,7 @@ class BaselineOptions(RunOptions):
         dtype: Number format of the encoder's matrix products; everything else is in float32. A
             table made in bfloat16 is off by up to 2e-4, more than its standard error says.
         device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        accelerator: GPU that a remote runner is asked for where pairs are scored, as in `score`.
         backend: What runs the encoder: `torch`, `openvino` or `auto`, as in `score`.
         max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
         allow_pickle_weights: Load weights that are not safetensors, which can run code.
@@ -85,6 +86,7 @@ class BaselineOptions(RunOptions):
     max_reject_fraction: float = 0.01
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
+    accelerator: str | None = None
     backend: Literal["auto", "torch", "openvino"] = "auto"
     max_batch_tokens: int | None = None
     allow_pickle_weights: bool = False
@@ -143,6 +145,7 @@ class BaselineOptions(RunOptions):
             "auto, cpu, mps, cuda or cuda:N",
             "Leave it out to use a GPU when there is one.",
         )
+        check_accelerator(self.accelerator)
 
     def _check_used(self) -> None:
         """Refuse options that would do nothing."""

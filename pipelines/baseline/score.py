@@ -16,6 +16,7 @@ from pipelines.baseline.stage import Run, Stage
 from pipelines.commoncrawl.sampling import part_bits
 from pipelines.io.files import delete_many, join, list_files, read_bytes, read_many
 from pipelines.lock import RunLock
+from pipelines.transforms.hints import with_accelerator
 from pipelines.transforms.moments import PairsToScore, ScorePairParts, pairs_to_score
 from pipelines.transforms.pairs import PairingPlan, PairPart, PairSentences
 from pipelines.transforms.sample import lanes_of
@@ -82,7 +83,7 @@ def make_pairs(
         run(
             Stage(
                 words=f"Pairing sentences of {code}",
-                build=partial(_create_and, lanes_of(sample.blocks(job.output)), transform),
+                build=partial(create_and, lanes_of(sample.blocks(job.output)), transform),
             )
         )
         record = _find_pairs(job, sample)
@@ -92,8 +93,14 @@ def make_pairs(
     return pairs
 
 
-def _create_and(elements: Sequence[Any], transform: beam.PTransform, root: beam.Pipeline) -> Any:
+def create_and(elements: Sequence[Any], transform: beam.PTransform, root: beam.Pipeline) -> Any:
+    """Apply a transform to elements that travel in the job itself."""
     return root | beam.Create(elements) | transform
+
+
+def spread_and(elements: Sequence[Any], transform: beam.PTransform, root: beam.Pipeline) -> Any:
+    """Do the same with the elements spread over the workers first."""
+    return root | beam.Create(elements) | beam.Reshuffle() | transform
 
 
 def _find_pairs(job: BaselineJob, sample: SampleRecord) -> PairsRecord | None:
@@ -122,11 +129,14 @@ def score_pairs(
     pending = [part for code in parts for part in _pending(job, model, code, parts[code])]
     if pending:
         waiting = set(pending)
-        transform = ScorePairParts(
-            config=model.config,
-            backend=model.settings.backend_version,
-            output=job.output,
-            lock=lock,
+        transform = with_accelerator(
+            ScorePairParts(
+                config=model.config,
+                backend=model.settings.backend_version,
+                output=job.output,
+                lock=lock,
+            ),
+            job.options.accelerator,
         )
         rows = {
             part.moments.removeprefix(f"{layout.MOMENTS_FOLDER}/"): record.rows
@@ -137,7 +147,7 @@ def score_pairs(
         run(
             Stage(
                 words=f"Scoring {sum(rows.values()):,} pairs with {model.name}",
-                build=partial(_create_and, pending, transform),
+                build=partial(spread_and, pending, transform),
                 folder=layout.MOMENTS_FOLDER,
                 amounts=rows,
                 unit="pairs",

@@ -9,7 +9,7 @@ from apache_beam.typehints import no_annotations
 
 from bertscore_core import IdfTable, Signature
 from pipelines import manifest
-from pipelines.io.files import delete, join, read_bytes, write_atomically
+from pipelines.io.files import delete, join, mask_credentials, read_bytes, write_atomically
 from pipelines.lock import RunLock
 from pipelines.manifest import PartRecord
 from pipelines.planning import plan_from_bytes
@@ -30,6 +30,8 @@ class FinishRun(beam.PTransform):
         job_digest: Identity of the run's settings, as every record has it.
         idf: Singleton with the idf table, or None.
         lock: What must be held to write; None leaves that unchecked.
+        must_succeed: Fail the job when the run does not deserve its success marker: nobody waits
+            who would turn the summary into an exit status.
     """
 
     output: str
@@ -38,6 +40,7 @@ class FinishRun(beam.PTransform):
     job_digest: str
     idf: beam.PCollection[IdfTable] | None = None
     lock: RunLock | None = None
+    must_succeed: bool = False
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
@@ -62,6 +65,7 @@ class FinishRun(beam.PTransform):
                 signature=self.signature,
                 job_digest=self.job_digest,
                 lock=self.lock,
+                must_succeed=self.must_succeed,
             )
         )
 
@@ -95,12 +99,15 @@ def finish_run(
     job_digest: str,
     idf: IdfTable | None,
     lock: RunLock | None,
-) -> None:
+) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it when the run deserves it.
 
     What the workers reported is not taken on trust: every part in the folder must have a record of
     this job's settings and idf table, and the size recorded. An idf table that leaves out a file
     spoils the run.
+
+    Returns:
+        Whether it was a success.
 
     Raises:
         FolderLostError: the folder belongs to another run by now.
@@ -129,6 +136,7 @@ def finish_run(
     write_atomically(join(output, manifest.SUMMARY_FILE), text.encode())
     if summary["success"]:
         write_atomically(join(output, manifest.SUCCESS_FILE), b"")
+    return bool(summary["success"])
 
 
 def _finish(
@@ -140,6 +148,11 @@ def _finish(
     signature: Signature,
     job_digest: str,
     lock: RunLock | None,
+    must_succeed: bool,
 ) -> RunTotals:
-    finish_run(output, goal, totals, signature, job_digest=job_digest, idf=idf, lock=lock)
+    success = finish_run(output, goal, totals, signature, job_digest=job_digest, idf=idf, lock=lock)
+    if must_succeed and not success:
+        raise RuntimeError(
+            f"the run is not a success: see {mask_credentials(join(output, manifest.SUMMARY_FILE))}"
+        )
     return totals

@@ -93,6 +93,8 @@ class BaselineModelHandler(ModelHandler[_ReadPairs, _SummedPairs, BertScorer]):
 class ScorePairParts(beam.PTransform):
     """Parts of pairs -> paths of the sums over them, which are written.
 
+    Spreading the parts over the workers is left to the caller: it needs no GPU.
+
     Attributes:
         config: How to score.
         backend: What runs the encoder, with its version.
@@ -110,7 +112,6 @@ class ScorePairParts(beam.PTransform):
         handler = BaselineModelHandler(self.config, self.backend)
         return (
             parts
-            | "SpreadParts" >> beam.Reshuffle()
             | "ReadPairs" >> beam.Map(_read, self.output).with_output_types(_ReadPairs)
             | "ScorePairs" >> RunInference(handler).with_output_types(_SummedPairs)
             | "WriteMoments" >> beam.FlatMap(_write, self.output, self.lock)

@@ -222,7 +222,7 @@ def test_interrupted_run_says_so_and_goes_on(tmp_path, kill, number):
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not parts.exists() and process.poll() is None:
+        while not list(parts.glob("part-*.parquet")) and process.poll() is None:
             time.sleep(0.05)
         kill(process.pid, number)
         _, errors = process.communicate(timeout=120)
@@ -299,3 +299,19 @@ def test_help_and_wrong_flags_need_no_heavy_import():
 def test_version_is_told(capsys):
     assert cli.main(["--version"]) == cli.DONE
     assert capsys.readouterr().out.startswith("bertscore-beam 0.")
+
+
+def test_list_that_is_not_read_to_its_end_is_no_error():
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from pipelines.cli import main; raise SystemExit(main(['models']))",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == cli.DONE

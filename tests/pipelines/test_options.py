@@ -24,6 +24,8 @@ EVERY_OPTION: dict[str, Any] = {
     "split_rows": 7,
     "split_bytes": 1000,
     "dry_run": True,
+    "print_job": True,
+    "accelerator": "type:nvidia-l4;count:2;install-nvidia-driver:5xx",
     "beam": ["--runner=DataflowRunner", "--region=europe-west1"],
     "candidate_column": "hyp",
     "num_layers": 17,

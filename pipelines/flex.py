@@ -1,0 +1,64 @@
+"""Start a job from a Dataflow Flex Template.
+
+The template's launcher hands on its parameters and Beam's options in one row, `--name=value` each.
+What an option class knows is ours, by any spelling; all else is Beam's.
+"""
+
+import dataclasses
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+
+from bertscore_core import ConfigError
+from pipelines.cli import UNUSABLE, main
+from pipelines.options import RunOptions, ScoreOptions
+
+_OPTIONS: Mapping[str, type[RunOptions]] = {"score": ScoreOptions}
+_TRUTH = {"true": True, "false": False}
+
+
+def launch(verb: str, arguments: Sequence[str]) -> int:
+    """Run a command with the arguments of a template's launcher, and return its exit status.
+
+    An empty value is as good as none: forms send one for each parameter that was left alone. A list
+    is separated by blanks.
+    """
+    try:
+        given = command(verb, arguments)
+    except ConfigError as error:
+        print(f"bertscore-beam: {error}", file=sys.stderr)
+        return UNUSABLE
+    return main(given)
+
+
+def command(verb: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command line for the arguments of a template's launcher.
+
+    Raises:
+        ConfigError: a value that must be true or false is neither.
+    """
+    hints = typing.get_type_hints(_OPTIONS[verb])
+    fields = {field.name for field in dataclasses.fields(_OPTIONS[verb])} - {"beam"}
+    ours, beam = [verb], []
+    for argument in arguments:
+        flag, _, value = argument.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if name not in fields:
+            beam.append(argument)
+        elif value:
+            ours += _flag(name, value, hints[name])
+    return [*ours, "--", *beam]
+
+
+def _flag(name: str, value: str, hint: object) -> list[str]:
+    """Spell a parameter as the command line does."""
+    dashed = name.replace("_", "-")
+    if hint is bool:
+        if value.lower() not in _TRUTH:
+            raise ConfigError(
+                f"parameter {name} cannot be used: got {value!r}; expected true or false."
+            )
+        return [f"--{dashed}" if _TRUTH[value.lower()] else f"--no-{dashed}"]
+    if typing.get_origin(hint) is tuple:
+        return [f"--{dashed}", *value.split()]
+    return [f"--{dashed}={value}"]

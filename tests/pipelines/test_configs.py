@@ -1,0 +1,205 @@
+"""Every shipped config, taken as far as a job goes without a network: built, fused, described."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.exit_status import DONE, UNUSABLE
+from pipelines.options import load_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+VERBS = ("score", "idf", "baseline")
+CONFIGS = [path for verb in VERBS for path in sorted((ROOT / "configs" / verb).glob("*.yaml"))]
+DATAFLOW = [path for path in CONFIGS if path.stem.startswith("dataflow")]
+GPU_CONFIGS = [path for path in DATAFLOW if path.parent.name != "idf"]
+PORTABLE = [path for path in CONFIGS if path.stem in ("flink", "spark")]
+SCORING = {
+    "score": ("ScoreSplits/ReadSplit/ParDo(ReadSplit)", "ScoreSplits/WritePart"),
+    "baseline": ("ScorePairParts/ReadPairs", "ScorePairParts/WriteMoments"),
+}
+TEXTS = ("ReadSplit", "ScoreChunk", "ReadPairs", "ScorePairs/", "ExtractLane/", "RunInference")
+
+
+def name_of(path):
+    return f"{path.parent.name}/{path.stem}"
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Refuse every connection, and every look-up of a name."""
+
+    def refuse(*args, **_):
+        raise AssertionError(f"a connection was tried: {args}")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def print_job(path, capsys, *flags):
+    status = main([path.parent.name, "--config", str(path), "--print-job", *flags])
+    assert status == DONE
+    return json.loads(capsys.readouterr().out)["jobs"]
+
+
+def scoring_stage(job, verb):
+    first, last = SCORING[verb]
+    (stage,) = [stage for stage in job["stages"] if first in stage["steps"]]
+    assert last in stage["steps"]
+    return stage
+
+
+def scoring_job(jobs):
+    return next(job for job in jobs if job["name"] == "score")
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
+def test_every_config_is_built_without_network_input_or_model(path, capsys, no_network):
+    jobs = print_job(path, capsys)
+    names = {
+        "score": ["score"],
+        "idf": ["idf"],
+        "baseline": ["read", "sample", "pair", "score"],
+    }
+    assert [job["name"] for job in jobs] == names[path.parent.name]
+    for job in jobs:
+        known = set(job["environments"]) | {""}
+        assert job["stages"]
+        assert {stage["environment"] for stage in job["stages"]} <= known
+
+
+@pytest.mark.parametrize("path", [*DATAFLOW, *PORTABLE], ids=name_of)
+def test_workers_have_our_image_everywhere_and_nothing_is_staged(path, capsys):
+    for job in print_job(path, capsys):
+        for environment in job["environments"].values():
+            assert environment["kind"] == "beam:env:docker:v1"
+            kind = "cpu" if path.parent.name == "idf" else "gpu"
+            assert f"/bertscore-beam/{kind}:" in environment["image"]
+            assert environment["staged"] == []
+
+
+@pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+def test_the_gpu_is_asked_for_where_pairs_are_scored_and_nowhere_else(path, idf, capsys):
+    verb = path.parent.name
+    flags = ("--idf", idf) if verb == "score" else ()
+    jobs = print_job(path, capsys, *flags)
+    hint = load_yaml(str(path))["accelerator"]
+    for job in jobs:
+        hinted = {
+            name
+            for name, environment in job["environments"].items()
+            if environment["hints"] == {"accelerator": hint}
+        }
+        plain = {name for name, item in job["environments"].items() if not item["hints"]}
+        assert hinted | plain == set(job["environments"])
+        stages = [stage for stage in job["stages"] if stage["environment"] in hinted]
+        scores = [scoring_stage(job, verb)] if job["name"] == "score" else []
+        assert stages == scores
+
+
+@pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
+def test_a_gpu_machine_runs_one_process_with_two_threads(path, capsys):
+    job = scoring_job(print_job(path, capsys))
+    assert "no_use_multiple_sdk_containers" in job["experiments"]
+    assert job["workers"]["numThreadsPerWorker"] == 2
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if path.parent.name != "idf"], ids=name_of
+)
+def test_no_text_crosses_a_stage_of_scoring(path, capsys):
+    verb = path.parent.name
+    flags = ("--idf", "corpus") if verb == "score" else ()
+    job = scoring_job(print_job(path, capsys, *flags))
+    scoring_stage(job, verb)
+    read = {step for stage in job["stages"] for step in stage["reads"]}
+    # Of the reader's outputs only the failed splits leave its stage.
+    texts = {step for step in read if any(word in step for word in TEXTS)}
+    assert texts <= {"ScoreSplits/ReadSplit/ParDo(ReadSplit)"}
+    readers = [stage for stage in job["stages"] if texts & set(stage["reads"])]
+    assert [stage["steps"] for stage in readers] in ([], [["FinishRun/OfFailure"]])
+
+
+@pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
+def test_the_worker_pool_is_the_one_that_the_config_says(path, capsys):
+    pool = scoring_job(print_job(path, capsys))["workers"]
+    said = dict(flag.split("=", 1) for flag in load_yaml(str(path))["beam"])
+    assert pool["machineType"] == said["--machine_type"]
+    assert pool["diskSizeGb"] == int(said["--disk_size_gb"])
+    assert pool["numWorkers"] == int(said["--num_workers"])
+    assert pool["autoscalingSettings"] == {
+        "algorithm": f"AUTOSCALING_ALGORITHM_{said['--autoscaling_algorithm']}",
+        "maxNumWorkers": int(said["--max_num_workers"]),
+    }
+    images = {image["containerImage"] for image in pool["sdkHarnessContainerImages"]}
+    assert images == {said["--sdk_container_image"]}
+
+
+def test_the_idf_job_asks_for_no_gpu(capsys):
+    (job,) = print_job(ROOT / "configs" / "idf" / "dataflow.yaml", capsys)
+    assert all(not environment["hints"] for environment in job["environments"].values())
+    steps = [step for stage in job["stages"] for step in stage["steps"]]
+    assert "CountDocumentFrequencies/CountSplit" in steps
+    assert job["workers"]["autoscalingSettings"] == {"maxNumWorkers": 10}
+
+
+def test_a_job_with_the_hint_on_the_model_alone_would_store_texts(capsys):
+    """The checks above can fail: this is the wiring that they guard against."""
+    import apache_beam as beam
+
+    from pipelines.blueprint import describe
+    from pipelines.options import ScoreOptions
+
+    def build(root):
+        rows = root | beam.Create([1]) | "ReadSplit" >> beam.Map(str)
+        hint = "type:nvidia-l4;count:1"
+        scored = rows | "ScoreChunk" >> beam.Map(len).with_resource_hints(accelerator=hint)
+        _ = scored | "WritePart" >> beam.Map(print)
+
+    path = ROOT / "configs" / "score" / "dataflow-l4.yaml"
+    options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
+    read = {step for stage in describe(options, build)["stages"] for step in stage["reads"]}
+    assert {"ReadSplit", "ScoreChunk"} <= read
+
+
+@pytest.mark.parametrize("path", [*DATAFLOW, *PORTABLE], ids=name_of)
+def test_placeholders_are_not_submitted(path, capsys, no_network):
+    status = main([path.parent.name, "--config", str(path)])
+    assert status == UNUSABLE
+    said = capsys.readouterr().err
+    assert "is a placeholder of the config: got" in said
+    assert "your-" in said
+
+
+@pytest.mark.parametrize("missing", ["project", "region", "temp_location", "sdk_container_image"])
+def test_what_dataflow_cannot_do_without_is_named_before_any_work(missing, capsys, no_network):
+    given = {
+        "project": "a-project",
+        "region": "us-central1",
+        "temp_location": "gs://a-bucket/tmp",
+        "sdk_container_image": "us-docker.pkg.dev/a/b/gpu:1",
+    }
+    flags = [f"--{name}={value}" for name, value in given.items() if name != missing]
+    status = main(
+        ["score", "--input", "in", "--output", "out", "--", "--runner=DataflowRunner", *flags]
+    )
+    assert status == UNUSABLE
+    assert f"DataflowRunner needs --{missing}: got none; expected" in capsys.readouterr().err
+
+
+def test_a_temporary_place_on_this_machine_is_refused(capsys, no_network):
+    path = ROOT / "configs" / "score" / "dataflow-l4.yaml"
+    status = main(["score", "--config", str(path), "--print-job", "--", "--temp_location=/tmp"])
+    assert status == UNUSABLE
+    assert "expected a gs:// path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hint", ["nvidia-l4", "type:nvidia-l4", "type:nvidia-l4;count:0", ""])
+def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
+    status = main(["score", "--input", "in", "--output", "out", "--accelerator", hint])
+    assert status == UNUSABLE
+    assert "accelerator" in capsys.readouterr().err
