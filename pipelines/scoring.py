@@ -1,6 +1,9 @@
-"""Score one table: which rows can be scored, their scores as columns, a reason for the others.
+"""Score pairs: which of them can be scored, their scores by column, a reason for the others.
 
-Free of Beam: `pipelines.transforms.scoring` only carries tables here and back.
+    texts --score_pairs--> ScoredPairs          what `pipelines.transforms.score_pairs` carries
+    table --score_table--> table with scores    what `pipelines.transforms.scoring` carries
+
+Free of Beam: the transforms only carry pairs here and back.
 """
 
 import dataclasses
@@ -8,13 +11,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_core import BertScorer, IdfTable, Scores, ScoreSummary, Signature, rescale
+from bertscore_core import (
+    BertScorer,
+    IdfTable,
+    Scores,
+    ScoreSummary,
+    Signature,
+    TokenWeights,
+    rescale,
+)
 from bertscore_core.tokens import FloatArray
 from pipelines.io import columns
 from pipelines.io.columns import (
@@ -37,6 +48,7 @@ class Reason(StrEnum):
     NULL_REFERENCE = "null_reference"
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
+    NOT_TEXT = "not_text"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"
@@ -44,6 +56,9 @@ class Reason(StrEnum):
 
 
 EMPTY_REASONS = frozenset({Reason.EMPTY_CANDIDATE, Reason.EMPTY_REFERENCE})
+
+ScoreColumn: TypeAlias = "np.ma.MaskedArray[Any, Any]"
+"""Values of a column of ours, masked where there are none. Shape (N,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +92,113 @@ class ScoredTable:
     rejected: Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """The rows that can be scored (by position) and the reason of each row that cannot."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredPairs:
+    """N pairs, scored as far as they can be.
+
+    Attributes:
+        rows: Positions of the M pairs that the encoder saw. Shape (M,).
+        scores: Their scores.
+        kept: Whether these count; not where nothing has weight, say. Shape (M,), bool.
+        reasons: Why a pair has no scores, or ones that need a second look; None when fine.
+            Shape (N,).
+    """
 
     rows: npt.NDArray[np.int64]
-    candidates: list[str]
-    references: list[list[str]]
+    scores: Scores
+    kept: npt.NDArray[np.bool_]
     reasons: list[str | None]
-    several: bool
+
+    def __len__(self) -> int:
+        """Return the number of pairs, N."""
+        return len(self.reasons)
+
+    def summary(self) -> ScoreSummary:
+        """Return the sums over the pairs."""
+        return ScoreSummary.of(
+            self.scores.precision[self.kept],
+            self.scores.recall[self.kept],
+            self.scores.f1[self.kept],
+            rows=len(self),
+            reasons=Counter(reason for reason in self.reasons if reason is not None),
+        )
+
+    def rejected(self) -> dict[int, str]:
+        """Return the reason of each pair without scores, by its position."""
+        scored = set(self.rows[self.kept].tolist())
+        return {
+            row: reason
+            for row, reason in enumerate(self.reasons)
+            if reason is not None and row not in scored
+        }
+
+    def by_column(self, *, rescaled: bool) -> dict[str, ScoreColumn]:
+        """Lay the scores out over all N pairs, by column; the reasons are not among them.
+
+        Args:
+            rescaled: Whether to give the raw scores, too.
+        """
+        scores, kept = self.scores, self.kept
+        seen = np.ones(len(self.rows), dtype=np.bool_)
+        result = {
+            columns.PRECISION: self._lay_out(scores.precision, kept),
+            columns.RECALL: self._lay_out(scores.recall, kept),
+            columns.F1: self._lay_out(scores.f1, kept),
+        }
+        if rescaled:
+            result[columns.RAW_PRECISION] = self._lay_out(scores.raw_precision, kept)
+            result[columns.RAW_RECALL] = self._lay_out(scores.raw_recall, kept)
+            result[columns.RAW_F1] = self._lay_out(scores.raw_f1, kept)
+        result[columns.BEST_REFERENCE] = self._lay_out(scores.best_reference, kept)
+        result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
+        result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
+        result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
+        return result
+
+    def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
+        laid_out = np.zeros(len(self), dtype=values.dtype)
+        missing = np.ones(len(self), dtype=np.bool_)
+        laid_out[self.rows] = values
+        missing[self.rows] = ~filled
+        return np.ma.MaskedArray(laid_out, mask=missing)
+
+
+def score_pairs(
+    scorer: BertScorer,
+    candidates: Sequence[Text],
+    references: Sequence[Sequence[Text] | None],
+    *,
+    weights: TokenWeights,
+    empty: str,
+) -> ScoredPairs:
+    """Score every pair that can be scored; none is dropped and the order is kept.
+
+    Args:
+        scorer: The loaded scorer.
+        candidates: N texts.
+        references: The references of each, None for a null.
+        weights: Token weights.
+        empty: What becomes of empty sides, see `TableFields`.
+    """
+    reasons: list[str | None] = [
+        _candidate_reason(candidate) or _reference_reason(group)
+        for candidate, group in zip(candidates, references, strict=True)
+    ]
+    rows = [row for row, reason in enumerate(reasons) if reason is None]
+    tokenized = scorer.tokenize(
+        [candidate for row in rows if isinstance(candidate := candidates[row], str)],
+        [_strings(references[row]) for row in rows],
+    )
+    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights))
+    for row, reason in zip(rows, _score_reasons(scores), strict=True):
+        reasons[row] = reason
+    unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if empty == "null" else set())
+    return ScoredPairs(
+        rows=np.array(rows, dtype=np.int64),
+        scores=scores,
+        kept=np.array([reasons[row] not in unscored for row in rows], dtype=np.bool_),
+        reasons=[None if reason is None else str(reason) for reason in reasons],
+    )
 
 
 def score_table(
@@ -109,32 +222,24 @@ def score_table(
     Raises:
         ConfigError: a column is missing, mistyped, or named like one of ours.
     """
-    pairs = _select_pairs(table, fields)
-    weights = scorer.token_weights(idf)
-    tokenized = scorer.tokenize(pairs.candidates, pairs.references)
-    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights))
-    reasons = list(pairs.reasons)
-    for row, reason in zip(pairs.rows.tolist(), _score_reasons(scores), strict=True):
-        reasons[row] = reason
-    unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if fields.empty == "null" else set())
-    kept = np.array([reasons[row] not in unscored for row in pairs.rows.tolist()], dtype=np.bool_)
-    scored = set(pairs.rows[kept].tolist())
-    added = _score_columns(scorer, scores, pairs, kept, len(table))
-    added[columns.ERROR] = pa.array(reasons, type=pa.string())
+    pairs = score_pairs(
+        scorer,
+        texts_from_column(table[fields.candidate_column]),
+        reference_texts(table[fields.reference_column]),
+        weights=scorer.token_weights(idf),
+        empty=fields.empty,
+    )
+    added = {
+        name: pa.array(column.data, mask=column.mask)
+        for name, column in pairs.by_column(rescaled=scorer.config.rescale).items()
+    }
+    if not is_list(table.schema.field(fields.reference_column).type):
+        del added[columns.BEST_REFERENCE]
+    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
     return ScoredTable(
         table=columns.append_scores(table, added, _metadata(signature, idf)),
-        summary=ScoreSummary.of(
-            scores.precision[kept],
-            scores.recall[kept],
-            scores.f1[kept],
-            rows=len(table),
-            reasons=Counter(str(reason) for reason in reasons if reason is not None),
-        ),
-        rejected={
-            row: str(reason)
-            for row, reason in enumerate(reasons)
-            if reason is not None and row not in scored
-        },
+        summary=pairs.summary(),
+        rejected=pairs.rejected(),
     )
 
 
@@ -164,23 +269,6 @@ def readable_references(column: pa.ChunkedArray) -> list[str]:
         if _reference_reason(group) is None
         for text in _strings(group)
     ]
-
-
-def _select_pairs(table: pa.Table, fields: TableFields) -> _Pairs:
-    candidates = texts_from_column(table[fields.candidate_column])
-    groups = reference_texts(table[fields.reference_column])
-    reasons: list[str | None] = [
-        _candidate_reason(candidate) or _reference_reason(group)
-        for candidate, group in zip(candidates, groups, strict=True)
-    ]
-    rows = [row for row, reason in enumerate(reasons) if reason is None]
-    return _Pairs(
-        np.array(rows, dtype=np.int64),
-        [candidate for row in rows if isinstance(candidate := candidates[row], str)],
-        [_strings(groups[row]) for row in rows],
-        reasons,
-        is_list(table.schema.field(fields.reference_column).type),
-    )
 
 
 def _candidate_reason(candidate: Text) -> str | None:
@@ -237,37 +325,3 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
     return reasons.tolist()
-
-
-def _score_columns(
-    scorer: BertScorer,
-    scores: Scores,
-    pairs: _Pairs,
-    kept: npt.NDArray[np.bool_],
-    num_rows: int,
-) -> dict[str, pa.Array]:
-    """Lay the scores out over all rows of the table, null where there are none."""
-    everything = np.ones(len(pairs.rows), dtype=np.bool_)
-
-    def column(values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> pa.Array:
-        laid_out = np.zeros(num_rows, dtype=values.dtype)
-        missing = np.ones(num_rows, dtype=np.bool_)
-        laid_out[pairs.rows] = values
-        missing[pairs.rows] = ~filled
-        return pa.array(laid_out, mask=missing)
-
-    result = {
-        columns.PRECISION: column(scores.precision, kept),
-        columns.RECALL: column(scores.recall, kept),
-        columns.F1: column(scores.f1, kept),
-    }
-    if scorer.config.rescale:
-        result[columns.RAW_PRECISION] = column(scores.raw_precision, kept)
-        result[columns.RAW_RECALL] = column(scores.raw_recall, kept)
-        result[columns.RAW_F1] = column(scores.raw_f1, kept)
-    if pairs.several:
-        result[columns.BEST_REFERENCE] = column(scores.best_reference, kept)
-    result[columns.CANDIDATE_TOKENS] = column(scores.candidate_tokens, everything)
-    result[columns.REFERENCE_TOKENS] = column(scores.reference_tokens, everything)
-    result[columns.TRUNCATED] = column(scores.truncated, everything)
-    return result

@@ -42,6 +42,7 @@ class UnreadableText(Enum):
     """Stands in a list of texts for one that is there but is no text. The value is the reason."""
 
     INVALID_UTF8 = "invalid_utf8"
+    NOT_TEXT = "not_text"
 
 
 Text: TypeAlias = str | UnreadableText | None

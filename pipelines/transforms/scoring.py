@@ -10,7 +10,14 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import BertScorer, ConfigError, IdfTable, ScorerConfig, Signature
+from bertscore_core import (
+    BertScorer,
+    ConfigError,
+    IdfTable,
+    ScorerConfig,
+    ScoreSummary,
+    Signature,
+)
 from pipelines import metrics
 from pipelines.io.files import join, mask_credentials, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split, write_part
@@ -47,8 +54,17 @@ def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
     return scorer
 
 
-class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
+def count_pairs(summary: ScoreSummary) -> None:
+    """Add some pairs to the counters: those with scores, and each reason."""
+    metrics.count(metrics.PAIRS_SCORED, summary.scored)
+    for reason, number in summary.reasons.items():
+        metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)
+
+
+class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
     """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
+
+    This one is the job's own; `pipelines.transforms.score_pairs` has the one for single pairs.
 
     Batching is done inside, by token count and over all pairs of a chunk, so that what is computed
     depends on the chunk alone; RunInference's own batching is switched off.
@@ -88,9 +104,7 @@ class BertScoreModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
             signature=self._signature,
         )
         seconds = time.perf_counter() - started
-        metrics.count(metrics.PAIRS_SCORED, scored.summary.scored)
-        for reason, number in scored.summary.reasons.items():
-            metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)
+        count_pairs(scored.summary)
         metrics.observe(metrics.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [ScoredChunk(split=batch.split, scored=scored, idf=idf, seconds=seconds)]
@@ -137,7 +151,7 @@ class ScoreSplits(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = BertScoreModelHandler(self.config, self.fields, self.signature)
+        handler = ChunkModelHandler(self.config, self.fields, self.signature)
         # Chunk: the rows of one split.
         read = splits | "ReadSplit" >> beam.ParDo(ReadSplit(), idf).with_output_types(
             Chunk
