@@ -16,6 +16,7 @@ from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights
 from bertscore_core.memory import Budget, is_out_of_memory
 from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def embed(
     *,
     pad_id: int,
     budget: Budget,
+    work: Work,
 ) -> EmbeddedTexts:
     """Embed some of the texts; each vector is divided by its length, without an epsilon.
 
@@ -57,6 +59,7 @@ def embed(
         weights: Token weights.
         pad_id: Token id to pad with.
         budget: Memory bounds.
+        work: Where the forward passes are counted.
     """
     device = encoder.device
     lengths = texts.lengths
@@ -84,8 +87,12 @@ def embed(
                 raise
             budget.batch_tokens = len(rows) * longest // 2
             pending.append(rows)
+            work.retries += 1
             torch.cuda.empty_cache()
             continue
+        work.batches += 1
+        work.tokens += end - filled
+        work.padded_tokens += len(rows) * longest
         filled = end
     return EmbeddedTexts(vectors, to_device(weights.of(ids), device), starts, lengths)
 

@@ -25,6 +25,7 @@ from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import PairScores, greedy_match
 from bertscore_core.memory import Budget, is_out_of_memory
 from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ def score_pairs(
     *,
     pad_id: int,
     budget: Budget,
+    work: Work,
 ) -> npt.NDArray[np.float32]:
     """Score P pairs of texts given by index.
 
@@ -50,6 +52,7 @@ def score_pairs(
         pad_id: Token id to pad with.
         budget: Memory bounds. Where memory does not suffice for them, batches and windows are
             halved and the budget is lowered, which moves a score by rounding alone.
+        work: Where the forward passes are counted.
 
     Returns:
         Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 when the
@@ -66,7 +69,9 @@ def score_pairs(
             left, right = candidates[window], references[window]
             needed = np.unique(np.concatenate([left, right]))
             try:
-                embedded = embed(encoder, texts, needed, weights, pad_id=pad_id, budget=budget)
+                embedded = embed(
+                    encoder, texts, needed, weights, pad_id=pad_id, budget=budget, work=work
+                )
                 scores[:, window] = _match(embedded, left, right, budget)
                 del embedded  # before the next ones are made
             except Exception as error:
@@ -77,6 +82,7 @@ def score_pairs(
                 failed = _bytes_per_token(encoder) * int(texts.lengths[needed].sum())
                 budget.window_bytes = min(budget.window_bytes, failed // 2)
                 half = len(window) // 2
+                work.retries += 1
                 pending += [window[half:], window[:half]]
                 torch.cuda.empty_cache()
     return scores

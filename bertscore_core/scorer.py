@@ -1,7 +1,9 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
 
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,7 @@ from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer, is_encodable
 from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
+from bertscore_core.work import Work
 
 References = Sequence[str] | Sequence[Sequence[str]]
 
@@ -71,6 +74,7 @@ class BertScorer:
             trust_remote_code=self.config.trust_remote_code,
         )
         self._lock = threading.Lock()
+        self._last_used: float | None = None
         self._budget = Budget.for_device(
             self.encoder.device,
             self.config.max_batch_tokens,
@@ -177,10 +181,17 @@ class BertScorer:
             counts=counts,
         )
 
-    def score_tokenized(self, pairs: TokenizedPairs, weights: TokenWeights) -> Scores:
+    def score_tokenized(
+        self, pairs: TokenizedPairs, weights: TokenWeights, work: Work | None = None
+    ) -> Scores:
         """Score what `tokenize` returned; only this part uses the encoder's device.
 
         Threads may share a scorer: one at a time passes here, the others tokenise meanwhile.
+
+        Args:
+            pairs: What to score.
+            weights: Token weights.
+            work: Where to count what the device does for it.
 
         Raises:
             ConfigError: the encoder's numbers are not finite, as when a format overflows.
@@ -191,7 +202,8 @@ class BertScorer:
         lengths = tokens.lengths
         has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)
         flat = np.zeros((self.encoder.num_outputs, len(reference_ids), 3), dtype=np.float32)
-        with self._lock:
+        work = Work() if work is None else work
+        with self._lock, self._timed(work):
             flat[:, has_tokens] = score_pairs(
                 self.encoder,
                 tokens,
@@ -200,9 +212,22 @@ class BertScorer:
                 weights,
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
+                work=work,
             )
         self._check_finite(flat, tokens, repeated_ids, reference_ids, weights)
         return self._assemble(flat, tokens, candidate_ids, reference_ids, counts)
+
+    @contextmanager
+    def _timed(self, work: Work) -> Iterator[None]:
+        """Count how long the device was idle before the body, and is busy in it."""
+        started = time.monotonic()
+        if self._last_used is not None:
+            work.idle_seconds += started - self._last_used
+        try:
+            yield
+        finally:
+            self._last_used = time.monotonic()
+            work.busy_seconds += self._last_used - started
 
     def _check_finite(
         self,

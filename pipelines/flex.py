@@ -37,13 +37,13 @@ def command(verb: str, arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: a value that must be true or false is neither.
     """
-    hints = typing.get_type_hints(_OPTIONS[verb])
-    fields = {field.name for field in dataclasses.fields(_OPTIONS[verb])} - {"beam"}
+    hints = {**typing.get_type_hints(_OPTIONS[verb]), "config": str}
+    names = {field.name for field in dataclasses.fields(_OPTIONS[verb])} - {"beam"} | {"config"}
     ours, beam = [verb], []
     for argument in arguments:
         flag, _, value = argument.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
-        if name not in fields:
+        if name not in names:
             beam.append(argument)
         elif value:
             ours += _flag(name, value, hints[name])

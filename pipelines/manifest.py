@@ -21,10 +21,12 @@ from typing import Any
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
+from bertscore_core.work import Work
 from pipelines.io.files import (
     IO_THREADS,
     join,
     list_files,
+    mask_credentials,
     read_bytes,
     read_many,
     write_atomically,
@@ -43,7 +45,7 @@ SUCCESS_FILE = "_SUCCESS"
 
 _RECORD_SUFFIX = ".json"
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
-_RECORD_FORMAT = 1
+_RECORD_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,8 @@ class PartRecord:
         job_digest: Digest of the settings of the job, `job_identity`.
         idf: Fingerprint of the idf table the scores were weighed with, or "".
         summary: Rows, scored rows, sums of the scores and rejected rows by reason.
-        seconds: Time spent on the part.
+        seconds: Time spent on the part, that of waiting for the device included.
+        work: What the device did for it.
         part_bytes: Size of the part in bytes.
     """
 
@@ -76,6 +79,7 @@ class PartRecord:
     idf: str
     summary: ScoreSummary
     seconds: float
+    work: Work
     part_bytes: int
 
     @classmethod
@@ -87,6 +91,7 @@ class PartRecord:
         idf: str,
         summary: ScoreSummary,
         seconds: float,
+        work: Work,
         part_bytes: int,
     ) -> "PartRecord":
         """Record that the part of a split has been written."""
@@ -102,6 +107,7 @@ class PartRecord:
             idf=idf,
             summary=summary,
             seconds=seconds,
+            work=work,
             part_bytes=part_bytes,
         )
 
@@ -127,7 +133,8 @@ def record_from_json(data: bytes) -> PartRecord | None:
         fields: dict[str, Any] = json.loads(data)
         if fields.pop("format") != _RECORD_FORMAT:
             return None
-        record = PartRecord(**{**fields, "summary": ScoreSummary(**fields["summary"])})
+        nested = {"summary": ScoreSummary(**fields["summary"]), "work": Work(**fields["work"])}
+        record = PartRecord(**fields | nested)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return record if _is_well_typed(record) else None
@@ -327,6 +334,30 @@ def read_run(output: str) -> dict[str, Any] | None:
             "earlier run wrote. Choose another --output, or use --overwrite to start afresh."
         )
     return run
+
+
+def check_same_command(output: str, identity: Mapping[str, str]) -> None:
+    """Check that an output folder holds nothing of another command, which none may overwrite.
+
+    Args:
+        output: The folder.
+        identity: As for `check_same_run`; that of a scoring job names no command.
+
+    Raises:
+        SignatureError: If it does.
+    """
+    try:
+        before = (read_run(output) or {}).get("identity")
+    except SignatureError:  # a damaged file says nothing
+        return
+    if not isinstance(before, dict):
+        return
+    there, here = (run.get("command", "score") for run in (before, identity))
+    if there != here:
+        raise SignatureError(
+            f"{mask_credentials(output)!r} holds the output of `{there}`: expected a new folder, "
+            f"or one of `{here}`. Choose another --output."
+        )
 
 
 def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:

@@ -27,6 +27,7 @@ from bertscore_core import (
     rescale,
 )
 from bertscore_core.tokens import FloatArray
+from bertscore_core.work import Work
 from pipelines.io import columns
 from pipelines.io.columns import (
     Text,
@@ -85,11 +86,13 @@ class ScoredTable:
         table: All rows, in their order.
         summary: Sums over the rows.
         rejected: Reason of each row without scores, by its position in the table.
+        work: What the device did for them.
     """
 
     table: pa.Table
     summary: ScoreSummary
     rejected: Mapping[int, str]
+    work: Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,12 +105,14 @@ class ScoredPairs:
         kept: Whether these count; not where nothing has weight, say. Shape (M,), bool.
         reasons: Why a pair has no scores, or ones that need a second look; None when fine.
             Shape (N,).
+        work: What the device did for them.
     """
 
     rows: npt.NDArray[np.int64]
     scores: Scores
     kept: npt.NDArray[np.bool_]
     reasons: list[str | None]
+    work: Work
 
     def __len__(self) -> int:
         """Return the number of pairs, N."""
@@ -189,7 +194,8 @@ def score_pairs(
         [candidate for row in rows if isinstance(candidate := candidates[row], str)],
         [_strings(references[row]) for row in rows],
     )
-    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights))
+    work = Work()
+    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights, work))
     for row, reason in zip(rows, _score_reasons(scores), strict=True):
         reasons[row] = reason
     unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if empty == "null" else set())
@@ -198,6 +204,7 @@ def score_pairs(
         scores=scores,
         kept=np.array([reasons[row] not in unscored for row in rows], dtype=np.bool_),
         reasons=[None if reason is None else str(reason) for reason in reasons],
+        work=work,
     )
 
 
@@ -240,6 +247,7 @@ def score_table(
         table=columns.append_scores(table, added, _metadata(signature, idf)),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
+        work=pairs.work,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bertscore_core import ScoreSummary
+from bertscore_core.work import Work
 from pipelines.manifest import PartRecord
 from pipelines.splits import Split
 
@@ -29,6 +30,7 @@ class RunTotals:
         parts: Parts written.
         summary: Sums over their rows.
         seconds: Time spent scoring, over all workers.
+        work: What their devices did.
         failed_splits: Splits that could not be read.
         failed_rows: Their rows.
         failures: Some of them, as (part name, reason), by part name.
@@ -37,6 +39,7 @@ class RunTotals:
     parts: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
     seconds: float = 0.0
+    work: Work = field(default_factory=Work)
     failed_splits: int = 0
     failed_rows: int = 0
     failures: tuple[tuple[str, str], ...] = ()
@@ -44,7 +47,7 @@ class RunTotals:
     @classmethod
     def of_record(cls, record: PartRecord) -> "RunTotals":
         """Return the totals of one part."""
-        return cls(parts=1, summary=record.summary, seconds=record.seconds)
+        return cls(parts=1, summary=record.summary, seconds=record.seconds, work=record.work)
 
     @classmethod
     def of_failure(cls, failure: FailedSplit) -> "RunTotals":
@@ -69,6 +72,7 @@ class RunTotals:
             parts=self.parts + other.parts,
             summary=self.summary + other.summary,
             seconds=self.seconds + other.seconds,
+            work=self.work + other.work,
             failed_splits=self.failed_splits + other.failed_splits,
             failed_rows=self.failed_rows + other.failed_rows,
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
@@ -170,6 +174,12 @@ def judge(
         "failures": dict(total.failures),
         "seconds": round(seconds, 3),
         "scoring_seconds": round(total.seconds, 3),
+        "device_busy_seconds": round(total.work.busy_seconds, 3),
+        "device_idle_seconds": round(total.work.idle_seconds, 3),
+        "tokens": total.work.tokens,
+        "padding": round(total.work.padding, 4),
+        "batches": total.work.batches,
+        "memory_retries": total.work.retries,
         "pairs_per_second": (
             round(new.summary.rows / seconds, 3) if new.summary.rows and seconds > 0 else None
         ),

@@ -18,6 +18,19 @@ from tests.support.tiny_models import build_tiny_model
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take what engines need that no package registry has; see tests/pipelines/test_engines.py."""
+    for name, what in ENGINE_FILES.items():
+        parser.addoption(f"--{name}", default=None, metavar="PATH", help=what)
+
+
+ENGINE_FILES = {
+    "prism_location": "Beam's Prism runner, as a zip or a program",
+    "flink_job_server_jar": "Beam's job server for Flink",
+    "spark_job_server_jar": "Beam's job server for Spark",
+}
+
 TORCH_DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
 
 

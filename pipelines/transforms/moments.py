@@ -12,6 +12,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.moments import Moments
+from bertscore_core.work import Work
 from pipelines import metrics
 from pipelines.baseline import layout
 from pipelines.io.files import join, open_source, write_atomically
@@ -125,8 +126,11 @@ def sum_scores(scorer: BertScorer, pairs: pa.Table) -> Moments:
         scorer: With all layers.
         pairs: Of `PAIR_SCHEMA`.
     """
-    scores = scorer.score(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
+    tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
+    work = Work()
+    scores = scorer.score_tokenized(tokenized, scorer.token_weights(None), work)
     metrics.count(metrics.PAIRS_SCORED, len(scores))
+    metrics.count_work(work)
     # A sentence of which the tokenizer leaves nothing says nothing of the model.
     kept = ~(scores.unweighted | scores.empty_candidate | scores.empty_reference)
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)

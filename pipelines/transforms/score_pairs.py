@@ -36,7 +36,7 @@ from pipelines.io import columns
 from pipelines.io.columns import OUTPUT_COLUMNS, Text, UnreadableText
 from pipelines.scoring import ScoredPairs, score_pairs
 from pipelines.transforms.idf import load_idf
-from pipelines.transforms.scoring import count_pairs, load_scorer
+from pipelines.transforms.scoring import load_scorer
 
 PairLike: TypeAlias = Any
 """A mapping, beam.Row or NamedTuple with the two fields, or anything with two such attributes."""
@@ -201,7 +201,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             weights=model.weights,
             empty=self._empty,
         )
-        count_pairs(scored.summary())
+        metrics.count_pairs(scored.summary())
+        metrics.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]
         scores = _pair_scores(scored, several, rescaled=model.scorer.config.rescale)
         return [

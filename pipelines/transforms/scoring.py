@@ -1,5 +1,6 @@
 """The fused scoring stage: read a split, score it on the device, write its part."""
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from bertscore_core import (
     ConfigError,
     IdfTable,
     ScorerConfig,
-    ScoreSummary,
     Signature,
 )
 from pipelines import metrics
+from pipelines.events import event
 from pipelines.io.files import join, mask_credentials, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split, write_part
 from pipelines.lock import RunLock
@@ -28,6 +29,8 @@ from pipelines.scoring import TableFields, score_table
 from pipelines.splits import Split
 from pipelines.totals import FailedSplit
 from pipelines.transforms.chunks import Chunk, ScoredChunk
+
+logger = logging.getLogger(__name__)
 
 FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
@@ -43,6 +46,7 @@ def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
     Raises:
         ConfigError: this worker's backend is another version than the job is signed with.
     """
+    started = time.monotonic()
     scorer = BertScorer(config)
     found = scorer.settings.backend_version
     if found != backend:
@@ -51,14 +55,16 @@ def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
             "expected the same. Install the same version on launcher and workers, or choose "
             "--backend torch."
         )
+    logger.info(
+        event(
+            "model_loaded",
+            model=scorer.settings.files.name,
+            device=scorer.encoder.device,
+            backend=found,
+            seconds=round(time.monotonic() - started, 3),
+        )
+    )
     return scorer
-
-
-def count_pairs(summary: ScoreSummary) -> None:
-    """Add some pairs to the counters: those with scores, and each reason."""
-    metrics.count(metrics.PAIRS_SCORED, summary.scored)
-    for reason, number in summary.reasons.items():
-        metrics.count(f"{metrics.ROWS_REJECTED}_{reason}", number)
 
 
 class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
@@ -104,7 +110,8 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
             signature=self._signature,
         )
         seconds = time.perf_counter() - started
-        count_pairs(scored.summary)
+        metrics.count_pairs(scored.summary)
+        metrics.count_work(scored.work)
         metrics.observe(metrics.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [ScoredChunk(split=batch.split, scored=scored, idf=idf, seconds=seconds)]
@@ -176,6 +183,7 @@ class ReadSplit(beam.DoFn):
         except UNREADABLE as error:
             metrics.count(metrics.SPLITS_FAILED)
             reason = mask_credentials(f"{type(error).__name__}: {error}")
+            logger.warning(event("split_failed", part=element.part_name, reason=reason))
             yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))
             return
         yield Chunk(split=element, table=table, idf=idf)
@@ -206,8 +214,20 @@ class WritePart(beam.DoFn):
             idf=element.idf,
             summary=element.scored.summary,
             seconds=element.seconds,
+            work=element.scored.work,
             part_bytes=len(data),
         )
         write_record(self._output, record)
         metrics.count(metrics.PARTS_WRITTEN)
+        logger.info(
+            event(
+                "part_written",
+                part=split.part_name,
+                rows=record.num_rows,
+                rejected=record.num_rows - record.summary.scored,
+                bytes=len(data),
+                seconds=round(record.seconds, 3),
+                device_busy_seconds=round(record.work.busy_seconds, 3),
+            )
+        )
         yield record

@@ -21,6 +21,7 @@ from bertscore_core.memory import Budget
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.work import Work
 from tests.golden import texts
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
 from tests.support.tolerances import PARITY_ATOL
@@ -251,6 +252,7 @@ class TestFamilies:
             _weights(golden, references, idf=case.endswith("_idf")),
             pad_id=golden["special_ids"]["pad"],
             budget=Budget.for_device(encoder.device),
+            work=Work(),
         )
         expected = _expected(golden["scores"][case])
         _assert_close(actual if every else actual[0], expected)

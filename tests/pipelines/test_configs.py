@@ -203,3 +203,16 @@ def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
     status = main(["score", "--input", "in", "--output", "out", "--accelerator", hint])
     assert status == UNUSABLE
     assert "accelerator" in capsys.readouterr().err
+
+
+def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
+    """Airflow itself is not installed here; the command is what can be wrong."""
+    text = (ROOT / "configs" / "nightly" / "airflow.py").read_text()
+    command = text.split('"""\\\n')[1].split('"""')[0].replace("{{ ds }}", "2026-11-20").split()
+    assert command[:2] == ["bertscore-beam", "score"]
+    place = command.index("--config") + 1
+    command[place] = str(ROOT / "configs" / "score" / command[place].rpartition("/")[2])
+    command.insert(command.index("--"), "--print-job")
+    assert main(command[1:]) == DONE
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["runner"] == "DataflowRunner"

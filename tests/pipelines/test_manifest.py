@@ -7,6 +7,7 @@ import pytest
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
+from bertscore_core.work import Work
 from pipelines.io.files import exists, join, write_atomically
 from pipelines.io.parquet import write_part
 from pipelines.manifest import (
@@ -68,6 +69,7 @@ def record_of(
         idf=idf,
         summary=summary,
         seconds=0.5,
+        work=Work(batches=2, tokens=90, padded_tokens=100, busy_seconds=0.25),
         part_bytes=part_bytes,
     )
 

@@ -222,8 +222,8 @@ def test_bad_pairs_come_through_with_their_reasons_and_are_counted(tmp_path):
     }
     assert counted["pairs_scored"] == 1
     assert counted["num_inferences"] == len(rows)
-    assert counted["rows_rejected_null_candidate"] == 2
-    assert counted["rows_rejected_not_text"] == 1
+    assert counted["reason_null_candidate"] == 2
+    assert counted["reason_not_text"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""Score every night's dump on Dataflow: a DAG for Apache Airflow 3 with the standard provider.
+
+The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs]`. It waits for the
+job, so that the task is green only when the scores are there: exit status 0 says that `_SUCCESS`
+was written, the file that whoever reads the scores should wait for. A retry goes on where the night
+broke off, since parts that are committed are not made again.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+
+SCORE = """\
+bertscore-beam score --config /opt/configs/dataflow-l4.yaml
+ --input gs://your-bucket/dumps/{{ ds }}/*.parquet
+ --output gs://your-bucket/scores/{{ ds }}
+ -- --job_name=bertscore-{{ ds }}
+"""
+
+with DAG(
+    dag_id="bertscore_nightly",
+    schedule="0 2 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+):
+    BashOperator(
+        task_id="score",
+        bash_command=" ".join(SCORE.split()),
+        retries=3,
+        retry_delay=timedelta(minutes=5),
+        execution_timeout=timedelta(hours=6),
+    )

@@ -1,0 +1,63 @@
+"""What the device did is counted."""
+
+import pytest
+import torch
+
+from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.work import Work
+from tests.support.tiny_models import build_tiny_model
+
+TEXTS = ["a cat", "a cat sat on the mat", "the dog barked at the cat for a long time"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = build_tiny_model("bert", tmp_path_factory.mktemp("bert"))
+    return ScorerConfig(model=str(folder), num_layers=2, device="cpu", backend="torch")
+
+
+def scored(scorer, candidates, references):
+    work = Work()
+    pairs = scorer.tokenize(candidates, references)
+    scorer.score_tokenized(pairs, scorer.token_weights(None), work)
+    return pairs, work
+
+
+def test_tokens_are_those_of_the_distinct_texts(tiny):
+    scorer = BertScorer(tiny)
+    pairs, work = scored(scorer, TEXTS, TEXTS[::-1])
+    assert work.tokens == pairs.texts.lengths.sum()
+    assert work.batches == 1
+    assert work.padded_tokens == len(TEXTS) * pairs.texts.lengths.max()
+    assert work.padding == 1 - work.tokens / work.padded_tokens
+    assert work.retries == 0
+
+
+def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny):
+    scorer = BertScorer(tiny)
+    first, second = (scored(scorer, TEXTS, TEXTS)[1] for _ in range(2))
+    assert first.idle_seconds == 0
+    assert second.idle_seconds > 0
+    assert min(first.busy_seconds, second.busy_seconds) > 0
+
+
+def test_batches_done_again_for_lack_of_memory_are_counted(tiny, monkeypatch):
+    scorer = BertScorer(tiny)
+    encode = type(scorer.encoder).encode
+
+    def short(encoder, ids, lengths):
+        if len(ids) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return encode(encoder, ids, lengths)
+
+    monkeypatch.setattr(type(scorer.encoder), "encode", short)
+    _, work = scored(scorer, TEXTS, TEXTS)
+    assert work.retries > 0
+    assert work.batches == len(TEXTS)
+    assert work.padding == 0
+
+
+def test_counts_add_up():
+    total = Work(batches=1, tokens=5, padded_tokens=6) + Work(batches=2, tokens=1, retries=3)
+    assert total == Work(batches=3, tokens=6, padded_tokens=6, retries=3)
+    assert Work().padding == 0
