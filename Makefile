@@ -49,6 +49,7 @@ check: $(VENV)/.test-stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint docker/Dockerfile
 
 # The reference implementation needs an older transformers than the project: its own environment.
 golden: $(GOLDEN_VENV)/.stamp

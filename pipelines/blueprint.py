@@ -24,7 +24,7 @@ from google.protobuf import json_format
 
 from pipelines.io.files import mask_credentials
 from pipelines.options import RunOptions
-from pipelines.runners import beam_options, check_remote, is_dataflow, is_local
+from pipelines.runners import beam_options, check_remote, is_dataflow, is_local, new_pipeline
 
 Build = Callable[[beam.Pipeline], Any]
 """Adds the steps of a pipeline to an empty one."""
@@ -70,7 +70,7 @@ def describe(options: RunOptions, build: Build) -> dict[str, Any]:
 def _job(options: RunOptions, build: Build) -> tuple[beam_runner_api_pb2.Pipeline, None]:
     """Build a pipeline for a runner that is given it whole."""
     chosen = beam_options(options)
-    pipeline = beam.Pipeline(runner=FnApiRunner(), options=chosen)
+    pipeline = new_pipeline(chosen, FnApiRunner())
     build(pipeline)
     if is_local(options):
         return pipeline.to_runner_api(), None
@@ -86,7 +86,7 @@ def _dataflow_job(
 
     chosen.view_as(TestOptions).dry_run = True
     chosen.view_as(GoogleCloudOptions).no_auth = True
-    pipeline = beam.Pipeline(options=chosen)
+    pipeline = new_pipeline(chosen)
     build(pipeline)
     proto = pipeline.run().job.proto_pipeline
     environment = apiclient.Environment(

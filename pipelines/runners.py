@@ -58,11 +58,27 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
     _check_replaced(chosen)
     address = _worker_pool(options)
     if address is None:
-        return beam.Pipeline(options=chosen)
+        return new_pipeline(chosen)
     # It warns that several workers need another mode, which is not so with a worker pool.
     logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
-    runner = FnApiRunner(default_environment=ExternalEnvironment(address))
-    return beam.Pipeline(runner=runner, options=chosen)
+    return new_pipeline(chosen, FnApiRunner(default_environment=ExternalEnvironment(address)))
+
+
+def new_pipeline(
+    chosen: PipelineOptions, runner: beam.runners.PipelineRunner | None = None
+) -> beam.Pipeline:
+    """Return an empty pipeline.
+
+    Raises:
+        ConfigError: Beam finds fault with an option's value.
+    """
+    try:
+        return beam.Pipeline(runner=runner, options=chosen)
+    except ValueError as error:
+        raise ConfigError(
+            f"Beam's options cannot be used: got {' '.join(str(error).split())} Expected what its "
+            "documentation says. Mend the option named."
+        ) from error
 
 
 def beam_options(options: RunOptions) -> PipelineOptions:

@@ -198,6 +198,16 @@ def test_a_temporary_place_on_this_machine_is_refused(capsys, no_network):
     assert "expected a gs:// path" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--project=p", "--project=A-Project", "--job_name=Nightly"])
+def test_a_value_that_beam_refuses_is_named(flag, capsys, no_network):
+    path = ROOT / "configs" / "score" / "dataflow-l4.yaml"
+    status = main(["score", "--config", str(path), "--print-job", "--", flag])
+    assert status == UNUSABLE
+    said = capsys.readouterr().err
+    assert "Beam's options cannot be used" in said
+    assert flag.partition("=")[2] in said
+
+
 @pytest.mark.parametrize("hint", ["nvidia-l4", "type:nvidia-l4", "type:nvidia-l4;count:0", ""])
 def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
     status = main(["score", "--input", "in", "--output", "out", "--accelerator", hint])

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -53,19 +54,36 @@ def start_pool(port: int | None = None, environment: Mapping[str, str] | None = 
         port: Where; None for any free port.
         environment: Variables of the workers, on top of our own.
     """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it calls `python`
+    return launch_pool(
+        sys.executable, environment={**os.environ, **(environment or {}), "PATH": path}, port=port
+    )
+
+
+def launch_pool(
+    python: str, *flags: str, environment: Mapping[str, str], port: int | None = None
+) -> WorkerPool:
+    """Start a pool with an interpreter and wait until it listens.
+
+    Args:
+        python: The interpreter, searched for in the PATH of the environment.
+        flags: More flags of the pool.
+        environment: All variables of the pool and its workers.
+        port: Where; None for any free port.
+    """
     if port is None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it calls `python`
     process = subprocess.Popen(
         [
-            sys.executable,
+            shutil.which(python, path=environment["PATH"]) or python,
             "-m",
             "apache_beam.runners.worker.worker_pool_main",
             f"--service_port={port}",
+            *flags,
         ],
-        env={**os.environ, **(environment or {}), "PATH": path},
+        env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

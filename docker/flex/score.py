@@ -1,0 +1,7 @@
+"""What Dataflow's Flex Template launcher runs: the score job, its parameters as flags."""
+
+import sys
+
+from pipelines.flex import launch
+
+sys.exit(launch("score", sys.argv[1:]))

@@ -1,0 +1,314 @@
+"""The image's definition agrees with itself and with the project; Docker is not needed to tell."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from google.cloud.dataflow_v1beta3 import TemplateMetadata
+from google.cloud.devtools.cloudbuild_v1 import Build
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from bertscore_core import resolve
+from pipelines import flex
+from pipelines.flags import split_arguments
+from pipelines.options import ScoreOptions
+from tests.support.containers import (
+    DOCKERFILE,
+    ROOT,
+    context_files,
+    copy_sources,
+    read_dockerfile,
+)
+
+READ = read_dockerfile()
+TARGETS = ("cpu", "gpu")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINS = dict(
+    line.split("==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+)
+PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["parameters"]
+LEFT_OUT = {
+    "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
+    "workers": "counts local workers; Dataflow has its own parameter",
+    "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
+    "print_job": "nobody sees what the launcher prints",
+}
+"""Options that the template does not offer, with the reason."""
+
+
+@pytest.fixture(params=TARGETS)
+def target(request):
+    return READ.stages[request.param]
+
+
+def test_beam_is_the_same_in_image_constraints_and_range():
+    version = READ.arguments["BEAM_VERSION"]
+    assert version == PINS["apache-beam"]
+    wanted = [Requirement(text) for text in PROJECT["dependencies"]]
+    wanted += [Requirement(t) for extra in PROJECT["optional-dependencies"].values() for t in extra]
+    ranges = [needed.specifier for needed in wanted if needed.name == "apache-beam"]
+    assert len(ranges) == 2
+    assert all(version in allowed for allowed in ranges)
+    python = READ.arguments["PYTHON_VERSION"]
+    assert READ.stages["beam"].base == f"apache/beam_python{python}_sdk:{version}"
+
+
+def test_python_is_the_same_in_both_images_and_allowed():
+    python = READ.arguments["PYTHON_VERSION"]
+    assert READ.stages["base"].base == f"python:{python}-slim-bookworm"
+    assert f"{python}.0" in SpecifierSet(PROJECT["requires-python"])
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_ranges_admit_what_is_pinned(package):
+    needed = next(r for r in map(Requirement, PROJECT["dependencies"]) if r.name == package)
+    assert PINS[package] in needed.specifier
+
+
+def test_versions_of_packages_are_only_in_the_constraints(target):
+    for command in [*target.values("RUN"), *target.pairs("ARG").values()]:
+        assert not re.search(r"[=~<>]=\s*\d", command)
+    assert any("-c constraints.txt" in command for command in target.values("RUN"))
+
+
+def test_comments_speak_of_the_torch_that_is_pinned():
+    named = re.findall(r"torch (\d+\.\d+)|(\d+\.\d+)\.\d+\+cpu", DOCKERFILE.read_text())
+    assert len(named) == 2
+    assert {first or second for first, second in named} == {PINS["torch"].rpartition(".")[0]}
+
+
+def test_extras_are_the_projects(target):
+    extras = target.pairs("ARG")["EXTRAS"].split(",")
+    assert {"gcp", "gcs", "s3"} < set(extras) <= PROJECT["optional-dependencies"].keys()
+
+
+def test_targets_start_boot_without_rights_and_without_the_hub(target):
+    assert target.lines[-1] == ("ENTRYPOINT", '["/opt/apache/beam/boot"]')
+    assert target.lines[-2] == ("USER", "${RUN_AS}")
+    user = target.pairs("ARG")["RUN_AS"]
+    assert user not in ("root", "0")
+    assert any(f" {user} " in command for command in READ.stages["base"].values("RUN"))
+    environment = target.pairs("ENV")
+    assert environment["HF_HUB_OFFLINE"] == "1"
+    assert environment["TOKENIZERS_PARALLELISM"] == "false"
+    assert environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"
+    home = READ.stages["base"].pairs("ENV")["HOME"]
+    assert not Path(environment["HF_HOME"]).is_relative_to(home)
+
+
+def test_targets_differ_in_base_and_source_of_torch_only():
+    cpu, gpu = (READ.stages[name] for name in TARGETS)
+    assert (cpu.base, gpu.base) == ("base", "cuda")
+    assert READ.stages["cuda"].base == "base"
+    different = [pair for pair in zip(cpu.lines, gpu.lines, strict=True) if pair[0] != pair[1]]
+    assert [name for line, _ in different for name in line[1].split("=")[:1]] == ["PIP_ARGS"]
+
+
+def test_final_stages_hold_only_what_can_be_rehearsed(target):
+    names = {name for name, _ in target.lines}
+    assert names <= {"ARG", "ENV", "COPY", "WORKDIR", "RUN", "USER", "ENTRYPOINT"}
+    for command in target.values("RUN"):
+        assert all("python" in part.split("/")[0] for part in command.split("&&"))
+
+
+def test_code_is_copied_after_what_takes_long_to_install(target):
+    commands = [value for name, value in target.lines if name in ("COPY", "RUN")]
+    code = commands.index("pipelines pipelines")
+    assert [word for value in commands[code:] for word in value.split() if word == "--no-deps"]
+    assert not any("${PIP_ARGS}" in value or "${MODELS}" in value for value in commands[code:])
+
+
+def test_what_is_copied_is_in_the_context_and_nothing_else(target):
+    files = context_files()
+    sources = copy_sources(target)
+    for source in sources:
+        assert any(file == source or file.startswith(f"{source}/") for file in files), source
+    needless = [
+        file
+        for file in files
+        if not any(file == source or file.startswith(f"{source}/") for source in sources)
+    ]
+    assert needless in ([], [".dockerignore"])
+
+
+def test_package_is_whole_in_the_context():
+    tracked = {
+        str(path.relative_to(ROOT))
+        for package in ("bertscore_core", "pipelines")
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix in (".py", ".csv", ".typed")
+    }
+    assert len(tracked) > 50
+    assert tracked <= set(context_files())
+
+
+def test_other_images_come_from_stages_with_names(target):
+    froms = [value.split()[0] for value in target.values("COPY") if value.startswith("--from=")]
+    assert froms == ["--from=beam", "--from=launcher"]
+    assert not READ.stages["launcher"].base.endswith(":latest")
+
+
+def test_hadolint_finds_nothing():
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "hadolint"), "--no-color", str(DOCKERFILE)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_models_are_fetched_as_the_package_looks_for_them(target):
+    fetch = (ROOT / "docker/fetch_models.py").read_text()
+    patterns = re.search(r"PATTERNS = (\[.+?\])", fetch)
+    assert json.loads(patterns[1]) == resolve._SAFE_PATTERNS
+    command = next(value for value in target.values("RUN") if "fetch_models.py" in value)
+    assert command.endswith(" ${MODELS}")
+    assert target.pairs("ARG")["MODELS"] == ""
+
+
+def fetch_models(home: Path, *models: str) -> "subprocess.CompletedProcess[str]":
+    """Run what bakes models in, without a network."""
+    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, str(ROOT / "docker/fetch_models.py"), *models],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_model_that_cannot_be_baked_in_ends_the_build(tmp_path, tiny_folder):
+    commit = "0123456789" * 4
+    cached = tmp_path / "hub/models--ours--tiny"
+    shutil.copytree(tiny_folder("bert"), cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text(commit)
+    assert fetch_models(tmp_path).returncode == 0
+    assert fetch_models(tmp_path, "ours/tiny", f"ours/tiny@{commit}").returncode == 0
+    assert fetch_models(tmp_path, "ours/tiny", "ours/other").returncode != 0
+    next((cached / "snapshots" / commit).glob("model*.safetensors")).unlink()
+    done = fetch_models(tmp_path, "ours/tiny")
+    assert done.returncode != 0
+    assert "'ours/tiny' has no weights to bake in" in done.stderr
+
+
+def test_compose_offers_the_pool_to_this_machine_only():
+    compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+    assert {s["build"]["target"] for s in compose["services"].values()} == set(TARGETS)
+    for service in compose["services"].values():
+        assert service["command"] == ["--worker_pool"]
+        assert [port.partition(":")[0] for port in service["ports"]] == ["127.0.0.1"]
+        assert all(port.endswith(":50000") for port in service["ports"])
+        context = ROOT / "docker" / service["build"]["context"]
+        assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
+        assert service["build"]["args"].keys() <= READ.stages["cpu"].pairs("ARG").keys()
+        data, models = service["volumes"]
+        assert data["source"] == data["target"]
+        name, _, place = models.partition(":")
+        assert name in compose["volumes"]
+        assert place == READ.stages["cpu"].pairs("ENV")["HF_HOME"]
+    devices = compose["services"]["pool"]["deploy"]["resources"]["reservations"]["devices"]
+    assert devices[0]["capabilities"] == ["gpu"]
+    assert "deploy" not in compose["services"]["pool-cpu"]
+    assert compose["services"]["pool-cpu"]["profiles"] == ["cpu"]
+
+
+def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():
+    text = (ROOT / "docker/cloudbuild.yaml").read_text()
+    build = Build.from_json(json.dumps(yaml.safe_load(text)))
+    steps = {step.id: list(step.args) for step in build.steps}
+    assert [arg for args in steps.values() for arg in args if arg.startswith("--target=")] == [
+        "--target=cpu",
+        "--target=gpu",
+        "--target=cpu",
+    ]
+    flags = dict(
+        arg[2:].split("=", 1) for args in steps.values() for arg in args if "=" in arg[:20]
+    )
+    for flag in ("file", "metadata-file"):
+        assert (ROOT / flags[flag]).is_file()
+    given = re.findall(r"--build-arg=(\w+)", text)
+    assert set(given) <= READ.stages["gpu"].pairs("ARG").keys()
+    used = set(re.findall(r"\$\{(_\w+)\}", text))
+    assert used == build.substitutions.keys()
+    assert "bertscore-beam --version; python -m pip check" in steps["smoke"][-1]
+    # Every step waits for what it needs.
+    assert all(before in ("-", *steps) for step in build.steps for before in step.wait_for)
+
+
+def test_template_is_what_dataflow_takes():
+    metadata = TemplateMetadata.from_json((ROOT / "docker/flex/score.json").read_text())
+    assert len(metadata.parameters) == len(PARAMETERS)
+    for parameter in metadata.parameters:
+        assert re.fullmatch(r"[a-z][a-z_]*", parameter.name)
+        assert parameter.label
+        assert parameter.help_text.endswith(".")
+
+
+def test_template_offers_every_option_of_the_score_job():
+    fields = {field.name: field for field in dataclasses.fields(ScoreOptions)}
+    offered = [parameter["name"] for parameter in PARAMETERS]
+    assert len(offered) == len(set(offered))
+    assert LEFT_OUT.keys() <= fields.keys()
+    assert set(offered) == (fields.keys() - LEFT_OUT.keys()) | {"config"}
+    required = {name for name, f in fields.items() if f.default is dataclasses.MISSING}
+    assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
+
+
+def test_template_accepts_the_defaults():
+    defaults = {field.name: field.default for field in dataclasses.fields(ScoreOptions)}
+    checked = 0
+    for parameter in PARAMETERS:
+        default = defaults.get(parameter["name"])
+        if default is None or default is dataclasses.MISSING:
+            continue
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        for regex in parameter.get("regexes", []):
+            assert re.search(regex, text), parameter["name"]
+            checked += 1
+    assert checked > 8
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("input", "gs://b/a.parquet s3://c/*.parquet", "/tmp/a"),
+        ("output", "gs://bucket/scores", "https://host/scores"),
+        ("max_length", "unlimited", "0"),
+        ("max_reject_fraction", "0.05", "5%"),
+        ("max_reject_fraction", ".5", "2"),
+        ("device", "cuda:1", "gpu"),
+        ("accelerator", "type:nvidia-l4;count:1;install-nvidia-driver", "nvidia-l4"),
+        ("rescale", "true", "yes"),
+    ],
+)
+def test_template_tells_good_values_from_bad(name, good, bad):
+    (regex,) = next(p["regexes"] for p in PARAMETERS if p["name"] == name)
+    assert re.search(regex, good)
+    assert not re.search(regex, bad)
+
+
+def test_template_offers_nothing_that_would_be_taken_for_beams():
+    given = [f"--{parameter['name']}=true" for parameter in PARAMETERS]
+    command = flex.command("score", [*given, "--project=a-project"])
+    ours, beam = split_arguments(command)
+    assert beam == ["--project=a-project"]
+    assert [flag for flag in ours if flag.startswith("--config")] == ["--config=true"]
+
+
+def test_template_starts_the_file_that_is_copied(target):
+    place = target.pairs("ENV")["FLEX_TEMPLATE_PYTHON_PY_FILE"]
+    assert f"docker/flex/score.py {place}" in target.values("COPY")
