@@ -7,6 +7,8 @@ precision, recall and F1. It belongs to one language and one model.
 import csv
 import hashlib
 import io
+import json
+import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,8 +17,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.errors import BaselineNotFoundError, ConfigError, InputError
+from bertscore_core.errors import BaselineNotFoundError, ConfigError, InputError, SignatureError
 from bertscore_core.registry import canonical_name, read_table
+from bertscore_core.signature import Signature
 from bertscore_core.tokens import FloatArray
 
 HEADER = ["LAYER", "P", "R", "F"]
@@ -25,6 +28,8 @@ CUSTOM = "custom"
 
 TABLE_SUFFIX = ".tsv"
 """How bert-score names its tables, though commas part their columns."""
+DESCRIPTION_SUFFIX = ".json"
+"""Of the file beside a table that says how it was made."""
 
 _LANGUAGE = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
 _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
@@ -38,10 +43,12 @@ class Baseline:
         name: Where it comes from: `language/model` for a published one, `custom/language/model` for
             one from a folder of tables, else `custom`.
         rows: Baseline of precision, recall, F1 by layer. Shape (L + 1, 3), float64.
+        made_with: How the scores that it is the mean of were made; None where nobody says.
     """
 
     name: str
     rows: npt.NDArray[np.float64]
+    made_with: Signature | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -61,6 +68,27 @@ class Baseline:
             )
         row: FloatArray = self.rows[layer].astype(np.float32)
         return row
+
+    def check_model(self, weights: str) -> None:
+        """Check that the table was made by the model that scores, as far as that is known.
+
+        The weights decide: the tokenizer's fingerprint may change with the library that reads it.
+
+        Args:
+            weights: Digest of the weights that score, as in `Signature`.
+
+        Raises:
+            ConfigError: it was made by others, so that random pairs would not rescale to 0.
+        """
+        made = self.made_with
+        if made is None or made.weights == weights:
+            return
+        raise ConfigError(
+            f"baseline {self.name} was made with another model than the one that scores: got "
+            f"{made.model} with weights {made.weights} in the description beside it; expected "
+            f"weights {weights}. Make a table with `bertscore-beam baseline` from this model, or "
+            "choose another baseline."
+        )
 
 
 def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:
@@ -224,13 +252,34 @@ def format_baseline(baseline: Baseline) -> str:
     return "\n".join([",".join(HEADER), *lines, ""])
 
 
-def parse_baseline(text: str, source: str, *, name: str = CUSTOM) -> Baseline:
+def description_path(path: str) -> str:
+    """Return where the description of a table lies, if it has one.
+
+    Example:
+        >>> description_path("en/bge-base-en-v1.5.tsv")
+        'en/bge-base-en-v1.5.json'
+    """
+    return posixpath.splitext(path)[0] + DESCRIPTION_SUFFIX
+
+
+def read_made_with(description: str | bytes) -> Signature | None:
+    """Return how the scores of a table were made, from its description; None if that is unsaid."""
+    try:
+        return Signature.parse(json.loads(description)["signature"])
+    except (ValueError, KeyError, TypeError, AttributeError, SignatureError):
+        return None
+
+
+def parse_baseline(
+    text: str, source: str, *, name: str = CUSTOM, description: str | bytes | None = None
+) -> Baseline:
     """Read a `LAYER,P,R,F` table, the format bert-score reads.
 
     Args:
         text: The file's content, comma-separated, one row a layer from 0 on.
         source: Its path, for error messages.
         name: Name of the baseline; see `table_name`.
+        description: Content of the file that `description_path` names, if there is one.
 
     Raises:
         ConfigError: header, row order or values are not those of a baseline.
@@ -238,15 +287,22 @@ def parse_baseline(text: str, source: str, *, name: str = CUSTOM) -> Baseline:
     try:
         rows = list(csv.reader(io.StringIO(text.strip())))
         if rows[0] != HEADER:
-            raise ValueError(f"header {rows[0]}")
+            raise _NoTableError("another first line")
         if [int(row[0]) for row in rows[1:]] != list(range(len(rows) - 1)):
-            raise ValueError("layers are not 0, 1, 2, ...")
+            raise _NoTableError("layers that are not 0, 1, 2, ...")
         values = np.array([[float(cell) for cell in row[1:]] for row in rows[1:]])
         if values.ndim != 2 or values.shape[1] != 3 or not (values < 1).all():
-            raise ValueError("expected three numbers below 1 a row")
+            raise _NoTableError("rows without three numbers below 1")
     except (IndexError, ValueError, csv.Error) as error:
+        # What Python says of a cell quotes it, and the file may hold anything.
+        found = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
         raise ConfigError(
-            f"{source} is not a baseline table ({error}); expected the header LAYER,P,R,F and one "
-            "row a layer from 0 on, each value below 1. See --baseline in the README."
-        ) from error
-    return Baseline(name=name, rows=values)
+            f"{source} is not a baseline table: got {found}; expected the header LAYER,P,R,F and "
+            "one row a layer from 0 on, each value below 1. See --baseline in the README."
+        ) from None
+    made_with = None if description is None else read_made_with(description)
+    return Baseline(name=name, rows=values, made_with=made_with)
+
+
+class _NoTableError(ValueError):
+    """What keeps a text from being a table, in words of ours."""

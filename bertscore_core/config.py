@@ -10,6 +10,7 @@ from bertscore_core.baseline import (
     TABLE_SUFFIX,
     Baseline,
     choose_table,
+    description_path,
     find_baseline,
     parse_baseline,
     table_name,
@@ -174,7 +175,8 @@ def settle(config: ScorerConfig) -> Settings:
         UnknownLanguageError: the language has no default model.
         BaselineNotFoundError: there is nothing to rescale with.
         ConfigError: the layer does not exist, or is not known for this model, or the tokenizer
-            states no length and none was given, or the backend cannot do this.
+            states no length and none was given, or the backend cannot do this, or the baseline was
+            made by another model.
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = resolve_model(
@@ -194,6 +196,8 @@ def settle(config: ScorerConfig) -> Settings:
         adds_prefix_space=config.adds_prefix_space,
         trust_remote_code=config.trust_remote_code,
     )
+    if baseline is not None and baseline.made_with is not None:
+        baseline.check_model(files.weights_digest())
     return Settings(
         config=config,
         files=files,
@@ -285,4 +289,6 @@ def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
             f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table."
         ) from error
-    return parse_baseline(text, str(path), name=name)
+    beside = Path(description_path(path.as_posix()))
+    description = beside.read_bytes() if beside.is_file() else None
+    return parse_baseline(text, str(path), name=name, description=description)

@@ -120,6 +120,10 @@ def baseline_command(arguments: Sequence[str]) -> int:
         from pipelines.baseline.compare import compare_command
 
         return compare_command(arguments[1:])
+    if get_close_matches(arguments[0] if arguments else "", ["compare"], 1):
+        raise ConfigError(
+            f"unknown argument {arguments[0]!r}; expected flags, or compare. Did you mean compare?"
+        )
     from pipelines.baseline.options import BaselineOptions
     from pipelines.commoncrawl.languages import check_installed
 

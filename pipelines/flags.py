@@ -30,7 +30,7 @@ def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions])
     hints = typing.get_type_hints(options)
     for field in dataclasses.fields(options):
         if field.name != "beam":
-            _add_flag(parser, field.name, hints[field.name], helps[field.name])
+            _add_flag(parser, field, hints[field.name], helps[field.name])
 
 
 def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str) -> RunOptions:
@@ -101,8 +101,10 @@ def field_helps(options: type[RunOptions]) -> dict[str, str]:
     return helps
 
 
-def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, text: str) -> None:
-    flag = "--" + name.replace("_", "-")
+def _add_flag(
+    parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any, text: str
+) -> None:
+    flag = "--" + field.name.replace("_", "-")
     text = text.replace("%", "%%").replace("`", "'")
     if hint is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
@@ -113,7 +115,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, text: str) 
         type=_reader(hint),
         nargs="+" if several else None,
         action="extend" if several else "store",
-        metavar="PATH" if several else name.upper(),
+        metavar=field.metadata.get("metavar", "PATH" if several else field.name.upper()),
         help=text,
     )
 

@@ -94,10 +94,11 @@ class RunOptions:
             values[name] = fit_value(name, value, hints[name], source)
         for field in dataclasses.fields(cls):
             if field.default is dataclasses.MISSING and field.name not in values:
+                what = field.metadata.get("metavar", "PATH")
                 raise ConfigError(
                     f"--{field.name} is missing: got {sorted(values) or 'nothing'} in {source}; "
-                    f"expected {field.name} among them. Give --{field.name} PATH, or a line "
-                    f"'{field.name}: PATH' in a --config file."
+                    f"expected {field.name} among them. Give --{field.name} {what}, or a line "
+                    f"'{field.name}: {what}' in a --config file."
                 )
         return cls(**values)
 

@@ -25,7 +25,7 @@ from bertscore_core import (
     parse_baseline,
     settle,
 )
-from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, table_name
+from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
 from bertscore_core.encoder import resolve_device
 from bertscore_core.resolve import resolve_model
 from pipelines import manifest
@@ -135,12 +135,20 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
         path, name = join(path, below), table_name(below)
     try:
         text = read_bytes(path).decode()
+    except IsADirectoryError as error:
+        raise ConfigError(
+            f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
+            f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check --baseline, or make "
+            "them with `bertscore-beam baseline`."
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
         ) from error
-    return parse_baseline(text, mask_credentials(path), name=name)
+    beside = description_path(path)
+    description = read_bytes(beside) if is_file(beside) else None
+    return parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
 def _backend(options: ScoreOptions) -> str:
@@ -221,6 +229,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
+    manifest.check_same_command(output, identity)
     records, sizes = manifest.read_parts(output, plan)
     if not options.overwrite:
         previous = manifest.read_run(output)

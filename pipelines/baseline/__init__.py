@@ -2,7 +2,8 @@
 
 options.py   what the command is told
 layout.py    where everything lies in the output folder
-prepare.py   check the options, and hold them against the output folder
+prepare.py   check the options
+folder.py    what the output folder holds, and whether a run may go on in it
 stage.py     one pipeline of the job, and how far it is
 collect.py   files -> sentences -> the sample of each language
 score.py     sample -> pairs -> moments of each model

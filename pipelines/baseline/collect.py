@@ -21,6 +21,7 @@ from pipelines.baseline.prepare import (
     source_files,
 )
 from pipelines.baseline.stage import Run, Stage
+from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.io.files import (
     delete,
     join,
@@ -41,6 +42,8 @@ from pipelines.transforms.sentences import ExtractSentences, ExtractSettings, Se
 
 _MARGIN = 1.1
 """How many more files are read than the yield of those before says."""
+_SHOWN = 5
+"""Failed files that an error names."""
 
 
 class TooManyFilesFailedError(RuntimeError):
@@ -278,13 +281,25 @@ def _extract(
         for name in sources[code].names[:number]
     }
     if len(failed) > job.options.max_reject_fraction * len(asked):
-        notes = _failures(job, [file.label for file in failed[:5]])
+        notes = _failures(job, [file.label for file in failed])
         raise TooManyFilesFailedError(
             f"{len(failed)} of {len(asked)} files could not be read, more than "
             f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
-            + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes)
-            + "\nRun the same command again to try them again; the others are not read again."
+            + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
+            + "\n"
+            + _advice(job, notes)
         )
+
+
+def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
+    """Say what helps against files that could not be read."""
+    damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
+    if damaged and not is_crawl(job):
+        return (
+            "To try again is of no use: mend these files or leave them out. If others were read, "
+            "add --overwrite then, or choose another --output."
+        )
+    return "Run the same command again to try them again; the others are not read again."
 
 
 def _recorded(job: BaselineJob, language: str) -> set[str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bertscore_core.errors import InputError, SignatureError
-from pipelines import manifest
+from bertscore_core.errors import InputError
 from pipelines.baseline import layout
 from pipelines.baseline.collect import SampleRecord, TooManyFilesFailedError, collect_samples
+from pipelines.baseline.folder import check_folder
 from pipelines.baseline.options import BaselineOptions
 from pipelines.baseline.prepare import (
     BaselineJob,
@@ -47,6 +47,9 @@ from pipelines.running import (
     share_cores,
 )
 
+LARGE_ERROR = 0.005
+"""Standard error of F1 above which a table is said to be rough: below it lie some 450 pairs."""
+
 
 def make_baselines(options: BaselineOptions) -> int:
     """Check, collect, pair, score, write the tables, report."""
@@ -56,6 +59,7 @@ def make_baselines(options: BaselineOptions) -> int:
     check_waits(options)
     job_pipeline(options)  # what is wrong with Beam's options is said before any work
     job = prepare_baseline(options)
+    check_folder(job)
     if options.dry_run:
         show(_plan(job))
         return DONE
@@ -90,33 +94,22 @@ def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
         digests: Of the source's files by language, to know what is to be overwritten.
 
     Raises:
-        SignatureError: it was begun with other settings.
+        SignatureError: another run has been at work on it since it was looked at.
     """
-    before = _earlier_run(job)
+    before = check_folder(job)
     files = before.get("files", {})
     if job.options.overwrite:
         changed = any(files.get(code, digest) != digest for code, digest in digests.items())
         if before.get("identity") != job.identity or changed:
-            _write_json(job, layout.RUN_FILE, {"identity": {"command": "being overwritten"}})
+            unlike_any = {"command": "baseline", "state": "being overwritten"}
+            _write_json(job, layout.RUN_FILE, {"identity": unlike_any})
             clear_output(job.output)
             files = {}
-    else:
-        manifest.check_same_run(before or None, job.identity)
     for name in (layout.SUCCESS_FILE, layout.SUMMARY_FILE):
         delete(join(job.output, name))
     delete_temporary(job.output)
     run = {"files": files, "identity": job.identity, "options": job.options.describe()}
     _write_json(job, layout.RUN_FILE, run)
-
-
-def _earlier_run(job: BaselineJob) -> dict[str, Any]:
-    """Return what the run before wrote about itself; what is damaged can be overwritten."""
-    try:
-        return manifest.read_run(job.output) or {}
-    except SignatureError:
-        if not job.options.overwrite:
-            raise
-        return {}
 
 
 def _write_json(job: BaselineJob, name: str, content: dict[str, Any]) -> None:
@@ -185,8 +178,9 @@ def _row(made: dict[str, Any]) -> dict[str, Any]:
         "table": table_path(made["language"], made["model"]),
         "pairs": made["pairs"],
         "pairs_without_tokens": made["pairs_without_tokens"],
-        "largest_error": max(known) if known else None,
-        "failed_checks": [check["name"] for check in made["checks"] if not check["passed"]],
+        "largest_error": None if None in errors else max(known),
+        "failed_checks": [check["name"] for check in made["checks"] if check["passed"] is False],
+        "skipped_checks": [check["name"] for check in made["checks"] if check["passed"] is None],
     }
 
 
@@ -247,6 +241,8 @@ def _conclude(summary: dict[str, Any], options: BaselineOptions) -> int:
         if row["failed_files"]:
             warn(f"{code}: {row['failed_files']:,} files could not be read; see _failed/.")
     for table in summary["tables"]:
+        if (words := _unsure(table)) is not None:
+            warn(words)
         for check in table["failed_checks"]:
             warn(f"{table['table']}: this does not hold: {check}; see its .json.")
         if table["pairs_without_tokens"]:
@@ -258,7 +254,26 @@ def _conclude(summary: dict[str, Any], options: BaselineOptions) -> int:
         warn(f"no table {table['table']}: {table['reason']}")
     missing = [code for code, row in summary["languages"].items() if row["sentences"] < 2]
     if missing:
-        warn(f"no table for {', '.join(missing)}: no sentences were found.")
+        found = ", ".join(f"{code} {summary['languages'][code]['sentences']}" for code in missing)
+        warn(
+            f"no table for {', '.join(missing)}: got these numbers of sentences: {found}; expected "
+            "at least two, a pair."
+        )
     if missing or summary["unusable"]:
         return TOO_MANY_REJECTS
     return DONE
+
+
+def _unsure(table: Mapping[str, Any]) -> str | None:
+    """Say that a table is not to be relied on, if its standard error is large or not known."""
+    error = table["largest_error"]
+    if error is not None and error <= LARGE_ERROR:
+        return None
+    size = "is not known" if error is None else f"is {error:.1e}"
+    skipped = len(table["skipped_checks"])
+    unchecked = f"; {skipped} checks were not made" if skipped else ""
+    return (
+        f"{table['table']}: the standard error of F1 {size} with {table['pairs']:,} pairs"
+        f"{unchecked}; expected at most {LARGE_ERROR}. Take more --pairs, and two sentences for "
+        "each of them."
+    )

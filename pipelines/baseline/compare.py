@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_core.baseline import published_baselines
 from bertscore_core.errors import ConfigError
 from pipelines.baseline.sides import MEASURES, PUBLISHED, Side, Table, listed, open_side
 from pipelines.exit_status import DONE
@@ -21,6 +23,8 @@ LARGE_DIFFERENCE = 0.03
 
 _FEW_ERRORS = 4.0
 """Standard errors that sampling may put between two tables at their worst layer and measure."""
+_CODE = re.compile(r"[a-z]{2}([-_][a-z]+)?")
+_MODELS = 3
 _ROUNDING = 1e-7
 """Tables have seven decimals; some that are published have more."""
 
@@ -65,6 +69,7 @@ class Comparison:
         pairs: Pairs each was made from, if known.
         rows: One a layer.
         spearman: Rank correlation of F1 over the layers; None if it is not defined.
+        apart: What they are tables of, where that is known to differ.
     """
 
     title: str
@@ -72,6 +77,7 @@ class Comparison:
     pairs: tuple[int | None, int | None]
     rows: tuple[LayerDifference, ...]
     spearman: float | None
+    apart: str = ""
 
     @property
     def largest(self) -> tuple[int, str, float]:
@@ -101,11 +107,10 @@ class Comparison:
         elif max(away) <= _FEW_ERRORS:
             words = "agree within error"
         else:
-            words = (
-                "differ more than sampling error says: other text (crawl, filters, years) or "
-                "another way of scoring"
+            words = "differ more than sampling error says: " + (
+                self.apart or "other text (crawl, filters, years) or another way of scoring"
             )
-        if self.is_large:
+        if self.is_large and not self.apart:
             words += (
                 f"; beyond {LARGE_DIFFERENCE}, which other web text seldom explains: look at the "
                 "language, the model and the settings"
@@ -168,26 +173,60 @@ def compare_sides(first: Side, second: Side) -> list[Comparison]:
     if first.one is not None and second.one is not None:
         # As given, whatever they are tables of.
         shared = sorted(first.tables.keys() & second.tables.keys())
-        title = "/".join(shared[0]) if shared else "two tables"
-        return [compare_tables(first.one, second.one, title)]
+        apart = "" if shared else _apart(first, second)
+        title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
+        return [compare_tables(first.one, second.one, title, apart)]
     common = sorted(first.tables.keys() & second.tables.keys())
     if not common:
         raise ConfigError(
             f"{first.name!r} and {second.name!r} have no language and model in common: the first "
             f"has {listed(map('/'.join, first.tables))}; the second "
-            f"{listed(map('/'.join, second.tables))}. Name a lone table's with --language and "
-            "--model."
+            f"{listed(map('/'.join, second.tables))}. {_published_for(first, second)}Name a lone "
+            "table's with --language and --model."
         )
     return [
         compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
     ]
 
 
-def compare_tables(first: Table, second: Table, title: str) -> Comparison:
+def _apart(first: Side, second: Side) -> str:
+    """Say which languages or models two lone tables are of, where it is plain that they differ.
+
+    A description says so, and folders named by a language's two letters around the same model.
+    """
+    own = [side.one.key if side.one else None for side in (first, second)]
+    if own[0] and own[1]:
+        a, b = ("/".join(own[0]), "/".join(own[1]))
+        if own[0][1] == own[1][1]:
+            a, b = own[0][0], own[1][0]
+        return f"A is {a}, B is {b}"
+    found = [
+        (one, other)
+        for one, model in first.tables
+        for other, its in second.tables
+        if model == its and one != other and _CODE.fullmatch(one) and _CODE.fullmatch(other)
+    ]
+    return f"A is {found[0][0]}, B is {found[0][1]}" if found else ""
+
+
+def _published_for(first: Side, second: Side) -> str:
+    """Say which tables are published for the models of a side, if the other is `published`."""
+    if PUBLISHED not in (first.name, second.name):
+        return ""
+    models = sorted({model for _, model in (second if first.name == PUBLISHED else first).tables})
+    words = [
+        f"{model}: {listed(code for code, its in published_baselines() if its == model)}"
+        for model in models[:_MODELS]
+    ]
+    return f"Languages with a published table for {'; for '.join(words)}. "
+
+
+def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
     """Compare two tables layer by layer.
 
     The errors of the two are taken as independent. Tables made from the same pairs differ less
-    than that says.
+    than that says. Those of a table without description count as nothing; those that a description
+    leaves open, as that of a single pair does, leave the difference's open as well.
 
     Raises:
         ConfigError: they have different numbers of layers.
@@ -199,10 +238,14 @@ def compare_tables(first: Table, second: Table, title: str) -> Comparison:
             "model. Compare tables of one model."
         )
     squares = np.stack([first.errors, second.errors]) ** 2
-    unknown = np.isnan(first.errors) & np.isnan(second.errors)
+    missing = [np.isnan(table.errors) for table in (first, second)]
+    unknown = missing[0] & missing[1]
+    for table, lacks in zip((first, second), missing, strict=True):
+        unknown |= lacks & table.is_described
     errors = np.where(unknown, np.nan, np.sqrt(np.nansum(squares, axis=0)))
     return Comparison(
         title=title,
+        apart=apart,
         names=(first.name, second.name),
         pairs=(first.pairs, second.pairs),
         rows=tuple(

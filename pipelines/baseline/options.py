@@ -3,9 +3,10 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from bertscore_core.errors import ConfigError
 from pipelines.checks import check_at_least, check_value
 from pipelines.commoncrawl.listing import ROOT
 from pipelines.options import DEVICE, RunOptions, check_accelerator
@@ -40,8 +41,9 @@ class BaselineOptions(RunOptions):
         crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
         wet: Globs or addresses of WET files, in the place of a crawl.
         sentences: Sentences to start from in the place of a crawl, as LANGUAGE=PATH: a text file
-            with a sentence a line, or Parquet with a column `text`. Taken as they are, less blank
-            ones and repetitions.
+            with a sentence a line, or Parquet with a column `text`; of a folder the files below it
+            that end in .txt, .txt.gz or .parquet. Taken as they are, less blank ones and
+            repetitions.
         pairs: Pairs for every language: a target, reached unless the crawl's files run out.
         seed: Number that decides which files, sentences and pairs are taken.
         first_files: Files of the crawl that are read first; how many more a language needs is
@@ -66,12 +68,12 @@ class BaselineOptions(RunOptions):
         allow_pickle_weights: Load weights that are not safetensors, which can run code.
     """
 
-    models: tuple[str, ...]
-    languages: tuple[str, ...] = ()
+    models: tuple[str, ...] = field(metadata={"metavar": "NAME"})
+    languages: tuple[str, ...] = field(default=(), metadata={"metavar": "CODE"})
     crawl: str | None = None
     crawl_root: str = ROOT
     wet: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     pairs: int = DEFAULT_PAIRS
     seed: int = 0
     first_files: int = DEFAULT_FIRST_FILES
@@ -99,13 +101,12 @@ class BaselineOptions(RunOptions):
         )
         self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         sources = [name for name in ("crawl", "wet", "sentences") if getattr(self, name)]
-        check_value(
-            len(sources) == 1,
-            "crawl",
-            sources,
-            "one of crawl, wet and sentences",
-            "Give --crawl CC-MAIN-YYYY-WW, or --wet GLOB, or --sentences LANGUAGE=PATH.",
-        )
+        if len(sources) != 1:
+            raise ConfigError(
+                f"the source of sentences is not settled: got {' and '.join(sources) or 'none'}; "
+                "expected one of crawl, wet and sentences. Give --crawl CC-MAIN-YYYY-WW, or --wet "
+                "GLOB, or --sentences LANGUAGE=PATH."
+            )
         for text in self.sentences:
             check_value(
                 _SENTENCES.fullmatch(text) is not None,
@@ -164,9 +165,20 @@ class BaselineOptions(RunOptions):
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
         """Make options from keys and values; see `RunOptions.from_mapping`."""
+        _check_no(mapping.get("languages"), source)
         return super(BaselineOptions, cls).from_mapping(
             {key: _split(value) if key in _LISTS else value for key, value in mapping.items()},
             source,
+        )
+
+
+def _check_no(languages: object, source: str) -> None:
+    """Raise if a code is what YAML reads as false, as it does with a bare `no` for Norwegian."""
+    codes = languages if isinstance(languages, list | tuple) else [languages]
+    if any(code is False for code in codes):
+        raise ConfigError(
+            f"'languages' in {source} does not fit: got false, which is how YAML reads a bare no; "
+            'expected codes. Put Norwegian in quotes: "no".'
         )
 
 

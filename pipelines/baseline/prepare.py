@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bertscore_core import ConfigError, ScorerConfig, Settings, Signature, settle
+from bertscore_core import ConfigError, InputError, ScorerConfig, Settings, Signature, settle
 from bertscore_core.baseline import baseline_path
 from bertscore_core.encoder import resolve_device
-from pipelines import manifest
 from pipelines.baseline.options import BaselineOptions
 from pipelines.commoncrawl.fetch import FetchError, FetchPolicy
+from pipelines.commoncrawl.given import SUFFIXES, check_given
 from pipelines.commoncrawl.languages import check_language, check_tag
 from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
 from pipelines.commoncrawl.sentences import describe_filters
@@ -23,8 +23,6 @@ from pipelines.prepare import check_output
 from pipelines.runners import is_local, threads_per_worker
 
 _HTTP = re.compile(r"https?://")
-_GIVEN = (".txt", ".txt.gz", ".parquet")
-"""What is taken of a folder of sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +129,21 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
         models=models,
         policy=policy,
     )
-    if not options.overwrite:
-        manifest.check_same_run(manifest.read_run(output), job.identity)
+    _check_given(job)
     return job
+
+
+def _check_given(job: BaselineJob) -> None:
+    """Check what can be told of given sentences at a glance: paths, and columns of Parquet files.
+
+    Raises:
+        InputError: A file is not there, or a Parquet file has no column of texts.
+    """
+    if not job.options.sentences:
+        return
+    paths = {path for files in source_files(job).values() for path in files.paths.values()}
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        list(pool.map(check_given, sorted(path for path in paths if not _HTTP.match(path))))
 
 
 def is_crawl(job: BaselineJob) -> bool:
@@ -181,7 +191,7 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
     if options.sentences:
         given = _given_files(options)
         return {
-            code: _source(list_files_of(paths, suffixes=_GIVEN), job)
+            code: _source(list_files_of(paths, suffixes=SUFFIXES), job)
             for code, paths in given.items()
         }
     if options.crawl is not None:
@@ -226,10 +236,23 @@ def _digest_files(listing: Listing, *, versions: bool) -> str:
     if not versions:
         return listing.digest[:16]
     with ThreadPoolExecutor(IO_THREADS) as pool:
-        found = pool.map(
-            lambda path: "" if _HTTP.match(path) else file_version(path), listing.paths
-        )
+        found = pool.map(_version, listing.paths)
         return digest_of("\n".join(f"{n} {v}" for n, v in zip(listing.names, found, strict=True)))
+
+
+def _version(path: str) -> str:
+    """Return what tells a version of a file from another; nothing is asked of the web here.
+
+    Raises:
+        InputError: It is not there.
+    """
+    try:
+        return "" if _HTTP.match(path) else file_version(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "
+            "link that leads nowhere; expected a file. Mend the link, or remove it."
+        ) from error
 
 
 def lanes(job: BaselineJob, files: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.baseline import find_baseline, parse_baseline, published_baselines
+from bertscore_core.baseline import (
+    description_path,
+    find_baseline,
+    parse_baseline,
+    published_baselines,
+)
 from bertscore_core.errors import ConfigError
 from bertscore_core.registry import canonical_name
 from pipelines.io.files import absolute, is_file, join, list_files, mask_credentials, read_bytes
@@ -33,8 +38,8 @@ class Table:
         name: Where it comes from, to be shown.
         rows: Precision, recall, F1 by layer. Shape (L + 1, 3).
         errors: Their standard errors, NaN where not known. Shape (L + 1, 3).
-        pairs: Pairs it was made from, if known.
-        key: Language and model that the description beside it names, if there is one.
+        pairs: Pairs it was made from, if a description beside it says so.
+        key: Language and model that the description names, if there is one.
     """
 
     name: str
@@ -42,6 +47,11 @@ class Table:
     errors: npt.NDArray[np.float64]
     pairs: int | None = None
     key: Key | None = None
+
+    @property
+    def is_described(self) -> bool:
+        """Tell whether its errors would be known if they could be, as of one pair they cannot."""
+        return self.pairs is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +134,7 @@ def read_table(path: str) -> Table:
             f"byte {error.start}); expected LAYER,P,R,F and numbers. Check the path."
         ) from error
     rows = parse_baseline(text, name).rows
-    beside = posixpath.splitext(path)[0] + ".json"
+    beside = description_path(path)
     if not is_file(beside):
         return Table(name=name, rows=rows, errors=np.full(rows.shape, np.nan))
     source = mask_credentials(beside)

@@ -17,16 +17,22 @@ from bertscore_core.baseline import format_baseline
 from bertscore_core.moments import GROUPS, Moments
 from pipelines.baseline import layout
 from pipelines.baseline.collect import SampleRecord
+from pipelines.baseline.folder import list_tables
 from pipelines.baseline.picture import draw_distributions
 from pipelines.baseline.prepare import BaselineJob, BaselineModel, masked_source, table_path
 from pipelines.baseline.score import PairsRecord
 from pipelines.io.files import delete_many, join, list_files, read_bytes, write_atomically
-from pipelines.splits import HIDDEN_PREFIXES
 
 FORMAT = 1
 MEASURES = ("precision", "recall", "f1")
 FEW_PAIRS = 1_000
 """Below this many pairs the checks say too little to be made."""
+CHECKS = (
+    "precision equals recall",
+    "f1 is a little below the mean of both",
+    "an eighth of the pairs says the same",
+    "groups differ as much as single pairs say",
+)
 
 _LARGEST_GAP = 4.0
 """Standard errors that a difference of expectation zero may have: beyond them 1 in 16,000."""
@@ -43,13 +49,13 @@ class Check:
 
     Attributes:
         name: What is looked at.
-        passed: Whether it holds.
-        found: What was found.
+        passed: Whether it holds; None where that was not looked at.
+        found: What was found, or why it was not looked at.
         expected: What was expected.
     """
 
     name: str
-    passed: bool
+    passed: bool | None
     found: str
     expected: str
 
@@ -76,13 +82,6 @@ def write_table(
     write_atomically(f"{stem}.json", text.encode())
     write_atomically(path, table.encode())
     return description
-
-
-def list_tables(output: str) -> list[str]:
-    """Return the tables of an output folder, without their endings; a description lies beside."""
-    names = [name for name in list_files(output) if not name.startswith(HIDDEN_PREFIXES)]
-    stems = [name.removesuffix(".tsv") for name in names if name.endswith(".tsv")]
-    return [stem for stem in stems if f"{stem}.json" in names]
 
 
 def drop_stale_tables(output: str, samples: Mapping[str, SampleRecord]) -> list[str]:
@@ -216,9 +215,13 @@ def check_moments(moments: Moments) -> list[Check]:
 
     Random pairs are exchangeable, so precision and recall have one expectation; a part of them
     estimates what all of them do; and groups of them differ as much as their spread says.
+
+    Returns:
+        A check for each, made or not.
     """
     if moments.num_pairs < FEW_PAIRS:
-        return []
+        reason = f"too few pairs: {moments.num_pairs:,}"
+        return [_not_made(name, reason) for name in CHECKS]
     # One layer's difference may be exactly zero, as that of tokens' own embeddings alone.
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.nan_to_num(np.abs(moments.gaps) / moments.gap_errors).max()
@@ -228,13 +231,13 @@ def check_moments(moments: Moments) -> list[Check]:
     lift = (means[:, 2] - means[:, :2].mean(axis=1)).max()
     checks = [
         Check(
-            name="precision equals recall",
+            name=CHECKS[0],
             passed=bool(gap <= _LARGEST_GAP),
             found=f"{gap:.1f} standard errors apart at most",
             expected=f"at most {_LARGEST_GAP:g}",
         ),
         Check(
-            name="f1 is a little below the mean of both",
+            name=CHECKS[1],
             passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
             found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
             expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
@@ -248,25 +251,38 @@ def check_moments(moments: Moments) -> list[Check]:
         away = np.nan_to_num(away).max()
         checks.append(
             Check(
-                name="an eighth of the pairs says the same",
+                name=CHECKS[2],
                 passed=bool(away <= _LARGEST_GAP),
                 found=f"{away:.1f} standard errors away at most",
                 expected=f"at most {_LARGEST_GAP:g}",
             )
         )
+    else:
+        checks.append(_not_made(CHECKS[2], "no pair, or every one, is in that part"))
     ratios = ratios[np.isfinite(ratios)]
     if len(ratios):
         ratio = float(np.median(ratios))
         low, high = _JACKKNIFE_RANGE
         checks.append(
             Check(
-                name="groups differ as much as single pairs say",
+                name=CHECKS[3],
                 passed=low <= ratio <= high,
                 found=f"jackknife error {ratio:.2f} of the naive one in the median",
                 expected=f"{low:g} to {high:g}",
             )
         )
+    else:
+        checks.append(_not_made(CHECKS[3], "no layer has an error of both kinds"))
     return checks
+
+
+def _not_made(name: str, reason: str) -> Check:
+    return Check(
+        name=name,
+        passed=None,
+        found=f"not looked at: {reason}",
+        expected=f"at least {FEW_PAIRS:,} pairs that differ",
+    )
 
 
 def _summed(counts: Iterable[Mapping[int, int]]) -> dict[str, int]:

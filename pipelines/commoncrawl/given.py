@@ -4,6 +4,7 @@ import gzip
 import io
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -11,15 +12,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_core.errors import InputError
 from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.extract import SentenceRows
 from pipelines.commoncrawl.sampling import host_hash, sentence_priority
 from pipelines.commoncrawl.sentences import normalize
+from pipelines.io.files import mask_credentials, open_source
 
 TEXT_COLUMN = "text"
+SUFFIXES = (".txt", ".txt.gz", ".parquet")
+"""How the names of files end that a folder stands for."""
 _BLOCK = 200_000
 _MAGIC = b"PAR1"
+_TEXT_TYPES = frozenset({"string", "large_string", "string_view", "binary", "large_binary", "null"})
 _GZIP = b"\x1f\x8b"
+
+
+def check_given(path: str) -> None:
+    """Check the column of a file, if it is Parquet; whatever else is wrong is found by reading it.
+
+    Args:
+        path: A local path, or one in an object store.
+
+    Raises:
+        InputError: It has no column of texts named `text`.
+    """
+    with suppress(OSError, pa.ArrowException), open_source(path) as source:
+        if source.read(len(_MAGIC)) != _MAGIC:
+            return
+        source.seek(0)
+        try:
+            _check_columns(pq.read_schema(source))
+        except CrawlFileError as error:
+            raise InputError(f"{mask_credentials(path)!r} holds no sentences: {error}") from error
 
 
 def read_sentences(
@@ -75,13 +100,26 @@ def _lines(path: Path) -> Iterator[str | None]:
 
 def _rows(path: Path) -> Iterator[str | None]:
     with pq.ParquetFile(path) as file:
-        if TEXT_COLUMN not in file.schema_arrow.names:
-            raise CrawlFileError(
-                f"the Parquet file has no column {TEXT_COLUMN!r}: got "
-                f"{', '.join(file.schema_arrow.names)}; expected it. Rename the column."
-            )
+        _check_columns(file.schema_arrow)
         for batch in file.iter_batches(columns=[TEXT_COLUMN]):
             yield from batch.column(0).cast(pa.string()).to_pylist()
+
+
+def _check_columns(schema: pa.Schema) -> None:
+    """Raise unless there is a column of texts by the name that is expected."""
+    if TEXT_COLUMN not in schema.names:
+        raise CrawlFileError(
+            f"the Parquet file has no column {TEXT_COLUMN!r}: got "
+            f"{', '.join(schema.names) or 'none'}; expected one of texts. Rename the column."
+        )
+    kind = schema.field(TEXT_COLUMN).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if str(kind) not in _TEXT_TYPES:
+        raise CrawlFileError(
+            f"the column {TEXT_COLUMN!r} of the Parquet file holds no texts: got {kind}; expected "
+            "string. Cast the column."
+        )
 
 
 def _text(path: Path, *, zipped: bool) -> Iterator[str]:

@@ -77,7 +77,7 @@ def main() -> None:
                     standard_error=f1["standard_error"],
                     jackknife_error=f1["jackknife_error"],
                     error_times_root=f1["standard_error"] * made["pairs"] ** 0.5,
-                    failed_checks=[c["name"] for c in made["checks"] if not c["passed"]],
+                    failed_checks=[c["name"] for c in made["checks"] if c["passed"] is False],
                 )
 
 

@@ -1,5 +1,8 @@
 """Baselines: found, read, refused, and what rescaling does."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +14,7 @@ from bertscore_core import (
     BaselineNotFoundError,
     ConfigError,
     InputError,
+    ScorerConfig,
     baseline_path,
     choose_table,
     find_baseline,
@@ -18,6 +22,7 @@ from bertscore_core import (
     parse_baseline,
     published_baselines,
     rescale,
+    settle,
 )
 from bertscore_core.baseline import table_name
 
@@ -72,6 +77,46 @@ def test_own_table_is_read():
 def test_text_that_is_no_baseline_is_refused(text):
     with pytest.raises(ConfigError, match=r"b\.csv is not a baseline table"):
         parse_baseline(text, "b.csv")
+
+
+@pytest.mark.parametrize("text", ["my,own,words\n", TABLE.replace("0.3", "my"), "my\n0,1,2,3\n"])
+def test_refusal_does_not_quote_what_the_file_holds(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_baseline(text, "b.csv")
+    assert "my" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_table_knows_its_model_from_the_description_and_refuses_another():
+    made = settle(ScorerConfig(device="cpu")).signature()
+    description = json.dumps({"signature": made.format()})
+    baseline = parse_baseline(TABLE, "b.csv", description=description)
+    assert baseline.made_with == made
+    baseline.check_model(made.weights)
+    with pytest.raises(ConfigError, match="made with another model than the one that scores"):
+        baseline.check_model("0" * 12)
+
+
+@pytest.mark.parametrize("description", [None, b"\xff", "{", "[]", "{}", '{"signature": 1}'])
+def test_table_that_says_nothing_of_its_model_fits_any(description):
+    baseline = parse_baseline(TABLE, "b.csv", description=description)
+    assert baseline.made_with is None
+    baseline.check_model("any")
+    assert baseline.row(1).tolist() == [0.5, 0.5, 0.5]
+
+
+def test_library_checks_the_description_beside_a_table(tmp_path):
+    rows = "".join(f"{n},0.1,0.1,0.1\n" for n in range(7))
+    table = tmp_path / "mine.tsv"
+    table.write_text("LAYER,P,R,F\n" + rows)
+    made = settle(ScorerConfig(device="cpu")).signature()
+    config = ScorerConfig(device="cpu", rescale=True, baseline=str(table))
+    beside = table.with_suffix(".json")
+    beside.write_text(json.dumps({"signature": made.format()}))
+    assert settle(config).baseline is not None
+    beside.write_text(json.dumps({"signature": replace(made, weights="0" * 12).format()}))
+    with pytest.raises(ConfigError, match="weights 000000000000"):
+        settle(config)
 
 
 def test_own_table_is_written_as_it_is_read():

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_core import BertScorer, ScorerConfig, parse_baseline
+from bertscore_core import BertScorer, ConfigError, ScorerConfig, parse_baseline
 from pipelines import cli
+from pipelines.baseline.options import BaselineOptions
 from pipelines.transforms.sample import load_sample
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import (
@@ -64,6 +65,15 @@ def names(crawl):
     """Return the names of the crawl's files."""
     listing = crawl / "crawl-data" / CRAWL / "wet.paths.gz"
     return gzip.decompress(listing.read_bytes()).decode().split()
+
+
+@pytest.fixture(scope="module")
+def namesake(model, tmp_path_factory):
+    """Return the folder of another model that is called bert as well."""
+    folder = shutil.copytree(model, tmp_path_factory.mktemp("namesakes") / "bert")
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"layer_norm_eps": 0.1}))
+    return folder
 
 
 def description(output: Path, table: str = "en/bert.json"):
@@ -144,7 +154,7 @@ def test_language_that_is_not_there_gets_no_table(tmp_path, crawl, model, capsys
     output = tmp_path / "out"
     status = run_baseline(crawl, output, model, "--languages", "en,is")
     assert status == cli.TOO_MANY_REJECTS
-    assert "no table for is" in capsys.readouterr().err
+    assert "numbers of sentences: is 0; expected at least two" in capsys.readouterr().err
     assert (output / "en" / "bert.tsv").exists()
     assert not (output / "is").exists()
     assert not (output / "_SUCCESS").exists()
@@ -259,6 +269,53 @@ def test_model_added_later_needs_no_crawl(tmp_path, finished, model, tiny_folder
 def test_other_settings_are_refused_by_name(finished, crawl, model, capsys):
     assert run_baseline(crawl, finished, model, "--seed", 4) == cli.UNUSABLE
     assert "seed: '3' there, '4' now" in capsys.readouterr().err
+
+
+def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
+    tmp_path, finished, crawl, model, namesake, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    for more in ((), ("--dry-run",)):
+        assert run_baseline(crawl, output, model, "--pairs", 100, *more) == cli.UNUSABLE
+        assert "got 120 there, 100 now" in capsys.readouterr().err
+        assert run_baseline(crawl, output, namesake, *more) == cli.UNUSABLE
+        assert "en/bert.tsv was made by another model of that name" in capsys.readouterr().err
+    assert read_tables(output) == tables
+    for table in tables:
+        (output / table).unlink()
+    assert run_baseline(crawl, output, model, "--pairs", 100) == cli.UNUSABLE  # sums are there
+    assert len(list((output / "_moments").rglob("*.npz"))) >= 2
+    fewer = ("--pairs", 100, "--languages", "en")
+    assert run_baseline(crawl, output, namesake, *fewer, "--overwrite") == cli.DONE
+    assert description(output)["pairs"] == 100
+    assert description(output)["signature"] != json.loads(tables["en/bert.json"])["signature"]
+    assert run_baseline(crawl, output, namesake, *fewer) == cli.DONE
+
+
+def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, capsys):
+    output = tmp_path / "out"
+    assert run_baseline(tmp_path / "nowhere", output, model) == cli.UNUSABLE
+    assert (output / "_run.json").exists()
+    assert run_baseline(crawl, output, model, "--seed", 4, "--dry-run") == cli.DONE
+
+
+def test_output_of_another_command_is_never_overwritten(tmp_path, finished, crawl, model, capsys):
+    scored = tmp_path / "scored"
+    scored.mkdir()
+    (scored / "_run.json").write_text(json.dumps({"identity": {"model": "bert"}}))
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), rows)
+    before = (finished / "_run.json").read_bytes()
+    for more in ((), ("--overwrite",)):
+        assert run_baseline(crawl, scored, model, *more) == cli.UNUSABLE
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "holds the output of `score`" in said
+        words = ["score", "--input", rows, "--output", finished, "--model", "all-MiniLM-L6-v2"]
+        assert cli.main([*map(str, words), *more]) == cli.UNUSABLE
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "holds the output of `baseline`" in said
+    assert (finished / "_run.json").read_bytes() == before
+    assert [path.name for path in scored.iterdir()] == ["_run.json"]
 
 
 def test_overwriting_starts_afresh_and_leaves_no_table_of_before(
@@ -417,9 +474,78 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, model, content, wo
     said = capsys.readouterr().err
     assert "bad.txt" in said
     assert words in said
+    assert "again is of no use" in said
+    assert "Run the same command again" not in said
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"sentence": ["One."]}, "has no column 'text': got sentence"),
+        ({"text": [["One."]]}, "holds no texts: got list"),
+    ],
+)
+def test_parquet_without_a_column_of_texts_is_refused_at_once(
+    tmp_path, model, column, words, capsys
+):
+    file = tmp_path / "wrong.parquet"
+    pq.write_table(pa.table(column), file)
+    assert given(tmp_path, model, tmp_path / "out", file) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert "wrong.parquet" in said
+    assert words in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_link_that_leads_nowhere_is_named(tmp_path, model, capsys):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("One.\nTwo.\n")
+    (folder / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    assert given(tmp_path, model, tmp_path / "out", folder) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert "gone.txt" in said
+    assert "Mend the link, or remove it" in said
+
+
+def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, model, capsys):
+    file = tmp_path / "few.txt"
+    file.write_text("One.\nTwo.\n")
+    output = tmp_path / "out"
+    assert given(tmp_path, model, output, file, **{"--pairs": 1}) == cli.DONE
+    said = capsys.readouterr().err
+    assert "en/bert.tsv: the standard error of F1 is not known with 1 pairs; 4 checks" in said
+    assert [check["passed"] for check in description(output)["checks"]] == [None] * 4
 
 
 # What a baseline is for.
+
+
+def test_scores_are_not_rescaled_by_the_table_of_another_model(
+    tmp_path, finished, model, namesake, capsys
+):
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), rows)
+
+    def score(scorer, table):
+        words = ["score", "--input", rows, "--output", tmp_path / "scored", "--model", scorer]
+        words += ["--num-layers", 1, "--device", "cpu", "--lang", "en", "--dry-run"]
+        return cli.main([*map(str, words), "--rescale", "--baseline", str(table)])
+
+    lone = tmp_path / "mine.tsv"
+    for kind in (".tsv", ".json"):
+        shutil.copy((finished / "en" / "bert.tsv").with_suffix(kind), lone.with_suffix(kind))
+    for table in (finished, lone):
+        assert score(model, table) == cli.DONE
+        capsys.readouterr()
+        assert score(namesake, table) == cli.UNUSABLE
+        assert "with another model than the one that scores" in capsys.readouterr().err
+    lone.with_suffix(".json").unlink()
+    assert score(namesake, lone) == cli.DONE
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert score(model, empty) == cli.UNUSABLE
+    assert "holds no tables" in capsys.readouterr().err
 
 
 def test_held_out_pairs_rescale_to_zero_and_equal_ones_to_one(tmp_path, scorer):
@@ -505,3 +631,28 @@ def test_options_that_would_do_nothing_are_refused(tmp_path, model, capsys):
     more = {"--max-files": 3}
     assert given(tmp_path, model, tmp_path / "out", file, **more) == cli.UNUSABLE
     assert "'max_files' cannot be used: got 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "got none; expected one of crawl, wet and sentences"),
+        ({"crawl": CRAWL, "wet": "x"}, "got crawl and wet; expected one"),
+        ({"crawl": CRAWL, "languages": [False, "en"]}, 'Put Norwegian in quotes: "no"'),
+        ({"crawl": CRAWL, "languages": False}, 'Put Norwegian in quotes: "no"'),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_with_a_cure(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        BaselineOptions.from_mapping({"models": ["m"], "output": "out"} | changes, "my.yaml")
+
+
+def test_help_says_what_is_wanted_of_each_list(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["baseline", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--models NAME [NAME ...]" in said
+    assert "--languages CODE [CODE ...]" in said
+    assert "--sentences LANGUAGE=PATH" in said
+    assert "--wet PATH" in said
+    assert ".txt, .txt.gz or .parquet" in said

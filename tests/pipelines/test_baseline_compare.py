@@ -140,6 +140,38 @@ def test_a_table_of_one_pair_has_no_errors(tmp_path, capsys):
     assert found["layers"][0]["in_errors"] == [None, None, None]
 
 
+def test_an_error_that_one_description_leaves_open_is_not_taken_for_none(tmp_path, capsys):
+    path = write_made(tmp_path, moments(1))
+    (found,) = compared(capsys, path, write_made(tmp_path / "b", moments(2, pairs=1)))
+    assert found["layers"][0]["errors"] == [None, None, None]
+    assert found["verdict"].startswith("no standard errors are known")
+
+
+@pytest.mark.parametrize("describe", [True, False])
+def test_tables_of_two_languages_are_said_to_be_that(tmp_path, capsys, describe):
+    paths = [
+        write_made(tmp_path, moments(seed, shift=-seed / 20), language)
+        for seed, language in ((1, "en"), (2, "zh"))
+    ]
+    if not describe:
+        (paths[0].parent / "roberta-large.json").unlink()
+    (found,) = compared(capsys, *paths)
+    assert found["title"] == "two tables: A is en, B is zh"
+    assert found["verdict"] == "differ more than sampling error says: A is en, B is zh"
+    other = write_made(tmp_path, moments(1), "en", "other")
+    (found,) = compared(capsys, paths[1], other)
+    assert found["title"] == "two tables: A is zh/roberta-large, B is en/other"
+
+
+def test_without_a_common_table_it_is_said_what_is_published_for_the_model(tmp_path):
+    write_made(tmp_path, moments(1), "xx", "roberta-large")
+    write_made(tmp_path, moments(1), "en", "one")
+    words = r"published table for one: none; for roberta-large: en\. Name"
+    for sides in ([str(tmp_path), "published"], ["published", str(tmp_path)]):
+        with pytest.raises(ConfigError, match=words):
+            compare_command(sides)
+
+
 def test_two_tables_are_compared_whatever_they_are_of(tmp_path, capsys):
     first = write_rows(tmp_path / "a.tsv", [[0.5, 0.5, 0.4]])
     second = write_rows(tmp_path / "b.tsv", [[0.5, 0.5, 0.6]])
