@@ -6,6 +6,7 @@ depend on them.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -32,17 +33,31 @@ Build = Callable[[beam.Pipeline], Any]
 _ROLE_FILE = common_urns.artifact_roles.STAGING_TO.urn
 
 
-def print_job(options: RunOptions, pipelines: Iterable[tuple[str, Build]]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """A pipeline of a job.
+
+    Attributes:
+        name: What it does.
+        options: What was asked for.
+        build: Adds its steps to an empty pipeline.
+    """
+
+    name: str
+    options: RunOptions
+    build: Build
+
+
+def print_job(sketches: Iterable[Sketch]) -> str:
     """Describe the pipelines of a job as JSON.
 
     Args:
-        options: What was asked for.
-        pipelines: Name of each, and what builds it.
+        sketches: The pipelines, in their order.
 
     Raises:
         ConfigError: Beam's options are wrong, or what the runner cannot do without is missing.
     """
-    jobs = [{"name": name, **describe(options, build)} for name, build in pipelines]
+    jobs = [{"name": one.name, **describe(one.options, one.build)} for one in sketches]
     return mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
 
 
@@ -63,7 +78,7 @@ def describe(options: RunOptions, build: Build) -> dict[str, Any]:
         "workers": pool,
         "experiments": chosen.view_as(DebugOptions).experiments or [],
         "environments": dict(_environments(proto)),
-        "stages": list(_stages(proto)),
+        "stages": sorted(_stages(proto), key=_place_in(proto)),
     }
 
 
@@ -98,7 +113,9 @@ def _dataflow_job(
     )
     job = json.loads(json_format.MessageToJson(environment.proto._pb))
     (pool,) = job["workerPools"]
-    for image in pool["sdkHarnessContainerImages"]:
+    images = pool["sdkHarnessContainerImages"]
+    images.sort(key=lambda image: str(image["environmentId"]))
+    for image in images:
         del image["capabilities"]  # some thirty lines that every Beam worker has
     return proto, pool
 
@@ -140,6 +157,8 @@ def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
     }
     for stage in stages:
         steps = [step for step in stage.transforms if not _is_buffer(step)]
+        if not steps:
+            continue
         inside = {collection for step in steps for collection in step.outputs.values()}
         outside = {
             collection
@@ -152,6 +171,25 @@ def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
             "steps": [step.unique_name for step in steps],
             "reads": sorted({made_by[collection] for collection in outside}),
         }
+
+
+def _place_in(proto: beam_runner_api_pb2.Pipeline) -> Callable[[dict[str, Any]], tuple[int, str]]:
+    """Return what puts stages in the order of their steps: the optimizer's own may change."""
+    places: dict[str, int] = {}
+    pending = list(reversed(proto.root_transform_ids))
+    while pending:
+        step = proto.components.transforms[pending.pop()]
+        places[step.unique_name] = len(places)
+        pending.extend(reversed(step.subtransforms))
+
+    def place(stage: dict[str, Any]) -> tuple[int, str]:
+        first = stage["steps"][0]
+        known = first
+        while known not in places and "/" in known:  # the optimizer takes combines apart
+            known = known.rpartition("/")[0]
+        return places.get(known, len(places)), first
+
+    return place
 
 
 def _is_buffer(step: beam_runner_api_pb2.PTransform) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from contextlib import ExitStack
 from functools import partial
 
@@ -21,7 +22,7 @@ from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import show, show_plan, show_summary
-from pipelines.runners import check_waits, is_detached, job_pipeline
+from pipelines.runners import check_waits, job_pipeline
 from pipelines.running import (
     end_for,
     first_writing,
@@ -30,7 +31,7 @@ from pipelines.running import (
     share_cores,
     worker_errors,
 )
-from pipelines.score import build_score_pipeline, clear_up, start_run
+from pipelines.score import build_score_pipeline, start_run
 from pipelines.sketch import sketch_idf, sketch_score
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
@@ -40,7 +41,7 @@ from pipelines.transforms.idf import load_idf
 def score(options: ScoreOptions) -> int:
     """Check, plan, run, report."""
     if options.print_job:
-        print(print_job(options, sketch_score(options)))
+        print(print_job(sketch_score(options)))
         return DONE
     console = Console(stderr=True)
     _announce_model(options, console)
@@ -54,6 +55,7 @@ def score(options: ScoreOptions) -> int:
     def say(words: str) -> None:
         console.print(words, soft_wrap=True, highlight=False)
 
+    handed_over = threading.Event()
     with ExitStack() as stack:
         terminal = stack.enter_context(original_terminal())
         with first_writing(options):
@@ -62,7 +64,7 @@ def score(options: ScoreOptions) -> int:
                     planned.output,
                     say=say,
                     lost=partial(end_for, terminal=terminal),
-                    hand_over=is_detached(options),
+                    handed_over=handed_over,
                 )
             )
             # The folder is looked at only now: before, another run may have been at work on it.
@@ -77,7 +79,8 @@ def score(options: ScoreOptions) -> int:
                 "they were deleted, and their rows are scored again where they are still given."
             )
         _run(job, options, pipeline, lock)
-        if job.detached and job.pending:
+        if job.detached:
+            handed_over.set()
             say(
                 f"The job was submitted and goes on by itself; it succeeds or fails with the run. "
                 f"{mask_credentials(join(job.output, manifest.SUCCESS_FILE))} is written last."
@@ -89,7 +92,7 @@ def score(options: ScoreOptions) -> int:
 def count_idf(options: IdfOptions) -> int:
     """Count the references of a dump and save the table."""
     if options.print_job:
-        print(print_job(options, sketch_idf(options)))
+        print(print_job(sketch_idf(options)))
         return DONE
     _announce_model(options, Console(stderr=True))
     check_waits(options)
@@ -115,8 +118,11 @@ def count_idf(options: IdfOptions) -> int:
 
 
 def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
-    """Run the pipeline with progress; with nothing left to score only the end is written."""
-    if not job.pending:
+    """Run the pipeline with progress; with nothing left to score only the end is written.
+
+    One that is only submitted is submitted all the same: whoever asked waits for its state.
+    """
+    if not job.pending and not job.detached:
         with worker_errors():
             finish_run(
                 job.output,
@@ -141,7 +147,7 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
 
 def _conclude(job: ScoreJob) -> int:
     """Print the summary and turn it into an exit status."""
-    clear_up(job)
+    manifest.delete_plans(job.output)
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     show(show_summary(summary, job.output))
     if summary["success"]:

@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 from bertscore_core import ConfigError
 from pipelines.options import RunOptions, load_yaml
 
+FILE_ONLY = frozenset({"beam", "beam_scoring"})
+"""Options without a flag: what they hold are flags of Beam's, which go behind `--`."""
+
 _ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
 
 
@@ -29,7 +32,7 @@ def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions])
     helps = field_helps(options)
     hints = typing.get_type_hints(options)
     for field in dataclasses.fields(options):
-        if field.name != "beam":
+        if field.name not in FILE_ONLY:
             _add_flag(parser, field, hints[field.name], helps[field.name])
 
 

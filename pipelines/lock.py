@@ -140,6 +140,16 @@ class RunLock:
                 f"{_describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
+    def release(self) -> None:
+        """Delete the lock, which this run must still hold.
+
+        Raises:
+            FolderLostError: it does not.
+            OSError: the folder cannot be reached.
+        """
+        self.check()
+        delete(join(self.output, LOCK_FILE))
+
 
 @contextmanager
 def hold(
@@ -147,7 +157,7 @@ def hold(
     *,
     say: Callable[[str], None],
     lost: Callable[[FolderLostError], None],
-    hand_over: bool = False,
+    handed_over: threading.Event | None = None,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
 
@@ -155,9 +165,9 @@ def hold(
         output: Folder of the run.
         say: Told why it takes a while, when it does.
         lost: Called in another thread when another run has taken the folder over.
-        hand_over: Leave the lock to the workers of a job that goes on when this process has ended.
-            It shows no sign of life from then on, so that another run may take it over, after which
-            these workers write nothing more.
+        handed_over: Set by the body when it leaves the lock to the workers of a job that goes on
+            without this process. It shows no sign of life from then on, so that another run may
+            take it over, after which these workers write nothing more.
 
     Raises:
         FolderInUseError: another run is at work on the folder.
@@ -174,10 +184,9 @@ def hold(
     finally:
         stop.set()
         beating.join()
-        if not hand_over:
+        if handed_over is None or not handed_over.is_set():
             with suppress(Exception):  # a lock that stays is stale, and no harm
-                lock.check()
-                delete(join(output, LOCK_FILE))
+                lock.release()
 
 
 def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:

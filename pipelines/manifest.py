@@ -24,6 +24,7 @@ from bertscore_core.scores import ScoreSummary
 from bertscore_core.work import Work
 from pipelines.io.files import (
     IO_THREADS,
+    delete_many,
     join,
     list_files,
     mask_credentials,
@@ -38,6 +39,7 @@ from pipelines.splits import HIDDEN_PREFIXES, Split
 PARTS_FOLDER = "_manifest/parts"
 # Parquet, but not by that name: globs such as **/*.parquet must find parts alone.
 PLAN_FILE = "_manifest/plan.pq"
+PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 RUN_FILE = "_run.json"
 SUMMARY_FILE = "_summary.json"
@@ -141,7 +143,7 @@ def record_from_json(data: bytes) -> PartRecord | None:
 
 
 def _is_well_typed(record: PartRecord) -> bool:
-    """Tell whether the fields that decide about a resume have their types."""
+    """Tell whether the fields that decide about a resume, or are added up, have their types."""
     words = (
         record.part_name,
         record.input_name,
@@ -150,14 +152,24 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.idf,
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
-    return all(type(word) is str for word in words) and all(
-        type(number) is int for number in (*numbers, record.part_bytes, record.summary.rows)
+    work = asdict(record.work).values()
+    return (
+        all(type(word) is str for word in words)
+        and all(
+            type(number) is int for number in (*numbers, record.part_bytes, record.summary.rows)
+        )
+        and all(type(number) in (int, float) for number in (*work, record.seconds))
     )
 
 
 def record_path(output: str, part_name: str) -> str:
     """Return where the record of a part lies."""
     return join(output, PARTS_FOLDER, part_name + _RECORD_SUFFIX)
+
+
+def delete_plans(output: str) -> None:
+    """Delete what only a run at work needs; the plans hold addresses as they were given."""
+    delete_many([join(output, PLAN_FILE), join(output, PENDING_FILE)])
 
 
 def write_record(output: str, record: PartRecord) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import logging
 import os
+import re
 from collections.abc import Sequence
 
 import apache_beam as beam
@@ -28,6 +29,8 @@ _REFUSED = {
 }
 _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
+_IN_THIS_PROCESS = {None, "fnapi", "switchingdirect", "direct", "prism"}
+"""Runners that end with this process."""
 
 # The workers' image holds everything; without these Beam stages what it found in this process.
 _NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
@@ -40,8 +43,8 @@ _DATAFLOW_NEEDS = {
 }
 """Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
 
-PLACEHOLDER = "your-"
-"""How values that must be replaced begin in the configs: your-project, gs://your-bucket."""
+_PLACEHOLDER = re.compile(r"(?<![\w-])your-")
+"""How names that must be replaced begin in the configs: your-project, gs://your-bucket."""
 
 
 def job_pipeline(options: RunOptions) -> beam.Pipeline:
@@ -55,7 +58,8 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
     """
     chosen = beam_options(options)
     check_remote(chosen)
-    _check_replaced(chosen)
+    check_detached(options)
+    _check_replaced(options, chosen)
     address = _worker_pool(options)
     if address is None:
         return new_pipeline(chosen)
@@ -138,7 +142,7 @@ def check_remote(chosen: PipelineOptions) -> None:
 
 def is_remote(options: RunOptions) -> bool:
     """Whether another service runs the job, and goes on when this process has ended."""
-    return not _is_fn_api(options)
+    return _given_runner(options.beam) not in _IN_THIS_PROCESS
 
 
 def is_dataflow(options: RunOptions) -> bool:
@@ -148,11 +152,27 @@ def is_dataflow(options: RunOptions) -> bool:
 
 def is_detached(options: RunOptions) -> bool:
     """Whether the job is only submitted, and goes on when this process has ended."""
-    if _is_fn_api(options):
-        return False
     chosen = PipelineOptions(list(options.beam))
     template = chosen.view_as(GoogleCloudOptions).template_location
     return bool(chosen.view_as(StandardOptions).no_wait_until_finish or template)
+
+
+def check_detached(options: RunOptions) -> None:
+    """Refuse to leave a job alone that would end with this process.
+
+    Raises:
+        ConfigError: its runner, its job service or its workers live in this process.
+    """
+    if not is_detached(options) or is_dataflow(options):
+        return
+    portable = PipelineOptions(list(options.beam)).view_as(PortableOptions)
+    service, workers = portable.job_endpoint, portable.environment_type
+    if service in (None, "embed") or workers == "LOOPBACK":
+        raise ConfigError(
+            f"the job cannot go on by itself: got job service {service!r} and workers "
+            f"{workers!r}, which end with this command; expected DataflowRunner, or a "
+            "--job_endpoint of its own with workers elsewhere. Leave --no_wait_until_finish out."
+        )
 
 
 def is_local(options: RunOptions) -> bool:
@@ -206,13 +226,16 @@ def _is_dataflow(runner: str | None) -> bool:
     return runner is not None and runner.lower().removesuffix("runner") == "dataflow"
 
 
-def _check_replaced(chosen: PipelineOptions) -> None:
-    """Raise for a value that a config holds for the user to replace."""
-    for name, value in chosen.get_all_options(drop_default=True).items():
-        if PLACEHOLDER in str(value):
+def _check_replaced(options: RunOptions, chosen: PipelineOptions) -> None:
+    """Raise for a value that a config for elsewhere holds for the user to replace."""
+    if not is_remote(options):
+        return
+    ours = {name: value for name, value in options.describe().items() if name != "beam"}
+    for name, value in (ours | chosen.get_all_options(drop_default=True)).items():
+        if _PLACEHOLDER.search(str(value)):
             raise ConfigError(
-                f"--{name} is a placeholder of the config: got {value!r}; expected a name of "
-                "yours. Edit a copy of the config, or give the option again behind `--`."
+                f"{name} is a placeholder of the config: got {value!r}; expected a name of yours. "
+                "Edit a copy of the config, or give the option again, Beam's behind `--`."
             )
 
 
@@ -237,13 +260,14 @@ def _worker_pool(options: RunOptions) -> str | None:
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:
-    """Return the runner named in Beam's own options, spelt as Beam compares names."""
+    """Return the runner named in Beam's own options, the last one as there, spelt as Beam does."""
+    found = None
     for position, flag in enumerate(flags):
         name, equals, value = flag.partition("=")
         if name == "--runner":
             value = value if equals else next(iter(flags[position + 1 : position + 2]), "")
-            return value.rpartition(".")[2].lower().removesuffix("runner")
-    return None
+            found = value.rpartition(".")[2].lower().removesuffix("runner")
+    return found
 
 
 def _check_known(flags: Sequence[str]) -> None:

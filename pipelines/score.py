@@ -34,8 +34,6 @@ from pipelines.transforms.hints import with_accelerator
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
 from pipelines.transforms.scoring import ScoreSplits
 
-PENDING_FILE = "_manifest/pending.pq"
-
 
 def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None) -> None:
     """Write down what is about to be done, and take back an earlier success.
@@ -79,14 +77,9 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
     if lock is not None:
         lock.check()
     write_atomically(join(job.output, manifest.PLAN_FILE), plan_to_bytes(job.plan))
-    write_atomically(join(job.output, PENDING_FILE), plan_to_bytes(pending))
+    write_atomically(join(job.output, manifest.PENDING_FILE), plan_to_bytes(pending))
     text = json.dumps(run, indent=2, ensure_ascii=False)
     write_atomically(join(job.output, manifest.RUN_FILE), text.encode())
-
-
-def clear_up(job: ScoreJob) -> None:
-    """Delete what only a run at work needs; the plan holds addresses as they were given."""
-    delete_many([join(job.output, manifest.PLAN_FILE), join(job.output, PENDING_FILE)])
 
 
 def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | None = None) -> None:
@@ -112,7 +105,7 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
     results = (
         root
         # Split: what to read, a few hundred bytes each.
-        | "ReadPending" >> ReadPlan(join(job.output, PENDING_FILE))
+        | "ReadPending" >> ReadPlan(join(job.output, manifest.PENDING_FILE))
         # (PartRecord, FailedSplit): what became of each.
         | "ScoreSplits" >> with_accelerator(scoring, job.accelerator)
     )
@@ -123,7 +116,7 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
         job_digest=job.digest,
         idf=idf,
         lock=lock,
-        must_succeed=job.detached,
+        alone=job.detached,
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from bertscore_core import ScorerConfig, Signature
 from pipelines import manifest
-from pipelines.blueprint import Build
+from pipelines.blueprint import Sketch
 from pipelines.idf import IdfJob, build_idf_pipeline
 from pipelines.io.files import join
 from pipelines.options import IdfOptions, ScoreOptions
@@ -20,7 +20,7 @@ from pipelines.totals import RunGoal, RunTotals
 _NO_PLAN = Plan(splits=(), rejected_files=(), digest="")
 
 
-def sketch_score(options: ScoreOptions) -> Iterator[tuple[str, Build]]:
+def sketch_score(options: ScoreOptions) -> Iterator[Sketch]:
     """Yield the one pipeline of `bertscore-beam score`."""
     idf = options.idf
     if idf == "corpus":
@@ -43,10 +43,10 @@ def sketch_score(options: ScoreOptions) -> Iterator[tuple[str, Build]]:
         goal=_NO_GOAL,
         accelerator=options.accelerator,
     )
-    yield "score", partial(build_score_pipeline, job=job)
+    yield Sketch(name="score", options=options, build=partial(build_score_pipeline, job=job))
 
 
-def sketch_idf(options: IdfOptions) -> Iterator[tuple[str, Build]]:
+def sketch_idf(options: IdfOptions) -> Iterator[Sketch]:
     """Yield the one pipeline of `bertscore-beam idf`."""
     job = IdfJob(
         output=options.output,
@@ -55,7 +55,7 @@ def sketch_idf(options: IdfOptions) -> Iterator[tuple[str, Build]]:
         plan=_NO_PLAN,
         run="",
     )
-    yield "idf", partial(build_idf_pipeline, job=job)
+    yield Sketch(name="idf", options=options, build=partial(build_idf_pipeline, job=job))
 
 
 _NO_GOAL = RunGoal(

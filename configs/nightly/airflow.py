@@ -3,7 +3,8 @@
 The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs]`. It waits for the
 job, so that the task is green only when the scores are there: exit status 0 says that `_SUCCESS`
 was written, the file that whoever reads the scores should wait for. A retry goes on where the night
-broke off, since parts that are committed are not made again.
+broke off, since parts that are committed are not made again; should the job of a launcher that died
+still be at work, the retry takes its folder over, and that job writes no more and fails.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ SCORE = """\
 bertscore-beam score --config /opt/configs/dataflow-l4.yaml
  --input gs://your-bucket/dumps/{{ ds }}/*.parquet
  --output gs://your-bucket/scores/{{ ds }}
- -- --job_name=bertscore-{{ ds }}
+ -- --job_name=bertscore-{{ ds }}-try-{{ ti.try_number }}
 """
 
 with DAG(

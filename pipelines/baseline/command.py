@@ -54,10 +54,11 @@ LARGE_ERROR = 0.005
 def make_baselines(options: BaselineOptions) -> int:
     """Check, collect, pair, score, write the tables, report."""
     if options.print_job:
-        print(print_job(options, sketch_baseline(options)))
+        print(print_job(sketch_baseline(options)))
         return DONE
     check_waits(options)
-    job_pipeline(options)  # what is wrong with Beam's options is said before any work
+    for chosen in (options, options.for_scoring):
+        job_pipeline(chosen)  # what is wrong with Beam's options is said before any work
     job = prepare_baseline(options)
     check_folder(job)
     if options.dry_run:
@@ -130,7 +131,7 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
 
     def run(stage: Stage) -> None:
         say(f"{stage.words} ...")
-        pipeline = job_pipeline(job.options)
+        pipeline = job_pipeline(job.options.for_scoring if stage.scores else job.options)
         stage.build(pipeline)
         folder = join(job.output, stage.folder) if stage.folder else job.output
         progress = RunProgress(folder, stage.amounts, time.time(), stage.unit)

@@ -66,6 +66,8 @@ class BaselineOptions(RunOptions):
         backend: What runs the encoder: `torch`, `openvino` or `auto`, as in `score`.
         max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
         allow_pickle_weights: Load weights that are not safetensors, which can run code.
+        beam_scoring: More options for Beam, for the pipelines that score alone: the others fetch
+            and sort, and need no GPU.
     """
 
     models: tuple[str, ...] = field(metadata={"metavar": "NAME"})
@@ -92,6 +94,12 @@ class BaselineOptions(RunOptions):
     backend: Literal["auto", "torch", "openvino"] = "auto"
     max_batch_tokens: int | None = None
     allow_pickle_weights: bool = False
+    beam_scoring: tuple[str, ...] = ()
+
+    @property
+    def for_scoring(self) -> Self:
+        """The same options for the pipelines that score."""
+        return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
 
     def __post_init__(self) -> None:
         """Check the combinations as well."""

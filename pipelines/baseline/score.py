@@ -151,6 +151,7 @@ def score_pairs(
                 folder=layout.MOMENTS_FOLDER,
                 amounts=rows,
                 unit="pairs",
+                scores=True,
             )
         )
     return {code: _merge(job, parts[code]) for code in parts}

@@ -6,7 +6,7 @@ from functools import partial
 from bertscore_core import ScorerConfig
 from pipelines.baseline.options import BaselineOptions
 from pipelines.baseline.score import create_and, spread_and
-from pipelines.blueprint import Build
+from pipelines.blueprint import Sketch
 from pipelines.commoncrawl.fetch import FetchPolicy
 from pipelines.transforms.hints import with_accelerator
 from pipelines.transforms.moments import ScorePairParts
@@ -15,7 +15,7 @@ from pipelines.transforms.sample import TakeSample
 from pipelines.transforms.sentences import ExtractSentences, ExtractSettings
 
 
-def sketch_baseline(options: BaselineOptions) -> Iterator[tuple[str, Build]]:
+def sketch_baseline(options: BaselineOptions) -> Iterator[Sketch]:
     """Yield the pipelines of `bertscore-beam baseline`, in their order.
 
     Reading and sampling come again while a language lacks sentences, pairing once for every
@@ -32,7 +32,9 @@ def sketch_baseline(options: BaselineOptions) -> Iterator[tuple[str, Build]]:
     )
     pair = PairSentences(output=options.output, seed=options.seed, plans={})
     score = ScorePairParts(config=ScorerConfig(), backend="", output=options.output)
-    yield "read", partial(create_and, [], ExtractSentences(settings))
-    yield "sample", partial(create_and, [], sample)
-    yield "pair", partial(create_and, [], pair)
-    yield "score", partial(spread_and, [], with_accelerator(score, options.accelerator))
+    steps = (("read", ExtractSentences(settings)), ("sample", sample), ("pair", pair))
+    for name, transform in steps:
+        yield Sketch(name=name, options=options, build=partial(create_and, [], transform))
+    score = with_accelerator(score, options.accelerator)
+    scoring = options.for_scoring
+    yield Sketch(name="score", options=scoring, build=partial(spread_and, [], score))

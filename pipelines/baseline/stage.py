@@ -17,6 +17,7 @@ class Stage:
         folder: Where its files appear, below the output folder.
         amounts: What each of them stands for, by its path below that; none, and nothing is shown.
         unit: What is counted.
+        scores: Whether it scores, and not only reads and sorts.
     """
 
     words: str
@@ -24,6 +25,7 @@ class Stage:
     folder: str = ""
     amounts: Mapping[str, int] = field(default_factory=dict)
     unit: str = "files"
+    scores: bool = False
 
 
 Run = Callable[[Stage], None]

@@ -9,7 +9,14 @@ from apache_beam.typehints import no_annotations
 
 from bertscore_core import IdfTable, Signature
 from pipelines import manifest
-from pipelines.io.files import delete, join, mask_credentials, read_bytes, write_atomically
+from pipelines.io.files import (
+    delete,
+    exists,
+    join,
+    mask_credentials,
+    read_bytes,
+    write_atomically,
+)
 from pipelines.lock import RunLock
 from pipelines.manifest import PartRecord
 from pipelines.planning import plan_from_bytes
@@ -30,8 +37,8 @@ class FinishRun(beam.PTransform):
         job_digest: Identity of the run's settings, as every record has it.
         idf: Singleton with the idf table, or None.
         lock: What must be held to write; None leaves that unchecked.
-        must_succeed: Fail the job when the run does not deserve its success marker: nobody waits
-            who would turn the summary into an exit status.
+        alone: Nobody waits who would turn the summary into an exit status, and clear up: fail the
+            job when the run does not deserve its success marker, and else leave the folder tidy.
     """
 
     output: str
@@ -40,7 +47,7 @@ class FinishRun(beam.PTransform):
     job_digest: str
     idf: beam.PCollection[IdfTable] | None = None
     lock: RunLock | None = None
-    must_succeed: bool = False
+    alone: bool = False
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
@@ -65,7 +72,7 @@ class FinishRun(beam.PTransform):
                 signature=self.signature,
                 job_digest=self.job_digest,
                 lock=self.lock,
-                must_succeed=self.must_succeed,
+                alone=self.alone,
             )
         )
 
@@ -148,11 +155,17 @@ def _finish(
     signature: Signature,
     job_digest: str,
     lock: RunLock | None,
-    must_succeed: bool,
+    alone: bool,
 ) -> RunTotals:
+    if alone and exists(join(output, manifest.SUCCESS_FILE)):
+        return totals  # a bundle that is done again: the plan may be gone
     success = finish_run(output, goal, totals, signature, job_digest=job_digest, idf=idf, lock=lock)
-    if must_succeed and not success:
+    if alone and not success:
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(join(output, manifest.SUMMARY_FILE))}"
         )
+    if alone:
+        manifest.delete_plans(output)
+        if lock is not None:
+            lock.release()
     return totals

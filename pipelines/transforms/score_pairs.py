@@ -3,12 +3,14 @@
     pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
     dicts or Rows --ScorePairs(config)--> the same with score columns behind their own
 
-No pair fails its bundle: one that cannot be scored gets no scores, and a reason.
+No pair fails its bundle: one that cannot be scored gets no scores, and a reason. What does fail it
+is an element with neither field, and an encoder whose numbers overflow, as in float16.
 """
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import starmap
 from typing import Any, NamedTuple, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -193,6 +195,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch; the results are in its order."""
+        self._check_fields(batch)
         references = [_field(pair, self._reference_field) for pair in batch]
         scored = score_pairs(
             model.scorer,
@@ -211,20 +214,25 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         ]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
-        """Size of the batch's texts in characters; Beam's own way is to pickle every batch."""
-        return sum(
-            len(text)
-            for pair in batch
-            for text in (
-                read_text(_field(pair, self._candidate_field)),
-                *(read_references(_field(pair, self._reference_field)) or ()),
-            )
-            if isinstance(text, str)
-        )
+        """Size of the batch's candidates in characters; Beam's own way is to pickle every batch."""
+        candidates = (_field(pair, self._candidate_field) for pair in batch)
+        return sum(len(text) for text in candidates if isinstance(text, str))
 
     def get_metrics_namespace(self) -> str:
         """Namespace of RunInference's own metrics."""
         return metrics.NAMESPACE
+
+    def _check_fields(self, batch: Sequence[PairLike]) -> None:
+        """Raise for an element with neither field: no pair, but a misspelt name or a key."""
+        names = (self._candidate_field, self._reference_field)
+        for pair in batch:
+            has = pair.__contains__ if isinstance(pair, Mapping) else partial(hasattr, pair)
+            if not any(map(has, names)):
+                raise InputError(
+                    f"an element has neither of the fields: got {_shape(pair)}; expected "
+                    f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
+                    "reference_field, and for (key, pair) put KeyedModelHandler around the handler."
+                )
 
     def _signature(self, settings: Settings, idf: IdfTable | None) -> Signature:
         if idf is not None:
@@ -375,6 +383,12 @@ def _check_fits(settings: Settings, idf: IdfTable) -> None:
 
 def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
     return load_idf(idf) if isinstance(idf, str) else idf
+
+
+def _shape(pair: PairLike) -> str:
+    """Say what an element is, without its values."""
+    kind = type(pair).__name__
+    return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
 
 
 def _field(pair: PairLike, name: str) -> Any:

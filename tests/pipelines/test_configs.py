@@ -4,11 +4,20 @@ import json
 import socket
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 
+from pipelines.blueprint import describe
 from pipelines.cli import main
 from pipelines.exit_status import DONE, UNUSABLE
-from pipelines.options import load_yaml
+from pipelines.lock import RunLock
+from pipelines.options import ScoreOptions, load_yaml
+from pipelines.prepare import prepare_score
+from pipelines.runners import job_pipeline
+from pipelines.score import build_score_pipeline
+from pipelines.sketch import sketch_score
+from tests.support.dumps import write_dump
+from tests.support.jobs import job_options
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = ("score", "idf", "baseline")
@@ -71,7 +80,16 @@ def test_every_config_is_built_without_network_input_or_model(path, capsys, no_n
         assert {stage["environment"] for stage in job["stages"]} <= known
 
 
-@pytest.mark.parametrize("path", [*DATAFLOW, *PORTABLE], ids=name_of)
+@pytest.mark.parametrize("path", PORTABLE, ids=name_of)
+def test_workers_of_other_engines_come_from_a_pool(path, capsys):
+    for job in print_job(path, capsys):
+        (environment,) = job["environments"].values()
+        assert environment["kind"] == "beam:env:external:v1"
+        assert environment["address"] == "localhost:50000"
+        assert environment["staged"] == []
+
+
+@pytest.mark.parametrize("path", DATAFLOW, ids=name_of)
 def test_workers_have_our_image_everywhere_and_nothing_is_staged(path, capsys):
     for job in print_job(path, capsys):
         for environment in job["environments"].values():
@@ -127,7 +145,8 @@ def test_no_text_crosses_a_stage_of_scoring(path, capsys):
 @pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
 def test_the_worker_pool_is_the_one_that_the_config_says(path, capsys):
     pool = scoring_job(print_job(path, capsys))["workers"]
-    said = dict(flag.split("=", 1) for flag in load_yaml(str(path))["beam"])
+    given = load_yaml(str(path))
+    said = dict(flag.split("=", 1) for flag in (*given["beam"], *given.get("beam_scoring", ())))
     assert pool["machineType"] == said["--machine_type"]
     assert pool["diskSizeGb"] == int(said["--disk_size_gb"])
     assert pool["numWorkers"] == int(said["--num_workers"])
@@ -149,10 +168,6 @@ def test_the_idf_job_asks_for_no_gpu(capsys):
 
 def test_a_job_with_the_hint_on_the_model_alone_would_store_texts(capsys):
     """The checks above can fail: this is the wiring that they guard against."""
-    import apache_beam as beam
-
-    from pipelines.blueprint import describe
-    from pipelines.options import ScoreOptions
 
     def build(root):
         rows = root | beam.Create([1]) | "ReadSplit" >> beam.Map(str)
@@ -173,6 +188,61 @@ def test_placeholders_are_not_submitted(path, capsys, no_network):
     said = capsys.readouterr().err
     assert "is a placeholder of the config: got" in said
     assert "your-" in said
+
+
+DATAFLOW_FLAGS = (
+    "--runner=DataflowRunner",
+    "--project=a-project",
+    "--region=us-central1",
+    "--temp_location=gs://know-your-customer/tmp",
+    "--sdk_container_image=us-docker.pkg.dev/a/b/gpu:1",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("input", ("--input", "gs://your-bucket/pairs", "--output", "gs://a-bucket/out")),
+        ("output", ("--input", "gs://a-bucket/in", "--output", "gs://your-bucket/scores")),
+    ],
+)
+def test_placeholders_of_our_own_options_are_named_too(name, flags, capsys, no_network):
+    assert main(["score", *flags, "--", *DATAFLOW_FLAGS]) == UNUSABLE
+    assert f"bertscore-beam: {name} is a placeholder" in capsys.readouterr().err
+
+
+def test_names_that_only_look_like_placeholders_pass():
+    options = ScoreOptions(input=("gs://a/your_data",), output="gs://b/out", beam=DATAFLOW_FLAGS)
+    assert job_pipeline(options).runner.__class__.__name__ == "DataflowRunner"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "runner"),
+    [
+        ("DataflowRunner", "FnApiRunner", "FnApiRunner"),
+        ("FnApiRunner", "FlinkRunner", "FlinkRunner"),
+    ],
+)
+def test_the_last_runner_counts_as_it_does_for_beam(first, last, runner, tmp_path, capsys):
+    """Nothing may run that was only to be printed, whatever runner the config names first."""
+    arguments = ["score", "--input", "in", "--output", str(tmp_path / "out"), "--print-job"]
+    assert main([*arguments, "--", f"--runner={first}", f"--runner={last}"]) == DONE
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["runner"] == runner
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
+    dump = write_dump(tmp_path / "dump", [20])
+    flags = {"beam": DATAFLOW_FLAGS, "accelerator": "type:nvidia-l4;count:1"} if remote else {}
+    options = job_options(dump, tmp_path / "out", idf=idf, **flags)
+    (sketch,) = sketch_score(options)
+    job = prepare_score(options)
+    lock = RunLock(job.output, "a run")
+    real = describe(options, lambda root: build_score_pipeline(root, job, lock))
+    assert describe(options, sketch.build) == real
 
 
 @pytest.mark.parametrize("missing", ["project", "region", "temp_location", "sdk_container_image"])
@@ -218,7 +288,8 @@ def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
 def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
     """Airflow itself is not installed here; the command is what can be wrong."""
     text = (ROOT / "configs" / "nightly" / "airflow.py").read_text()
-    command = text.split('"""\\\n')[1].split('"""')[0].replace("{{ ds }}", "2026-11-20").split()
+    command = text.split('"""\\\n')[1].split('"""')[0].replace("{{ ds }}", "2026-11-20")
+    command = command.replace("{{ ti.try_number }}", "1").split()
     assert command[:2] == ["bertscore-beam", "score"]
     place = command.index("--config") + 1
     command[place] = str(ROOT / "configs" / "score" / command[place].rpartition("/")[2])

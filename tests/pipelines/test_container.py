@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -38,20 +39,25 @@ pytestmark = [
 ]
 
 
+def skip(reason: str) -> NoReturn:
+    """Skip, but fail where the rehearsal is required, as in continuous integration."""
+    if os.environ.get("REHEARSAL") == "required":
+        pytest.fail(f"the rehearsal is required: {reason}")
+    pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def container(tmp_path_factory) -> Iterator[Container]:
     """Do what a build of target cpu does, with PIP_ARGS as `make` takes it."""
     folder = tmp_path_factory.mktemp("container")
     free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES:
-        pytest.skip(
-            f"needs {NEEDED_BYTES / 1e9:.0f} GB of disk below {folder}: got {free / 1e9:.1f}"
-        )
+        skip(f"needs {NEEDED_BYTES / 1e9:.0f} GB of disk below {folder}: got {free / 1e9:.1f}")
     arguments = {"PIP_ARGS": os.environ.get("PIP_ARGS", ""), "MODELS": ""}
     try:
         yield rehearse(read_dockerfile().stages["cpu"], folder, arguments)
     except NoNetworkError as error:
-        pytest.skip(f"pip reaches no index: {error}")
+        skip(f"pip reaches no index: {error}")
     finally:
         shutil.rmtree(folder)
 

@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -263,3 +264,10 @@ def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> N
 def test_run_that_does_not_say_what_it_was_is_refused(run: dict[str, object]) -> None:
     with pytest.raises(SignatureError, match="got no identity; expected what an earlier run"):
         check_same_run(run, IDENTITY)
+
+
+@pytest.mark.parametrize("changes", [{"tokens": "x"}, {"busy_seconds": None}, {"unknown": 1}])
+def test_record_whose_work_cannot_be_added_up_counts_for_nothing(changes: dict[str, Any]) -> None:
+    fields = json.loads(record_of(PLAN.splits[0]).to_json())
+    fields["work"] |= changes
+    assert record_from_json(json.dumps(fields).encode()) is None

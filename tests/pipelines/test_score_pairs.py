@@ -245,7 +245,7 @@ def test_bad_pairs_come_through_with_their_reasons_and_are_counted(tmp_path):
 def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference, reason):
     good = Attributes("the cat", "the cat")
     batch = [Attributes(candidate, reference), good]
-    assert handler.get_num_bytes(batch) >= 14
+    assert handler.get_num_bytes(batch) >= len(good.candidate)
     odd, even = handler.run_inference(batch, model)
     assert odd.inference.error == reason
     assert (odd.inference.f1 is None) == (reason not in (None, "empty_candidate"))
@@ -458,3 +458,17 @@ def test_unknown_name_of_the_package_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'ScorePears'"):
         _ = pipelines.ScorePears
+
+
+@pytest.mark.parametrize(
+    ("element", "shape"),
+    [
+        ({"cand": "a cat", "ref": "the cat"}, r"a dict of \['cand', 'ref'\]"),
+        (("key", {"candidate": "a cat", "reference": "the cat"}), "a tuple"),
+    ],
+)
+def test_element_with_neither_field_is_an_error_that_does_not_quote_it(element, shape):
+    handler = BertScoreModelHandler(ScorerConfig(device="cpu"))
+    with pytest.raises(InputError, match=f"neither of the fields: got {shape}; expected") as caught:
+        handler.run_inference([element], handler.load_model())
+    assert "cat" not in str(caught.value)
