@@ -8,17 +8,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.transforms.score_pairs import BertScoreModelHandler, PairScore, ScorePairs
+    from pipelines.transforms.pair_handler import BertScoreModelHandler, PairScore
+    from pipelines.transforms.score_pairs import ScorePairs
 
-_PUBLIC = "pipelines.transforms.score_pairs"
-"""Where they live; it imports Beam and torch, which takes seconds, and is loaded when asked for."""
+_PUBLIC = {
+    "BertScoreModelHandler": "pipelines.transforms.pair_handler",
+    "PairScore": "pipelines.transforms.pair_handler",
+    "ScorePairs": "pipelines.transforms.score_pairs",
+}
+"""Where they live; Beam and torch take seconds to import, so each is loaded when asked for."""
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name."""
-    if name not in __all__:
+    if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_PUBLIC), name)
+    value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
     return value
 
 

@@ -1,6 +1,6 @@
 """Score pairs: which of them can be scored, their scores by column, a reason for the others.
 
-    texts --score_pairs--> ScoredPairs          what `pipelines.transforms.score_pairs` carries
+    texts --score_pairs--> ScoredPairs          what `pipelines.transforms.pair_handler` carries
     table --score_table--> table with scores    what `pipelines.transforms.scoring` carries
 
 Free of Beam: the transforms only carry pairs here and back.

@@ -70,7 +70,7 @@ def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
 class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
     """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
 
-    This one is the job's own; `pipelines.transforms.score_pairs` has the one for single pairs.
+    This one is the job's own; `pipelines.transforms.pair_handler` has the one for single pairs.
 
     Batching is done inside, by token count and over all pairs of a chunk, so that what is computed
     depends on the chunk alone; RunInference's own batching is switched off.

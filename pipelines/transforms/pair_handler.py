@@ -1,0 +1,312 @@
+"""BERTScore inside Beam's RunInference, on single pairs of other people's pipelines.
+
+    pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
+
+No pair fails its bundle: one that cannot be scored gets no scores, and a reason. What does fail it
+is an element with neither field, and an encoder whose numbers overflow, as in float16.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import starmap
+from typing import Any, NamedTuple, Optional, TypeAlias
+
+import numpy as np
+from apache_beam.ml.inference.base import ModelHandler, PredictionResult
+
+from bertscore_core import (
+    BertScorer,
+    ConfigError,
+    IdfTable,
+    InputError,
+    ScorerConfig,
+    Settings,
+    Signature,
+    TokenWeights,
+    settle,
+)
+from bertscore_core.tokenization import is_encodable
+from pipelines import metrics
+from pipelines.io import columns
+from pipelines.io.columns import OUTPUT_COLUMNS, Text, UnreadableText
+from pipelines.scoring import ScoredPairs, score_pairs
+from pipelines.transforms.idf import load_idf
+from pipelines.transforms.scoring import load_scorer
+
+PairLike: TypeAlias = Any
+"""A mapping, beam.Row or NamedTuple with the two fields, or anything with two such attributes."""
+
+BATCH_SIZE = 1024
+"""Pairs of a batch. Texts are sorted by length within one, so larger ones are padded less: the
+embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
+
+
+class PairScore(NamedTuple):
+    """The scores of one pair, in plain Python; None where there is none.
+
+    Attributes:
+        precision: The float32 value; rescaled when the scorer rescales.
+        recall: The same.
+        f1: The same.
+        raw_precision: Before rescaling, when the scorer rescales.
+        raw_recall: The same.
+        raw_f1: The same.
+        best_reference: Index of the reference with the highest F1, when there is a list of them.
+        candidate_tokens: Tokens of the candidate, special ones included.
+        reference_tokens: Tokens of all its references together.
+        truncated: Whether a text was cut to the maximum length.
+        error: Why there are no scores, or why they need a second look: a value of
+            `pipelines.scoring.Reason`.
+    """
+
+    # Not `float | None`: of that Beam's schemas make a field of any type, without a word.
+    precision: Optional[float]  # noqa: UP045
+    recall: Optional[float]  # noqa: UP045
+    f1: Optional[float]  # noqa: UP045
+    raw_precision: Optional[float]  # noqa: UP045
+    raw_recall: Optional[float]  # noqa: UP045
+    raw_f1: Optional[float]  # noqa: UP045
+    best_reference: Optional[int]  # noqa: UP045
+    candidate_tokens: Optional[int]  # noqa: UP045
+    reference_tokens: Optional[int]  # noqa: UP045
+    truncated: Optional[bool]  # noqa: UP045
+    error: Optional[str]  # noqa: UP045
+
+
+@dataclass(
+    frozen=True, kw_only=True, eq=False
+)  # no slots: RunInference holds it by a weak reference
+class PairScorer:
+    """What a worker has loaded.
+
+    Attributes:
+        scorer: The scorer.
+        weights: Its token weights.
+        model_id: The text of the signature of its scores.
+    """
+
+    scorer: BertScorer
+    weights: TokenWeights
+    model_id: str
+
+
+class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
+    """Runs BERTScore inside Beam's RunInference: pairs to `PredictionResult`s.
+
+    A result's `example` is the pair as it came, its `inference` a `PairScore`, and its `model_id`
+    the text of the signature: how the score was made. `KeyedModelHandler` around it scores
+    (key, pair).
+
+    A score does not depend on the pairs it shares a batch with, but for the seventh digit, where
+    sums are rounded in another order; with `max_batch_size=1` not even there.
+    """
+
+    def __init__(
+        self,
+        config: ScorerConfig,
+        *,
+        candidate_field: str = "candidate",
+        reference_field: str = "reference",
+        empty: str = "zero",
+        idf: IdfTable | str | None = None,
+        min_batch_size: int | None = None,
+        max_batch_size: int = BATCH_SIZE,
+        max_batch_duration_secs: float | None = None,
+    ) -> None:
+        """Check everything that can be checked here; the model is loaded on the worker.
+
+        Args:
+            config: How to score. Where the device is anything but `cpu`, the backend `auto` is
+                torch, since the workers' device cannot be seen from here.
+            candidate_field: Field of the candidate: a string.
+            reference_field: Field of the reference, or of a list of references.
+            empty: `zero` scores a pair with an empty side 0 before rescaling, as the reference
+                does; `null` leaves it without scores. The reason is given either way.
+            idf: Document frequencies to weigh with: a table, which travels with the pipeline, or
+                the path of one, which every worker reads.
+            min_batch_size: Pairs of a batch at least, but at the end of a bundle. None: as many as
+                at most, so that the batches do not depend on the clock.
+            max_batch_size: Pairs of a batch at most.
+            max_batch_duration_secs: For streams: wait so long for a batch to fill, across bundles.
+
+        Raises:
+            BertScoreError: whatever cannot work and can be known without loading the model.
+        """
+        smallest = max_batch_size if min_batch_size is None else min_batch_size
+        if not 1 <= smallest <= max_batch_size:
+            raise ConfigError(
+                f"batches of {smallest} to {max_batch_size} pairs cannot be made; expected "
+                "1 <= min_batch_size <= max_batch_size."
+            )
+        super().__init__(
+            min_batch_size=smallest,
+            max_batch_size=max_batch_size,
+            max_batch_duration_secs=max_batch_duration_secs,
+        )
+        if empty not in ("zero", "null"):
+            raise ConfigError(f"unknown empty {empty!r}; expected 'zero' or 'null'.")
+        settings = _settle(config, idf)
+        self._config = settings.config
+        self._backend = settings.backend_version
+        self._candidate_field = candidate_field
+        self._reference_field = reference_field
+        self._empty = empty
+        self._idf = idf
+
+    @property
+    def config(self) -> ScorerConfig:
+        """How the workers score: backend, baseline and idf settled."""
+        return self._config
+
+    def signature(self) -> Signature:
+        """Say how the scores are made. Reads the weight files, and the idf table of a path.
+
+        Raises:
+            IdfError: the idf table cannot be read, or belongs to another tokenizer.
+        """
+        return self._signature(settle(self._config), _read_idf(self._idf))
+
+    def load_model(self) -> PairScorer:
+        """Load the scorer and the idf table, once a process.
+
+        Raises:
+            ConfigError: this worker's backend is another version than the launcher's.
+            IdfError: the idf table cannot be read, or belongs to another tokenizer.
+        """
+        idf = _read_idf(self._idf)
+        scorer = load_scorer(self._config, self._backend)
+        return PairScorer(
+            scorer=scorer,
+            weights=scorer.token_weights(idf),
+            model_id=self._signature(scorer.settings, idf).format(),
+        )
+
+    def run_inference(
+        self,
+        batch: Sequence[PairLike],
+        model: PairScorer,
+        inference_args: dict[str, Any] | None = None,
+    ) -> list[PredictionResult]:
+        """Score one batch; the results are in its order."""
+        self._check_fields(batch)
+        references = [_field(pair, self._reference_field) for pair in batch]
+        scored = score_pairs(
+            model.scorer,
+            [read_text(_field(pair, self._candidate_field)) for pair in batch],
+            [read_references(reference) for reference in references],
+            weights=model.weights,
+            empty=self._empty,
+        )
+        metrics.count_pairs(scored.summary())
+        metrics.count_work(scored.work)
+        several = [not isinstance(reference, str) for reference in references]
+        scores = _pair_scores(scored, several, rescaled=model.scorer.config.rescale)
+        return [
+            PredictionResult(pair, score, model.model_id)
+            for pair, score in zip(batch, scores, strict=True)
+        ]
+
+    def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
+        """Size of the batch's candidates in characters; Beam's own way is to pickle every batch."""
+        candidates = (_field(pair, self._candidate_field) for pair in batch)
+        return sum(len(text) for text in candidates if isinstance(text, str))
+
+    def get_metrics_namespace(self) -> str:
+        """Namespace of RunInference's own metrics."""
+        return metrics.NAMESPACE
+
+    def _check_fields(self, batch: Sequence[PairLike]) -> None:
+        """Raise for an element with neither field: no pair, but a misspelt name or a key."""
+        names = (self._candidate_field, self._reference_field)
+        for pair in batch:
+            has = pair.__contains__ if isinstance(pair, Mapping) else partial(hasattr, pair)
+            if not any(map(has, names)):
+                raise InputError(
+                    f"an element has neither of the fields: got {_shape(pair)}; expected "
+                    f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
+                    "reference_field, and for (key, pair) put KeyedModelHandler around the handler."
+                )
+
+    def _signature(self, settings: Settings, idf: IdfTable | None) -> Signature:
+        if idf is not None:
+            _check_fits(settings, idf)
+        return replace(settings.signature(idf), empty=self._empty)
+
+
+def read_text(value: object) -> Text:
+    """Return the text of a field, None for a null, or why it cannot be read."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return UnreadableText.NOT_TEXT
+    return value if is_encodable(value) else UnreadableText.INVALID_UTF8
+
+
+def read_references(value: object) -> list[Text] | None:
+    """Return the references of a field, one or several, None for a null. Shape (references,)."""
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray) and value.ndim == 1:  # what pandas makes of lists in Parquet
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        return [read_text(item) for item in value]
+    return [read_text(value)]
+
+
+def _settle(config: ScorerConfig, idf: IdfTable | str | None) -> Settings:
+    """Check a configuration, and make it the same for every worker."""
+    if config.all_layers:
+        raise ConfigError(
+            "a pair has one score here: got all_layers; expected a single layer. Give num_layers."
+        )
+    if config.idf and idf is None:
+        raise ConfigError(
+            "idf needs a table: got idf=True without one; expected document frequencies counted "
+            "beforehand, since a stream has no end to count up to. Make a table with "
+            "`bertscore-beam idf` and give its path as idf."
+        )
+    far = config.device != "cpu" and config.backend == "auto"
+    config = replace(config, idf=idf is not None, backend="torch" if far else config.backend)
+    settings = settle(config)
+    if isinstance(idf, IdfTable):
+        _check_fits(settings, idf)
+    baseline = settings.baseline  # read already: workers need not reach its file
+    return replace(settings, config=replace(config, backend=settings.backend, baseline=baseline))
+
+
+def _check_fits(settings: Settings, idf: IdfTable) -> None:
+    idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+
+
+def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
+    return load_idf(idf) if isinstance(idf, str) else idf
+
+
+def _shape(pair: PairLike) -> str:
+    """Say what an element is, without its values."""
+    kind = type(pair).__name__
+    return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
+
+
+def _field(pair: PairLike, name: str) -> Any:
+    """Return a field of a pair; one that is missing counts as null."""
+    return pair.get(name) if isinstance(pair, Mapping) else getattr(pair, name, None)
+
+
+def _pair_scores(
+    scored: ScoredPairs, several: Sequence[bool], *, rescaled: bool
+) -> Iterator[PairScore]:
+    """Yield the scores of each pair, with a best reference where there are several."""
+    by_column = scored.by_column(rescaled=rescaled)
+    nothing = [None] * len(scored)
+    best = by_column[columns.BEST_REFERENCE].tolist()
+    values = {name: column.tolist() for name, column in by_column.items()} | {
+        columns.BEST_REFERENCE: [
+            index if is_list else None for index, is_list in zip(best, several, strict=True)
+        ],
+        columns.ERROR: scored.reasons,
+    }
+    return starmap(
+        PairScore, zip(*(values.get(name, nothing) for name in OUTPUT_COLUMNS), strict=True)
+    )
