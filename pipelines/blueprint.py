@@ -25,7 +25,14 @@ from google.protobuf import json_format
 
 from pipelines.io.files import mask_credentials
 from pipelines.options import RunOptions
-from pipelines.runners import beam_options, check_remote, is_dataflow, is_local, new_pipeline
+from pipelines.runners import (
+    beam_options,
+    check_reachable,
+    check_remote,
+    is_dataflow,
+    is_local,
+    new_pipeline,
+)
 
 Build = Callable[[beam.Pipeline], Any]
 """Adds the steps of a pipeline to an empty one."""
@@ -57,7 +64,10 @@ def print_job(sketches: Iterable[Sketch]) -> str:
     Raises:
         ConfigError: Beam's options are wrong, or what the runner cannot do without is missing.
     """
-    jobs = [{"name": one.name, **describe(one.options, one.build)} for one in sketches]
+    jobs = []
+    for one in sketches:
+        check_reachable(one.options)
+        jobs.append({"name": one.name, **describe(one.options, one.build)})
     return mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
 
 

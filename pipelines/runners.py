@@ -4,6 +4,7 @@ import difflib
 import logging
 import os
 import re
+import socket
 from collections.abc import Sequence
 
 import apache_beam as beam
@@ -18,7 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_core import ConfigError
-from pipelines.options import RunOptions
+from pipelines.options import IDF_WORDS, RunOptions
 
 LOCAL_RUNNER = "FnApiRunner"
 
@@ -29,6 +30,10 @@ _REFUSED = {
 }
 _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
+_POOL_SECONDS = 10.0
+"""A pool on another continent answers in one."""
+_PLACES = {"input", "output", "idf", "wet", "sentences"}
+"""Options with paths that workers open."""
 _IN_THIS_PROCESS = {None, "fnapi", "switchingdirect", "direct", "prism"}
 """Runners that end with this process."""
 
@@ -60,9 +65,11 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
     check_remote(chosen)
     check_detached(options)
     _check_replaced(options, chosen)
+    check_reachable(options)
     address = _worker_pool(options)
     if address is None:
         return new_pipeline(chosen)
+    _check_pool(address)
     # It warns that several workers need another mode, which is not so with a worker pool.
     logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
     return new_pipeline(chosen, FnApiRunner(default_environment=ExternalEnvironment(address)))
@@ -138,6 +145,26 @@ def check_remote(chosen: PipelineOptions) -> None:
             f"temp_location cannot be used: got {given['temp_location']!r}; expected a gs:// path, "
             "where Dataflow's workers can read it. Give -- --temp_location=gs://BUCKET/tmp."
         )
+
+
+def check_reachable(options: RunOptions) -> None:
+    """Check that Dataflow's workers can reach the places that are named.
+
+    Raises:
+        ConfigError: one lies on this machine.
+    """
+    if not is_dataflow(options):
+        return
+    said = options.describe()
+    for name in _PLACES & said.keys():
+        values = said[name] if isinstance(said[name], list) else [said[name]]
+        for value in values:
+            place = str(value).partition("=")[2] if name == "sentences" else str(value)
+            if "://" not in place and place not in IDF_WORDS:
+                raise ConfigError(
+                    f"{name} lies on this machine: got {value!r}; expected a place that Dataflow's "
+                    "workers can reach. Copy it to a gs:// path."
+                )
 
 
 def is_remote(options: RunOptions) -> bool:
@@ -257,6 +284,18 @@ def _worker_pool(options: RunOptions) -> str | None:
             "address of a running worker pool."
         )
     return str(address)
+
+
+def _check_pool(address: str) -> None:
+    """Raise where no worker pool listens: the runner would only say that a call failed."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _POOL_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"no worker pool answers at {address!r}: got {error}; expected one that listens there. "
+            "Start it (docker/compose.yaml), or check --environment_config=HOST:PORT."
+        ) from error
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:

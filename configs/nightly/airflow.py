@@ -4,7 +4,8 @@ The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs
 job, so that the task is green only when the scores are there: exit status 0 says that `_SUCCESS`
 was written, the file that whoever reads the scores should wait for. A retry goes on where the night
 broke off, since parts that are committed are not made again; should the job of a launcher that died
-still be at work, the retry takes its folder over, and that job writes no more and fails.
+still be at work, as after the timeout below, the retry takes its folder over, and that job writes
+no more and fails. `ds` is the day on which the run starts, and the dump's folder is called by it.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -225,7 +225,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
                 raise InputError(
                     f"an element has neither of the fields: got {_shape(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
-                    "reference_field, and for (key, pair) put KeyedModelHandler around the handler."
+                    "reference_field; (key, pair) is for RunInference with "
+                    "KeyedModelHandler(BertScoreModelHandler(...))."
                 )
 
     def _signature(self, settings: Settings, idf: IdfTable | None) -> Signature:

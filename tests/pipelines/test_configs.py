@@ -297,3 +297,28 @@ def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
     assert main(command[1:]) == DONE
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
     assert job["runner"] == "DataflowRunner"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("input", ("--input", "data/in", "--output", "gs://a-bucket/out")),
+        ("output", ("--input", "gs://a-bucket/in", "--output", "/tmp/out")),
+        ("idf", ("--input", "gs://a/in", "--output", "gs://a/out", "--idf", "./table.npz")),
+    ],
+)
+@pytest.mark.parametrize("only_print", [True, False])
+def test_places_that_only_the_launcher_has_are_refused(name, flags, only_print, capsys, no_network):
+    more = ("--print-job",) if only_print else ()
+    assert main(["score", *flags, *more, "--", *DATAFLOW_FLAGS]) == UNUSABLE
+    assert f"bertscore-beam: {name} lies on this machine: got" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "nowhere.invalid:50000", "localhost:x"])
+def test_a_worker_pool_that_does_not_answer_is_named(address, tmp_path, capsys):
+    dump = write_dump(tmp_path / "dump", [5])
+    pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
+    out = tmp_path / "out"
+    assert main(["score", "--input", str(dump), "--output", str(out), "--", *pool]) == UNUSABLE
+    assert f"no worker pool answers at '{address}'" in capsys.readouterr().err
+    assert not out.exists()
