@@ -23,16 +23,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment
 from google.protobuf import json_format
 
+from pipelines.dataflow import check_needs
 from pipelines.io.files import mask_credentials
 from pipelines.options import RunOptions
-from pipelines.runners import (
-    beam_options,
-    check_reachable,
-    check_remote,
-    is_dataflow,
-    is_local,
-    new_pipeline,
-)
+from pipelines.runners import beam_options, is_dataflow, is_local, new_pipeline
 
 Build = Callable[[beam.Pipeline], Any]
 """Adds the steps of a pipeline to an empty one."""
@@ -66,7 +60,8 @@ def print_job(sketches: Iterable[Sketch]) -> str:
     """
     jobs = []
     for one in sketches:
-        check_reachable(one.options)
+        if is_dataflow(one.options):
+            check_needs(one.options, beam_options(one.options))
         jobs.append({"name": one.name, **describe(one.options, one.build)})
     return mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
 
@@ -81,7 +76,6 @@ def describe(options: RunOptions, build: Build) -> dict[str, Any]:
         outside whose output it `reads`.
     """
     chosen = beam_options(options)
-    check_remote(chosen)
     proto, pool = _dataflow_job(chosen, build) if is_dataflow(options) else _job(options, build)
     return {
         "runner": chosen.get_all_options()["runner"],

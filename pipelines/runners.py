@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import socket
+from argparse import ArgumentError
 from collections.abc import Sequence
 
 import apache_beam as beam
@@ -19,7 +20,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_core import ConfigError
-from pipelines.options import IDF_WORDS, RunOptions
+from pipelines.dataflow import check_credentials, check_needs
+from pipelines.options import RunOptions
 
 LOCAL_RUNNER = "FnApiRunner"
 
@@ -32,21 +34,11 @@ _KNOWN_OPTIONS_RUNNERS = {"fnapi", "direct", "dataflow"}
 """Runners whose options are all Beam's own; others get theirs from a job server."""
 _POOL_SECONDS = 10.0
 """A pool on another continent answers in one."""
-_PLACES = {"input", "output", "idf", "wet", "sentences"}
-"""Options with paths that workers open."""
 _IN_THIS_PROCESS = {None, "fnapi", "switchingdirect", "direct", "prism"}
 """Runners that end with this process."""
 
 # The workers' image holds everything; without these Beam stages what it found in this process.
 _NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
-
-_DATAFLOW_NEEDS = {
-    "project": "Give -- --project=NAME.",
-    "region": "Give -- --region=us-central1, or where the data is.",
-    "temp_location": "Give -- --temp_location=gs://BUCKET/tmp.",
-    "sdk_container_image": "Give -- --sdk_container_image=IMAGE, built from docker/Dockerfile.",
-}
-"""Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
 
 _PLACEHOLDER = re.compile(r"(?<![\w-])your-")
 """How names that must be replaced begin in the configs: your-project, gs://your-bucket."""
@@ -59,13 +51,15 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
     pool there for as many worker processes as `workers` says.
 
     Raises:
-        ConfigError: as `beam_options` does.
+        ConfigError: as `beam_options` does, or what the runner cannot do without is missing.
     """
     chosen = beam_options(options)
-    check_remote(chosen)
+    if is_dataflow(options):
+        check_needs(options, chosen)
     check_detached(options)
     _check_replaced(options, chosen)
-    check_reachable(options)
+    if is_dataflow(options):
+        check_credentials(chosen)
     address = _worker_pool(options)
     if address is None:
         return new_pipeline(chosen)
@@ -99,7 +93,8 @@ def beam_options(options: RunOptions) -> PipelineOptions:
     several in processes of their own. Beam's default would first try to download another runner.
 
     Raises:
-        ConfigError: the runner is known to give wrong results, or an option is not known.
+        ConfigError: the runner is known to give wrong results, or an option or its value is none
+            that Beam knows.
     """
     runner = _given_runner(options.beam)
     if runner in _REFUSED:
@@ -107,6 +102,7 @@ def beam_options(options: RunOptions) -> PipelineOptions:
             f"runner {runner!r} cannot be used: {_REFUSED[runner]}. Leave --runner out, or give "
             "FnApiRunner, DataflowRunner, FlinkRunner or SparkRunner."
         )
+    _check_flags(options.beam, all_known=runner is None or runner in _KNOWN_OPTIONS_RUNNERS)
     flags = list(options.beam)
     if runner is None:
         flags.append(f"--runner={LOCAL_RUNNER}")
@@ -116,55 +112,7 @@ def beam_options(options: RunOptions) -> PipelineOptions:
         flags.append(f"--direct_num_workers={options.workers}")
     if not _is_fn_api(options):
         flags.extend(_NOTHING_STAGED)
-    if runner is None or runner in _KNOWN_OPTIONS_RUNNERS:
-        _check_known(flags)
     return PipelineOptions(flags)
-
-
-def check_remote(chosen: PipelineOptions) -> None:
-    """Check that the options name what their runner cannot do without.
-
-    Raises:
-        ConfigError: something is missing, or a package is.
-    """
-    if not _is_dataflow(chosen.view_as(StandardOptions).runner):
-        return
-    try:
-        from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"DataflowRunner needs packages that are not installed: got {error}; expected the "
-            "extra gcp. Install it: pip install 'bertscore-beam[gcp,gcs]'."
-        ) from error
-    given = chosen.get_all_options()
-    for name, cure in _DATAFLOW_NEEDS.items():
-        if not given[name]:
-            raise ConfigError(f"DataflowRunner needs --{name}: got none; expected it. {cure}")
-    if not str(given["temp_location"]).startswith("gs://"):
-        raise ConfigError(
-            f"temp_location cannot be used: got {given['temp_location']!r}; expected a gs:// path, "
-            "where Dataflow's workers can read it. Give -- --temp_location=gs://BUCKET/tmp."
-        )
-
-
-def check_reachable(options: RunOptions) -> None:
-    """Check that Dataflow's workers can reach the places that are named.
-
-    Raises:
-        ConfigError: one lies on this machine.
-    """
-    if not is_dataflow(options):
-        return
-    said = options.describe()
-    for name in _PLACES & said.keys():
-        values = said[name] if isinstance(said[name], list) else [said[name]]
-        for value in values:
-            place = str(value).partition("=")[2] if name == "sentences" else str(value)
-            if "://" not in place and place not in IDF_WORDS:
-                raise ConfigError(
-                    f"{name} lies on this machine: got {value!r}; expected a place that Dataflow's "
-                    "workers can reach. Copy it to a gs:// path."
-                )
 
 
 def is_remote(options: RunOptions) -> bool:
@@ -309,13 +257,19 @@ def _given_runner(flags: Sequence[str]) -> str | None:
     return found
 
 
-def _check_known(flags: Sequence[str]) -> None:
-    """Raise for an option that Beam would warn about and ignore."""
-    parser = _BeamArgumentParser(allow_abbrev=False)
+def _check_flags(flags: Sequence[str], *, all_known: bool) -> None:
+    """Raise for a value that would end the process, and an option that Beam would ignore."""
+    parser = _BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
-    _, unknown = parser.parse_known_args(list(flags))
-    if unknown:
+    try:
+        _, unknown = parser.parse_known_args(list(flags))
+    except ArgumentError as error:
+        raise ConfigError(
+            f"Beam's options cannot be used: got {error}; expected what its documentation says. "
+            "Mend the option named."
+        ) from error
+    if unknown and all_known:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
         raise ConfigError(

@@ -278,6 +278,30 @@ def test_a_value_that_beam_refuses_is_named(flag, capsys, no_network):
     assert flag.partition("=")[2] in said
 
 
+@pytest.mark.parametrize("only_print", [True, False])
+@pytest.mark.parametrize("runner", ["DataflowRunner", "FnApiRunner", "FlinkRunner"])
+def test_a_value_that_would_end_beam_is_named(runner, only_print, capsys, no_network):
+    more = ["--print-job"] if only_print else []
+    flags = [f"--runner={runner}", "--num_workers=many"]
+    status = main(["score", "--input", "in", "--output", "out", *more, "--", *flags])
+    assert status == UNUSABLE
+    said = capsys.readouterr().err
+    assert "Beam's options cannot be used: got argument --num_workers: invalid int" in said
+    assert "usage" not in said
+
+
+def test_missing_credentials_are_named_before_any_work(monkeypatch, tmp_path, capsys, no_network):
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # or it asks the machine's metadata server
+    places = ("--input", "gs://a-bucket/in", "--output", "gs://a-bucket/out")
+    assert main(["score", *places, "--", *DATAFLOW_FLAGS]) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "there are no usable Google Cloud credentials: got" in said
+    assert "gcloud auth application-default login" in said
+
+
 @pytest.mark.parametrize("hint", ["nvidia-l4", "type:nvidia-l4", "type:nvidia-l4;count:0", ""])
 def test_a_hint_that_no_runner_would_understand_is_refused(hint, capsys):
     status = main(["score", "--input", "in", "--output", "out", "--accelerator", hint])
