@@ -5,9 +5,10 @@ the places bert-score 0.3.13 knows. The forward pass is transformers' own, run b
 CPU, by OpenVINO (`openvino_runtime`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.layers import SEMANTICS, EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
     PRECISIONS,
-    Forward,
+    Start,
     compile_encoder,
     computes_in,
     openvino_version,
@@ -54,29 +55,35 @@ class Encoder:
     Attributes:
         model: The torch module in evaluation mode, cut at the layer wanted; None where another
             runtime has taken its place.
-        forward: Token ids and mask, each (B, S), int64 -> hidden states (layers, B, S, H), float32.
+        forward: Begins a forward pass on token ids and mask, each (B, S), int64.
         device: Where it computes.
         hidden_size: Length of an embedding, H.
         num_outputs: Rows `encode` returns: 1, or L + 1 for all layers.
+        in_flight: Batches that should be started before the first is waited for.
     """
 
     model: Any
-    forward: Forward
+    forward: Start
     device: torch.device
     hidden_size: int
     num_outputs: int
+    in_flight: int = 1
 
-    @torch.inference_mode()
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode B texts.
+        """Encode B texts; see `start`, which this waits for."""
+        return self.start(ids, lengths)()
+
+    def start(self, ids: Tensor, lengths: Tensor) -> Callable[[], Tensor]:
+        """Start to encode B texts.
 
         Args:
             ids: Token ids, right-padded. Shape (B, S).
             lengths: Tokens per text. Shape (B,).
 
         Returns:
-            Hidden states of the layer, float32. Shape (1, B, S, H), or (L + 1, B, S, H) for all
-            layers, the embeddings first. Positions behind a text's last token are undefined.
+            What waits for the hidden states of the layer, to be called once, or computes them then:
+            float32. Shape (1, B, S, H), or (L + 1, B, S, H) for all layers, the embeddings first.
+            Positions behind a text's last token are undefined.
         """
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
@@ -142,9 +149,11 @@ def load_encoder(
     num_outputs = files.depth + 1 if all_layers else 1
     norm = find_final_norm(model) if all_layers and layer_semantics == "cut" else None
     module = EveryLayer(model, norm) if all_layers else LastLayer(model)
+    forward: Start = _torch_forward(module, target, DTYPES[dtype])
+    in_flight = 1
     if backend == "openvino":
         lengths = (files.positions, max_length, _CHECKED_LENGTH)
-        forward = compile_encoder(
+        compiled = compile_encoder(
             module,
             dtype=dtype,
             threads=num_threads or torch.get_num_threads(),
@@ -154,27 +163,28 @@ def load_encoder(
             longest=min(length for length in lengths if length),
         )
         model = None  # OpenVINO holds its weights, beside copies in an order of its own
-    else:
-        forward = _torch_forward(module, target, DTYPES[dtype])
+        forward, in_flight = compiled.start, compiled.in_flight
     return Encoder(
         model=model,
         forward=forward,
         device=target,
         hidden_size=hidden_size,
         num_outputs=num_outputs,
+        in_flight=in_flight,
     )
 
 
-def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Forward:
+def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
     """Return the model's own forward pass, with matrix products in a number format."""
     reduced = dtype != torch.float32
 
+    @torch.inference_mode()
     def forward(ids: Tensor, mask: Tensor) -> Tensor:
         with torch.autocast(device.type, dtype=dtype) if reduced else nullcontext():
             hidden: Tensor = module(ids, mask)
         return hidden
 
-    return forward
+    return partial(partial, forward)
 
 
 def choose_backend(

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import torch
 
 _OUT_OF_MEMORY = (
-    "can't allocate memory",
+    "can't alloc",
     "not enough memory",
     "out of memory",
     "alloc_failed",
+    "failed to allocate",
     "bad_alloc",
+    "broken promise",
 )
 """What a RuntimeError says when memory is short: torch on Linux, torch on Windows, MPS and CUDA,
 CUDA's libraries (CUBLAS_STATUS_ALLOC_FAILED), OpenVINO."""
@@ -17,6 +19,10 @@ CUDA's libraries (CUBLAS_STATUS_ALLOC_FAILED), OpenVINO."""
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 _WINDOW_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 _MATCH_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
+
+_CPU_PIECES, _LEAST_PIECE_TOKENS = 4, 128
+"""Few texts on a CPU are cut into so many batches, of so many tokens at least, which threads then
+share. How many threads there are plays no part, so that scores do not depend on it."""
 
 _LEAST_BATCH_TOKENS = 1024
 _FREE_SHARE = 4
@@ -33,11 +39,19 @@ class Budget:
         batch_tokens: Padded tokens a forward pass.
         window_bytes: Bytes of embeddings on the device.
         match_elements: Numbers gathered for one matching batch, embeddings and similarities.
+        pieces: Batches to make of what would fit into fewer.
     """
 
     batch_tokens: int
     window_bytes: int
     match_elements: int
+    pieces: int = 1
+
+    def batch_limit(self, tokens: int) -> int:
+        """Return how many padded tokens a batch may have where so many are to be encoded."""
+        if self.pieces == 1:
+            return self.batch_tokens
+        return min(self.batch_tokens, max(-(-tokens // self.pieces), _LEAST_PIECE_TOKENS))
 
     @classmethod
     def for_device(
@@ -66,6 +80,7 @@ class Budget:
             batch_tokens=batch_tokens or tokens,
             window_bytes=window,
             match_elements=_MATCH_ELEMENTS[kind],
+            pieces=_CPU_PIECES if kind == "cpu" and batch_tokens is None else 1,
         )
 
 

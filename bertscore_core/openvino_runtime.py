@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer
 
-Forward = Callable[[Tensor, Tensor], Tensor]
-"""Token ids (B, S) and mask (B, S), int64 -> hidden states (layers, B, S, H), float32."""
+Start = Callable[[Tensor, Tensor], Callable[[], Tensor]]
+"""Token ids and mask, (B, S), int64 -> what waits for hidden states, (layers, B, S, H), float32."""
 
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 """Number formats, by OpenVINO's names."""
@@ -32,6 +32,9 @@ Found were 1e-6 and 0.03."""
 
 _UNWRITTEN = 0x7FC0BEEF
 """Bits of a NaN that no computation gives."""
+
+_MOST_STREAMS = 4
+"""Batches computed side by side, each by its share of the threads; more would cost memory."""
 
 _CHECKED_TEXTS = (1, 3, 2)
 _CHECKED_TOKENS = (1, 17, 40)
@@ -54,6 +57,63 @@ def computes_in(dtype: str) -> bool:
     return PRECISIONS[dtype].upper() in capabilities
 
 
+class CompiledEncoder:
+    """An encoder on OpenVINO, which computes several batches side by side.
+
+    Threads that work on batches of their own never wait for each other. Two of them were measured
+    8% faster that way in float32 than on one batch, and 17% in bfloat16, with the same bits.
+    """
+
+    def __init__(self, compiled: Any, streams: int, layers: int, width: int) -> None:
+        """Wrap a compiled model.
+
+        Args:
+            compiled: OpenVINO's model.
+            streams: Batches it computes side by side.
+            layers: Rows it returns.
+            width: Length of an embedding, H.
+        """
+        self.in_flight = streams + 1 if streams > 1 else 1
+        self._compiled = compiled
+        self._shape = layers, width
+        self._idle: list[Any] = []
+
+    def start(self, ids: Tensor, mask: Tensor) -> Callable[[], Tensor]:
+        """Start to encode a batch.
+
+        Args:
+            ids: Token ids. Shape (B, S), int64.
+            mask: 1 on tokens, 0 on padding. Shape (B, S), int64.
+
+        Returns:
+            What waits for the hidden states, to be called once: shape (layers, B, S, H), float32.
+        """
+        openvino = _import_openvino()
+        layers, width = self._shape
+        hidden = np.empty((layers, *ids.shape, width), dtype=np.float32)
+        ends = hidden.reshape(-1)[:: max(hidden.size - 1, 1)].view(np.uint32)
+        ends[:] = _UNWRITTEN
+        given = [ids.numpy(), mask.numpy()]
+        request = self._idle.pop() if self._idle else self._compiled.create_infer_request()
+        request.set_output_tensor(openvino.Tensor(hidden, shared_memory=True))
+        request.start_async(given, share_inputs=True)
+
+        def result() -> Tensor:
+            request.wait()
+            given.clear()  # was in use until now
+            self._idle.append(request)
+            if (ends == _UNWRITTEN).any():
+                # Seen when memory runs out within: no error, and the output is left as it was.
+                raise MemoryError("OpenVINO returned without a result")
+            return torch.from_numpy(hidden)
+
+        return result
+
+    def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode a batch; see `start`."""
+        return self.start(ids, mask)()
+
+
 def compile_encoder(
     module: LastLayer | EveryLayer,
     *,
@@ -63,7 +123,7 @@ def compile_encoder(
     vocabulary: int,
     width: int,
     longest: int,
-) -> Forward:
+) -> CompiledEncoder:
     """Convert an encoder that torch runs on the CPU.
 
     Args:
@@ -99,7 +159,7 @@ def compile_encoder(
 
 def _compile(
     model: nn.Module, dtype: str, threads: int, layers: int, width: int, longest: int
-) -> Forward:
+) -> CompiledEncoder:
     openvino = _import_openvino()
     # DeBERTa keeps the span of its relative positions as a constant of the trace, which is right
     # for shorter texts too when the trace is as long as can be.
@@ -117,21 +177,10 @@ def _compile(
         parameter.set_element_type(openvino.Type.i64)
         parameter.set_partial_shape(openvino.PartialShape([-1, -1]))
     converted.validate_nodes_and_infer_types()
-    request = _request(converted, dtype, threads)
-
-    def forward(ids: Tensor, mask: Tensor) -> Tensor:
-        # One call at a time: see `BertScorer`, which holds a lock.
-        hidden = np.empty((layers, *ids.shape, width), dtype=np.float32)
-        ends = hidden.reshape(-1)[:: max(hidden.size - 1, 1)].view(np.uint32)
-        ends[:] = _UNWRITTEN
-        request.set_output_tensor(openvino.Tensor(hidden, shared_memory=True))
-        request.infer([ids.numpy(), mask.numpy()], share_inputs=True, share_outputs=True)
-        if (ends == _UNWRITTEN).any():
-            # Seen when memory runs out within: no error, and the output is left as it was.
-            raise MemoryError("OpenVINO returned without a result")
-        return torch.from_numpy(hidden)
-
-    return forward
+    # All layers of a batch take much memory: one at a time.
+    streams = 1 if layers > 1 else min(threads, _MOST_STREAMS)
+    compiled = _compiled(converted, dtype, threads, streams)
+    return CompiledEncoder(compiled, streams, layers, width)
 
 
 def compile_product(
@@ -143,26 +192,25 @@ def compile_product(
     given = ops.parameter([tokens, rows], np.float32)
     weights = ops.constant(np.ones((rows, columns), dtype=np.float32))
     product = ops.matmul(given, weights, False, False)
-    request = _request(openvino.Model([product], [given]), dtype, threads)
+    request = _compiled(openvino.Model([product], [given]), dtype, threads).create_infer_request()
     left = np.ones((tokens, rows), dtype=np.float32)
     return lambda: request.infer([left], share_inputs=True, share_outputs=True)
 
 
-def _request(model: Any, dtype: str, threads: int) -> Any:
+def _compiled(model: Any, dtype: str, threads: int, streams: int = 1) -> Any:
     """Compile a model for the CPU."""
     settings = {
         "INFERENCE_PRECISION_HINT": PRECISIONS[dtype],
         "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
+        "NUM_STREAMS": streams,
         # Worker processes would otherwise all be pinned to the first cores.
         "ENABLE_CPU_PINNING": False,
     }
-    compiled = _import_openvino().Core().compile_model(model, "CPU", settings)
-    return compiled.create_infer_request()
+    return _import_openvino().Core().compile_model(model, "CPU", settings)
 
 
 @torch.inference_mode()
-def _difference(model: nn.Module, forward: Forward, vocabulary: int, longest: int) -> float:
+def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, longest: int) -> float:
     """Return the largest difference between torch's unit vectors and the compiled model's."""
     random = np.random.default_rng(0)
     largest: list[float] = []

@@ -12,7 +12,7 @@ from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, Signature, settle
 from bertscore_core.layers import LastLayer
-from bertscore_core.openvino_runtime import compile_encoder, openvino_version
+from bertscore_core.openvino_runtime import compile_encoder, computes_in, openvino_version
 from tests.golden import texts
 
 SHAPE = {"layers": 1, "vocabulary": 20, "width": 4, "longest": 30, "threads": 1}
@@ -47,6 +47,94 @@ def test_later_calls_leave_earlier_results_alone():
     kept = first.clone()
     forward(torch.ones((2, 3), dtype=torch.int64), torch.ones((2, 3), dtype=torch.int64))
     assert torch.equal(first, kept)
+
+
+def test_batches_side_by_side_are_those_computed_alone():
+    """More are started than it was asked to compute at once, and waited for in another order."""
+    encoder = compile_encoder(
+        LastLayer(Table(torch.tanh)), dtype="float32", **SHAPE | {"threads": 2}
+    )
+    assert encoder.in_flight == 3
+    batches = [torch.randint(0, 20, (1 + number % 3, 2 + number)) for number in range(7)]
+    alone = [encoder(ids, torch.ones_like(ids)) for ids in batches]
+    running = [encoder.start(ids, torch.ones_like(ids)) for ids in batches]
+    found = [running[number]() for number in (6, 0, 3, 1, 5, 2, 4)]
+    for number, hidden in zip((6, 0, 3, 1, 5, 2, 4), found, strict=True):
+        assert torch.equal(hidden, alone[number])
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 0), ("bfloat16", 2e-7)])
+def test_the_number_of_threads_does_not_move_a_score(dtype, atol):
+    if not computes_in(dtype):
+        pytest.skip(f"this processor has no {dtype}")
+    one, two = (score(num_threads=threads, dtype=dtype) for threads in (1, 2))
+    np.testing.assert_allclose(one.f1, two.f1, rtol=0, atol=atol)
+    np.testing.assert_allclose(one.precision, two.precision, rtol=0, atol=atol)
+
+
+def test_memory_that_runs_out_beside_other_batches_moves_nothing(tiny_folder, monkeypatch):
+    """The largest batch is refused once, while others are being computed."""
+    config = ScorerConfig(
+        model=str(tiny_folder("bert")),
+        num_layers=1,
+        backend="openvino",
+        num_threads=2,
+        max_batch_tokens=64,
+    )
+    texts = [" ".join("abcdefgh"[: 1 + number % 8]) for number in range(60)]
+    expected = BertScorer(config).score(texts, texts[1:] + texts[:1]).f1
+    scorer = BertScorer(config)
+    assert scorer.encoder.in_flight == 3
+    start, refused = type(scorer.encoder).start, []
+
+    def short(encoder, ids, lengths):
+        running = start(encoder, ids, lengths)
+        if len(refused) < 2:
+            refused.append(len(ids))
+
+            def fail():
+                running()
+                raise MemoryError
+
+            return fail
+        return running
+
+    monkeypatch.setattr(type(scorer.encoder), "start", short)
+    found = scorer.score(texts, texts[1:] + texts[:1]).f1
+    assert len(refused) == 2
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_what_runs_is_waited_for_when_another_batch_fails(tiny_folder, monkeypatch):
+    config = ScorerConfig(
+        model=str(tiny_folder("bert")),
+        num_layers=1,
+        backend="openvino",
+        num_threads=2,
+        max_batch_tokens=16,
+    )
+    scorer = BertScorer(config)
+    start, waited = type(scorer.encoder).start, []
+
+    def failing(encoder, ids, lengths):
+        running = start(encoder, ids, lengths)
+        number = len(waited)
+        waited.append(False)
+
+        def result():
+            waited[number] = True
+            hidden = running()
+            if number == 0:
+                raise RuntimeError("the device is gone")
+            return hidden
+
+        return result
+
+    monkeypatch.setattr(type(scorer.encoder), "start", failing)
+    texts = [" ".join("abcdefgh"[: 1 + number % 8]) for number in range(40)]
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        scorer.score(texts, texts[1:] + texts[:1])
+    assert waited == [True] * 3
 
 
 def test_a_trace_that_lost_a_branch_is_refused():

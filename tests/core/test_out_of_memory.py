@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, kernel
-from bertscore_core.memory import is_out_of_memory
+from bertscore_core.memory import Budget, is_out_of_memory
 from tests.support.tolerances import INVARIANCE_ATOL
 
 ROWS, WORDS_PER_TEXT = 32, 500
@@ -30,11 +30,11 @@ folder, rows, words, backend, room = *sys.argv[1:2], *map(int, sys.argv[2:4]), *
 candidates = [" ".join("abcdefgh"[(i * k) % 8] for k in range(words)) for i in range(rows)]
 references = candidates[1:] + candidates[:1]
 sizes = []
-encode = Encoder.encode
+start = Encoder.start
 def counted(self, ids, lengths):
     sizes.append(ids.numel())
-    return encode(self, ids, lengths)
-Encoder.encode = counted
+    return start(self, ids, lengths)
+Encoder.start = counted
 
 def score(budget):
     scorer = BertScorer(ScorerConfig(
@@ -142,6 +142,7 @@ def allocation_error(call):
         (torch.OutOfMemoryError("CUDA out of memory."), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 18.00 GB)"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (RuntimeError("Check 'ptr' failed: Failed to allocate 321280000 bytes of memory"), True),
         (allocation_error(lambda: torch.ones(2) @ torch.ones(3)), False),
         (ValueError("out of memory"), False),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
@@ -189,3 +190,25 @@ def test_numbers_that_overflow_are_an_error_and_no_score(tiny_folder, tmp_path):
     assert np.isfinite(score("float32")).all()
     with pytest.raises(ConfigError, match=r"not finite in float16: got none .* for pair 0"):
         score("float16")
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens", "limit"),
+    [
+        (None, 100_000, 1024),
+        (None, 4096, 1024),
+        (None, 1001, 251),
+        (None, 12, 128),
+        (None, 0, 128),
+        (700, 12, 700),
+        (700, 100_000, 700),
+    ],
+)
+def test_few_texts_are_cut_into_pieces_unless_the_user_chose(given, tokens, limit):
+    assert Budget.for_device(torch.device("cpu"), given).batch_limit(tokens) == limit
+
+
+def test_pieces_never_exceed_what_fitted():
+    budget = Budget.for_device(torch.device("cpu"))
+    budget.batch_tokens = 100
+    assert budget.batch_limit(10_000) == budget.batch_limit(10) == 100

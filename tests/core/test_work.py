@@ -43,14 +43,14 @@ def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny):
 
 def test_batches_done_again_for_lack_of_memory_are_counted(tiny, monkeypatch):
     scorer = BertScorer(tiny)
-    encode = type(scorer.encoder).encode
+    start = type(scorer.encoder).start
 
     def short(encoder, ids, lengths):
         if len(ids) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return encode(encoder, ids, lengths)
+        return start(encoder, ids, lengths)
 
-    monkeypatch.setattr(type(scorer.encoder), "encode", short)
+    monkeypatch.setattr(type(scorer.encoder), "start", short)
     _, work = scored(scorer, TEXTS, TEXTS)
     assert work.retries > 0
     assert work.batches == len(TEXTS)
