@@ -75,6 +75,7 @@ class CompiledEncoder:
         """
         self.in_flight = streams + 1 if streams > 1 else 1
         self._compiled = compiled
+        self._tensor = _import_openvino().Tensor
         self._shape = layers, width
         self._idle: list[Any] = []
 
@@ -88,14 +89,13 @@ class CompiledEncoder:
         Returns:
             What waits for the hidden states, to be called once: shape (layers, B, S, H), float32.
         """
-        openvino = _import_openvino()
         layers, width = self._shape
         hidden = np.empty((layers, *ids.shape, width), dtype=np.float32)
         ends = hidden.reshape(-1)[:: max(hidden.size - 1, 1)].view(np.uint32)
         ends[:] = _UNWRITTEN
         given = [ids.numpy(), mask.numpy()]
         request = self._idle.pop() if self._idle else self._compiled.create_infer_request()
-        request.set_output_tensor(openvino.Tensor(hidden, shared_memory=True))
+        request.set_output_tensor(self._tensor(hidden, shared_memory=True))
         request.start_async(given, share_inputs=True)
 
         def result() -> Tensor:
