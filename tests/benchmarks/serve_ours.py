@@ -41,16 +41,16 @@ def lengths(path: str, start: int = 0, stop: int | None = None) -> dict[str, Any
 def _count(encoder: Any) -> None:
     """Let the encoder count the positions of its batches; nothing is counted twice."""
     kind = type(encoder)
-    encode = kind.encode
-    if getattr(encode, "counts", False):
+    start = kind.start
+    if getattr(start, "counts", False):
         return
 
     def counting(self: Any, ids: Any, *others: Any, **options: Any) -> Any:
         _state["padded"] += ids.numel() if hasattr(ids, "numel") else ids.size
-        return encode(self, ids, *others, **options)
+        return start(self, ids, *others, **options)
 
     counting.counts = True  # type: ignore[attr-defined]
-    kind.encode = counting
+    kind.start = counting
 
 
 if __name__ == "__main__":
