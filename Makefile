@@ -17,7 +17,7 @@
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
-# Two processes, a file of tests at a time: some twenty minutes of one core become ten of two.
+# Two processes, a file of tests at a time: some twenty-two minutes become fifteen on two cores.
 PYTEST_SPREAD ?= -n 2 --dist loadfile
 
 VENV := .venv

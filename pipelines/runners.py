@@ -122,7 +122,7 @@ def is_remote(options: RunOptions) -> bool:
 
 def is_dataflow(options: RunOptions) -> bool:
     """Whether the job goes to Dataflow."""
-    return _is_dataflow(_given_runner(options.beam))
+    return _given_runner(options.beam) == "dataflow"
 
 
 def is_detached(options: RunOptions) -> bool:
@@ -195,10 +195,6 @@ def check_waits(options: RunOptions) -> None:
             "this command cannot leave its job alone: got --no_wait_until_finish or "
             "--template_location; expected neither. Only `score` can be submitted that way."
         )
-
-
-def _is_dataflow(runner: str | None) -> bool:
-    return runner is not None and runner.lower().removesuffix("runner") == "dataflow"
 
 
 def _check_replaced(options: RunOptions, chosen: PipelineOptions) -> None:

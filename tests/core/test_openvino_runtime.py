@@ -72,15 +72,20 @@ def test_the_number_of_threads_does_not_move_a_score(dtype, atol):
     np.testing.assert_allclose(one.precision, two.precision, rtol=0, atol=atol)
 
 
-def test_memory_that_runs_out_beside_other_batches_moves_nothing(tiny_folder, monkeypatch):
-    """The largest batch is refused once, while others are being computed."""
-    config = ScorerConfig(
+def side_by_side(tiny_folder, batch_tokens):
+    """Return a configuration that has several small batches computed at once."""
+    return ScorerConfig(
         model=str(tiny_folder("bert")),
         num_layers=1,
         backend="openvino",
         num_threads=2,
-        max_batch_tokens=64,
+        max_batch_tokens=batch_tokens,
     )
+
+
+def test_memory_that_runs_out_beside_other_batches_moves_nothing(tiny_folder, monkeypatch):
+    """The largest batch is refused once, while others are being computed."""
+    config = side_by_side(tiny_folder, 64)
     texts = [" ".join("abcdefgh"[: 1 + number % 8]) for number in range(60)]
     expected = BertScorer(config).score(texts, texts[1:] + texts[:1]).f1
     scorer = BertScorer(config)
@@ -106,13 +111,7 @@ def test_memory_that_runs_out_beside_other_batches_moves_nothing(tiny_folder, mo
 
 
 def test_what_runs_is_waited_for_when_another_batch_fails(tiny_folder, monkeypatch):
-    config = ScorerConfig(
-        model=str(tiny_folder("bert")),
-        num_layers=1,
-        backend="openvino",
-        num_threads=2,
-        max_batch_tokens=16,
-    )
+    config = side_by_side(tiny_folder, 16)
     scorer = BertScorer(config)
     start, waited = type(scorer.encoder).start, []
 
