@@ -38,6 +38,9 @@ _RETURN_CODE_SECONDS = 2.0
 """How long to wait for the return code of a worker whose connection broke. One in a worker pool has
 none that we could learn."""
 
+_LAST_CALL_SECONDS = 10.0
+"""How long to wait for what killed workers last asked of the file system."""
+
 
 @contextmanager
 def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> Iterator[None]:
@@ -170,14 +173,20 @@ def _leave_interrupted(
 
 
 def leave(status: int) -> NoReturn:
-    """End this process at once, from any thread, and the worker processes that it started.
+    """End this process at once, from any thread, after the worker processes that it started.
 
-    A worker that has yet to connect would wait for two minutes and keep its memory.
+    A worker that has yet to connect would wait for two minutes and keep its memory. One that is
+    killed first ends what it asked of the file system, such as to rename a part; it is waited for,
+    so that an ended run no longer changes its folder.
     """
     _leaving.set()
-    for process in descendants(os.getpid()):
+    workers = descendants(os.getpid())
+    for process in workers:
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
+    end = time.monotonic() + _LAST_CALL_SECONDS
+    while any(map(_is_alive, workers)) and time.monotonic() < end:
+        time.sleep(0.01)
     os._exit(status)
 
 
@@ -188,3 +197,14 @@ def descendants(process: int) -> list[int]:
         for task in Path(f"/proc/{process}/task").iterdir():
             children += map(int, (task / "children").read_text().split())
     return children + [below for child in children for below in descendants(child)]
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a thread of a process runs: the first may be dead while another still writes."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                # "id (name) state ...", where a name may hold anything.
+                if (task / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                    return True
+    return False

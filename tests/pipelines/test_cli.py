@@ -18,7 +18,7 @@ from pipelines.io.files import write_atomically
 from pipelines.lock import LOCK_FILE, Holder, hold
 from pipelines.manifest import PARTS_FOLDER
 from tests.support.dumps import read_output, write_dump
-from tests.support.processes import beam_workers
+from tests.support.processes import beam_workers, session_members
 
 
 @pytest.fixture
@@ -189,13 +189,16 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
     command += ["--workers", "2", "--split-rows", "5"]
     parts = tmp_path / "out" / "shard-000.parquet"
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         while not parts.exists() and process.poll() is None:
             time.sleep(0.05)
         workers = beam_workers(process.pid)
         for worker in workers[:1]:
             os.kill(worker, signal.SIGKILL)
         _, errors = process.communicate(timeout=120)
+        assert session_members(process.pid) == []
     assert len(workers) == 2
     assert process.returncode == cli.BROKEN
     assert "a worker process died" in errors
