@@ -44,7 +44,12 @@ def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str)
     """
     own, beam = split_arguments(arguments)
     first_line = (options.__doc__ or "").partition("\n")[0]
-    parser = StrictParser(prog=prog, description=first_line, allow_abbrev=False)
+    parser = StrictParser(
+        prog=prog,
+        description=first_line,
+        epilog="Beam's own options go behind `--`, as in: -- --runner=DataflowRunner",
+        allow_abbrev=False,
+    )
     add_option_flags(parser, options)
     parsed, unknown = parser.parse_known_args(own)
     if unknown:
@@ -108,7 +113,7 @@ def _add_flag(
     parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any, text: str
 ) -> None:
     flag = "--" + field.name.replace("_", "-")
-    text = text.replace("%", "%%").replace("`", "'")
+    text = (text + _standing(field)).replace("%", "%%").replace("`", "'")
     if hint is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
@@ -118,9 +123,25 @@ def _add_flag(
         type=_reader(hint),
         nargs="+" if several else None,
         action="extend" if several else "store",
-        metavar=field.metadata.get("metavar", "PATH" if several else field.name.upper()),
+        metavar=field.metadata.get("metavar") or _metavar(field.name, hint),
         help=text,
     )
+
+
+def _standing(field: dataclasses.Field[Any]) -> str:
+    """Say what holds without the flag, unless that is nothing, or told by the help itself."""
+    if field.default is dataclasses.MISSING:
+        return " (needed)"
+    if field.default is None or field.default is False or field.default == ():
+        return ""
+    return f" (default: {field.default})"
+
+
+def _metavar(name: str, hint: Any) -> str:
+    """Name a flag's value: its words where only they are allowed."""
+    if typing.get_origin(hint) is typing.Literal:
+        return "{" + ",".join(typing.get_args(hint)) + "}"
+    return "PATH" if typing.get_origin(hint) is tuple else name.upper()
 
 
 def _reader(hint: Any) -> Any:

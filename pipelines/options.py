@@ -147,7 +147,7 @@ class JobOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions(JobOptions):
-    """What `bertscore-beam score` needs to know, beside what every job does.
+    """Score candidates against references, Parquet to Parquet.
 
     Attributes:
         candidate_column: Column of the candidates.
@@ -220,7 +220,7 @@ class ScoreOptions(JobOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfOptions(JobOptions):
-    """What `bertscore-beam idf` needs to know: `output` is the file of the table."""
+    """Count document frequencies over references into a table: `output` is its file."""
 
 
 def check_accelerator(accelerator: str | None) -> None:

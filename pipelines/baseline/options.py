@@ -31,7 +31,7 @@ _ABOUT_PAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineOptions(RunOptions):
-    """What `bertscore-beam baseline` needs to know, beside what every job does.
+    """Estimate rescaling baselines from random pairs of web sentences.
 
     Attributes:
         models: Models to make tables for, by hub id, local folder or registry name; separated by

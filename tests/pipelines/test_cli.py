@@ -167,6 +167,21 @@ def test_help_names_every_flag(command, capsys):
     assert "--" in capsys.readouterr().out
 
 
+def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["score", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Where the result goes (needed)" in shown
+    assert "Most rows in a split (default: 20000)" in shown
+    assert "--dtype {float32,bfloat16,float16} " in shown
+    assert "stop --print-job" in shown  # a switch is off unless given, and a model has no default
+    assert "the embedded one --lang" in shown
+    assert "Beam's own options go behind `--`" in shown
+    with pytest.raises(SystemExit):
+        cli.main(["baseline", "--help"])
+    assert "are taken (default: 0)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_module_is_the_command(dump, tmp_path):
     """`python -m pipelines.score` in a process of its own, two workers."""
     command = [sys.executable, "-m", "pipelines.score", *arguments(dump, tmp_path)[1:]]
