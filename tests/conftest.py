@@ -1,17 +1,14 @@
-"""Fixtures every test may use."""
+"""Fixtures every test may use. They need no more than `tests/core` does: torch and transformers."""
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import fsspec
 import pytest
 import torch
 from hypothesis import settings
 
 from bertscore_core import BertScorer, ScorerConfig
-from tests.support.s3 import s3_bucket
 from tests.support.tiny_models import build_tiny_model
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
@@ -38,19 +35,6 @@ TORCH_DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
 def device(request: pytest.FixtureRequest) -> str:
     """Run a test on the CPU, and on the GPU where there is one."""
     return str(request.param)
-
-
-@pytest.fixture(params=["local", "memory", "s3"])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Return an output folder on each kind of file system."""
-    if request.param == "s3":
-        with s3_bucket() as bucket:
-            yield f"{bucket}/out"
-    elif request.param == "memory":
-        yield f"memory://{uuid.uuid4().hex}"
-        fsspec.filesystem("memory").store.clear()
-    else:
-        yield str(tmp_path / "out")
 
 
 @pytest.fixture(scope="session")

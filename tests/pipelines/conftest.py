@@ -1,0 +1,23 @@
+"""Fixtures of the tests of the job."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from tests.support.s3 import s3_bucket
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return an output folder on each kind of file system."""
+    if request.param == "s3":
+        with s3_bucket() as bucket:
+            yield f"{bucket}/out"
+    elif request.param == "memory":
+        yield f"memory://{uuid.uuid4().hex}"
+        fsspec.filesystem("memory").store.clear()
+    else:
+        yield str(tmp_path / "out")
