@@ -1,4 +1,4 @@
-"""What an output folder says has been done, and what follows for the next run.
+"""The files of an output folder, and what they say has been done.
 
     OUT/<input name>/part-000000020000.parquet            a part, whole or not there
     OUT/_manifest/parts/<part name>.json                  its record, written after it
@@ -7,14 +7,12 @@
     OUT/_rejects/...                                      rows, splits and files without scores
     OUT/_run.json, OUT/_summary.json, OUT/_SUCCESS        options and signature, totals, the end
 
-A part counts as done when its record is whole, was made with the same settings from the same rows
-of the same version of the file, and the part is there in the size recorded. Everything else is done
-again, which is harmless: a part is a function of its split and the signature.
+What follows from them for the next run is in `standing`, who may go on in them in `identity`.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -27,7 +25,6 @@ from pipelines.io.files import (
     delete_many,
     join,
     list_files,
-    mask_credentials,
     read_bytes,
     read_many,
     write_atomically,
@@ -227,107 +224,6 @@ def read_parts(output: str, plan: Plan) -> tuple[dict[str, PartRecord], dict[str
     return records, read_part_sizes(output, known)
 
 
-def is_done(
-    split: Split,
-    record: PartRecord | None,
-    job_digest: str,
-    idf: str | None,
-    part_sizes: Mapping[str, int],
-) -> bool:
-    """Tell whether the part of a split needs no more work.
-
-    Args:
-        split: What is to be done.
-        record: What is known of its part.
-        job_digest: Digest of the settings the scores should be made with.
-        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
-            the table has yet to be counted, so that no earlier score can be known to fit it.
-        part_sizes: Sizes in bytes of the parts that are there.
-    """
-    if record is None or not record.covers(split):
-        return False
-    if (record.job_digest, record.idf) != (job_digest, idf):
-        return False
-    return part_sizes.get(record.part_name) == record.part_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How an output folder stands against a plan.
-
-    Attributes:
-        pending: Splits that still have to be done, in the order of the plan.
-        done: Records of the others.
-        outdated: Parts to be made anew that are there or have a record: both must go before, so
-            that in the end a part that is there is one that was made.
-        stale: Parts that `stale_parts` tells of.
-        orphans: Parts that `orphan_parts` tells of.
-    """
-
-    pending: tuple[Split, ...]
-    done: tuple[PartRecord, ...]
-    outdated: tuple[str, ...]
-    stale: tuple[str, ...]
-    orphans: tuple[str, ...]
-
-
-def compare(
-    plan: Plan,
-    records: Mapping[str, PartRecord],
-    part_sizes: Mapping[str, int],
-    job_digest: str,
-    idf: str | None,
-) -> Standing:
-    """Tell what is done and what is in the way.
-
-    Args:
-        plan: What is to be done.
-        records: What is known of the parts, by part name.
-        part_sizes: Size in bytes of every part that is there and is ours.
-        job_digest: Digest of the settings the scores should be made with.
-        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
-            the table has yet to be counted, so that no earlier score can be known to fit it.
-    """
-    waiting = tuple(
-        split
-        for split in plan.splits
-        if not is_done(split, records.get(split.part_name), job_digest, idf, part_sizes)
-    )
-    names = {split.part_name for split in waiting}
-    return Standing(
-        pending=waiting,
-        done=tuple(records[s.part_name] for s in plan.splits if s.part_name not in names),
-        outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
-        stale=stale_parts(plan, part_sizes),
-        orphans=orphan_parts(plan, part_sizes),
-    )
-
-
-def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts of inputs of the plan that it cuts elsewhere now: other sizes of splits.
-
-    They hold rows that other parts hold as well, so they must be deleted before a run ends.
-    """
-    inputs = {split.input_name for split in plan.splits}
-    expected = {split.part_name for split in plan.splits}
-    strange = (name for name in part_names if name not in expected)
-    return tuple(sorted(name for name in strange if input_of(name) in inputs))
-
-
-def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts of inputs that are not in the plan any more: gone, renamed or rejected.
-
-    They are to be reported; whether to keep them is not for a plan to decide.
-    """
-    inputs = {split.input_name for split in plan.splits}
-    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
-
-
-def input_of(part_name: str) -> str:
-    """Return the name of the input that a part belongs to."""
-    return part_name.rpartition("/")[0]
-
-
 def read_run(output: str) -> dict[str, Any] | None:
     """Read what an earlier run on the folder wrote about itself, None if there was none.
 
@@ -346,84 +242,3 @@ def read_run(output: str) -> dict[str, Any] | None:
             "earlier run wrote. Choose another --output, or use --overwrite to start afresh."
         )
     return run
-
-
-def check_same_command(output: str, identity: Mapping[str, str]) -> None:
-    """Check that an output folder holds nothing of another command, which none may overwrite.
-
-    Args:
-        output: The folder.
-        identity: As for `check_same_run`; that of a scoring job names no command.
-
-    Raises:
-        SignatureError: If it does.
-    """
-    try:
-        before = (read_run(output) or {}).get("identity")
-    except SignatureError:  # a damaged file says nothing
-        return
-    if not isinstance(before, dict):
-        return
-    there, here = (run.get("command", "score") for run in (before, identity))
-    if there != here:
-        raise SignatureError(
-            f"{mask_credentials(output)!r} holds the output of `{there}`: expected a new folder, "
-            f"or one of `{here}`. Choose another --output."
-        )
-
-
-def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
-    """Check that the parts were made as this run would make them, should the run's file be gone.
-
-    Raises:
-        SignatureError: If one was made otherwise.
-    """
-    other = [record.part_name for record in records if record.job_digest != job_digest]
-    if other:
-        raise SignatureError(
-            f"the output folder holds scores made otherwise: got {len(other)} such parts, as "
-            f"{other[0]!r}; expected none. Choose another --output, or use --overwrite to replace "
-            "them."
-        )
-
-
-_HINTS = {
-    "idf": " (corpus@ stands for the input files by name, size, time and rows: with --idf corpus "
-    "any change of them moves every score)",
-    "backend": " (--backend; for openvino that version must be installed)",
-}
-"""What is said to a difference in a field."""
-
-
-def check_same_run(previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]) -> None:
-    """Check that scores in the output folder were made as this run would make them.
-
-    Args:
-        previous_run: What `read_run` returned.
-        identity: Settings of this run that must be equal, by name.
-
-    Raises:
-        SignatureError: If they were made otherwise; the message names what differs.
-    """
-    if previous_run is None:
-        return
-    before = previous_run.get("identity")
-    if not isinstance(before, dict):
-        raise SignatureError(
-            f"{RUN_FILE} of the output folder does not say how its scores were made: got no "
-            "identity; expected what an earlier run wrote. Choose another --output, or use "
-            "--overwrite to start afresh."
-        )
-    names = sorted(before.keys() | identity.keys())
-    lines = [
-        f"  {name}: {before.get(name)!r} there, {identity.get(name)!r} now" + _HINTS.get(name, "")
-        for name in names
-        if before.get(name) != identity.get(name)
-    ]
-    if lines:
-        raise SignatureError(
-            "the output folder holds scores made otherwise: got these differences\n"
-            + "\n".join(lines)
-            + "\nexpected none. To go on with that run, give its settings again; or choose another "
-            "--output; or use --overwrite to replace the scores."
-        )

@@ -5,11 +5,9 @@
 No model is loaded and nothing is written.
 """
 
-import hashlib
-import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from bertscore_core import (
     Baseline,
@@ -29,6 +27,13 @@ from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, tabl
 from bertscore_core.encoder import resolve_device
 from bertscore_core.resolve import resolve_model
 from pipelines import manifest
+from pipelines.identity import (
+    check_same_command,
+    check_same_job,
+    check_same_run,
+    identity_digest,
+    job_identity,
+)
 from pipelines.io.files import (
     absolute,
     can_write_below,
@@ -44,6 +49,7 @@ from pipelines.planning import Plan, plan_inputs
 from pipelines.runners import is_detached, is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
+from pipelines.standing import input_of, standing_of
 from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
 from pipelines.transforms.idf import load_idf
 
@@ -229,17 +235,17 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
-    manifest.check_same_command(output, identity)
+    check_same_command(output, identity)
     records, sizes = manifest.read_parts(output, plan)
     if not options.overwrite:
         previous = manifest.read_run(output)
-        manifest.check_same_run(previous, identity)
+        check_same_run(previous, identity)
         if previous is None:
-            manifest.check_same_job(records.values(), digest)
-    standing = manifest.compare(plan, records, sizes, digest, idf.fingerprint)
+            check_same_job(records.values(), digest)
+    standing = standing_of(plan, records, sizes, digest, idf.fingerprint)
     rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
     away = {file.input_name for file in plan.unreachable_files}
-    gone = [part for part in standing.orphans if manifest.input_of(part) not in away]
+    gone = [part for part in standing.orphans if input_of(part) not in away]
     orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
     return ScoreJob(
         output=output,
@@ -313,20 +319,6 @@ def check_output(options: RunOptions, output: str) -> None:
             f"output {mask_credentials(output)!r} cannot be written: got no permission, or a file "
             "on the way there; expected a folder where files can be made. Choose another --output."
         )
-
-
-def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
-    """Return everything that must be equal for two runs to share an output folder."""
-    return {
-        **asdict(signature),
-        "candidate_column": fields.candidate_column,
-        "reference_column": fields.reference_column,
-    }
-
-
-def identity_digest(identity: dict[str, str]) -> str:
-    """Digest of a job's identity. 16 hexadecimal digits."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

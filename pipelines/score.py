@@ -14,6 +14,7 @@ import apache_beam as beam
 
 from bertscore_core import IdfTable
 from pipelines import manifest
+from pipelines.identity import job_identity
 from pipelines.io.files import (
     delete,
     delete_many,
@@ -26,7 +27,7 @@ from pipelines.io.files import (
 from pipelines.lock import RunLock
 from pipelines.options import ScoreOptions
 from pipelines.planning import plan_from_bytes, plan_to_bytes
-from pipelines.prepare import ScoreJob, job_identity
+from pipelines.prepare import ScoreJob
 from pipelines.rejects import FILES_FILE, ROWS_FOLDER, rows_path
 from pipelines.splits import Split
 from pipelines.transforms.finish import FinishRun

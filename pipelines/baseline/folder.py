@@ -9,6 +9,7 @@ from bertscore_core.errors import SignatureError
 from pipelines import manifest
 from pipelines.baseline import layout
 from pipelines.baseline.prepare import BaselineJob, BaselineModel, table_path
+from pipelines.identity import check_same_command, check_same_run
 from pipelines.io.files import join, list_files, read_bytes
 from pipelines.splits import HIDDEN_PREFIXES
 
@@ -36,14 +37,14 @@ def check_folder(job: BaselineJob) -> dict[str, Any]:
         SignatureError: the folder is another command's, was begun with other settings, or holds
             tables of more pairs, or of other weights under the same name.
     """
-    manifest.check_same_command(job.output, job.identity)
+    check_same_command(job.output, job.identity)
     if job.options.overwrite:
         return _run_to_overwrite(job.output)
     names = list_files(job.output)
     if not _holds_data(names):
         return {}
     before = manifest.read_run(job.output)
-    manifest.check_same_run(before, job.identity)
+    check_same_run(before, job.identity)
     described = {stem: _read_json(job.output, stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
     for language in job.languages:
         of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]

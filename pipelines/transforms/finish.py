@@ -22,6 +22,7 @@ from pipelines.manifest import PartRecord
 from pipelines.planning import plan_from_bytes
 from pipelines.rejects import FILES_FILE, rejected_files
 from pipelines.scoring import final_signature
+from pipelines.standing import standing_of
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
 from pipelines.transforms.idf import INCOMPLETE
 
@@ -122,7 +123,7 @@ def finish_run(
     plan = plan_from_bytes(read_bytes(join(output, manifest.PLAN_FILE)), output)
     records, sizes = manifest.read_parts(output, plan)
     name = "" if idf is None else idf.fingerprint
-    standing = manifest.compare(plan, records, sizes, job_digest, name)
+    standing = standing_of(plan, records, sizes, job_digest, name)
     missing = standing.pending
     summary = judge(
         goal,

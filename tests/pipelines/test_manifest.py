@@ -9,25 +9,22 @@ import pytest
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
 from bertscore_core.work import Work
+from pipelines.identity import check_same_run
 from pipelines.io.files import exists, join, write_atomically
 from pipelines.io.parquet import write_part
 from pipelines.manifest import (
     RUN_FILE,
     PartRecord,
-    check_same_run,
-    compare,
-    is_done,
-    orphan_parts,
     read_part_sizes,
     read_records,
     read_run,
     record_from_json,
     record_path,
-    stale_parts,
     write_record,
 )
 from pipelines.planning import Plan
 from pipelines.splits import RowGroup, Split, plan_file
+from pipelines.standing import is_done, orphan_parts, stale_parts, standing_of
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"
@@ -162,18 +159,18 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 def test_finished_splits_are_not_pending() -> None:
     records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
-    standing = compare(PLAN, records, SIZES, DIGEST, IDF)
+    standing = standing_of(PLAN, records, SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == tuple(records.values())
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
-    assert compare(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
+    assert standing_of(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
 def test_record_of_a_part_to_be_made_anew_is_outdated() -> None:
     records = {split.part_name: record_of(split) for split in PLAN.splits}
     sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
-    standing = compare(PLAN, records, sizes, DIGEST, IDF)
+    standing = standing_of(PLAN, records, sizes, DIGEST, IDF)
     assert standing.pending == (SPLIT,)
     assert standing.outdated == (SPLIT.part_name,)
 

@@ -1,0 +1,114 @@
+"""How an output folder stands against a plan: what is done, and what is in the way.
+
+A part counts as done when its record is whole, was made with the same settings from the same rows
+of the same version of the file, and the part is there in the size recorded. Everything else is done
+again, which is harmless: a part is a function of its split and the signature.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pipelines.manifest import PartRecord
+from pipelines.planning import Plan
+from pipelines.splits import Split
+
+
+def is_done(
+    split: Split,
+    record: PartRecord | None,
+    job_digest: str,
+    idf: str | None,
+    part_sizes: Mapping[str, int],
+) -> bool:
+    """Tell whether the part of a split needs no more work.
+
+    Args:
+        split: What is to be done.
+        record: What is known of its part.
+        job_digest: Digest of the settings the scores should be made with.
+        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
+            the table has yet to be counted, so that no earlier score can be known to fit it.
+        part_sizes: Sizes in bytes of the parts that are there.
+    """
+    if record is None or not record.covers(split):
+        return False
+    if (record.job_digest, record.idf) != (job_digest, idf):
+        return False
+    return part_sizes.get(record.part_name) == record.part_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How an output folder stands against a plan.
+
+    Attributes:
+        pending: Splits that still have to be done, in the order of the plan.
+        done: Records of the others.
+        outdated: Parts to be made anew that are there or have a record: both must go before, so
+            that in the end a part that is there is one that was made.
+        stale: Parts that `stale_parts` tells of.
+        orphans: Parts that `orphan_parts` tells of.
+    """
+
+    pending: tuple[Split, ...]
+    done: tuple[PartRecord, ...]
+    outdated: tuple[str, ...]
+    stale: tuple[str, ...]
+    orphans: tuple[str, ...]
+
+
+def standing_of(
+    plan: Plan,
+    records: Mapping[str, PartRecord],
+    part_sizes: Mapping[str, int],
+    job_digest: str,
+    idf: str | None,
+) -> Standing:
+    """Tell what is done and what is in the way.
+
+    Args:
+        plan: What is to be done.
+        records: What is known of the parts, by part name.
+        part_sizes: Size in bytes of every part that is there and is ours.
+        job_digest: Digest of the settings the scores should be made with.
+        idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
+            the table has yet to be counted, so that no earlier score can be known to fit it.
+    """
+    waiting = tuple(
+        split
+        for split in plan.splits
+        if not is_done(split, records.get(split.part_name), job_digest, idf, part_sizes)
+    )
+    names = {split.part_name for split in waiting}
+    return Standing(
+        pending=waiting,
+        done=tuple(records[s.part_name] for s in plan.splits if s.part_name not in names),
+        outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
+        stale=stale_parts(plan, part_sizes),
+        orphans=orphan_parts(plan, part_sizes),
+    )
+
+
+def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of inputs of the plan that it cuts elsewhere now: other sizes of splits.
+
+    They hold rows that other parts hold as well, so they must be deleted before a run ends.
+    """
+    inputs = {split.input_name for split in plan.splits}
+    expected = {split.part_name for split in plan.splits}
+    strange = (name for name in part_names if name not in expected)
+    return tuple(sorted(name for name in strange if input_of(name) in inputs))
+
+
+def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of inputs that are not in the plan any more: gone, renamed or rejected.
+
+    They are to be reported; whether to keep them is not for a plan to decide.
+    """
+    inputs = {split.input_name for split in plan.splits}
+    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
+
+
+def input_of(part_name: str) -> str:
+    """Return the name of the input that a part belongs to."""
+    return part_name.rpartition("/")[0]
