@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
 from pipelines.io.files import mask_credentials, open_source, source_size
 from pipelines.io.inputs import file_version
+from pipelines.io.nested import check_indices, largest_in, leaves
 from pipelines.splits import RowGroup, Split
 
 UNREADABLE = (InputError, OSError)
@@ -36,10 +36,8 @@ on disk. Splits are cut by their size on disk, and a dictionary can make little 
 
 # Bytes of decoded rows that may come in one batch where rows can be very large.
 _BATCH_BYTES = 64 * 1024 * 1024
-# Rows looked at to learn how large the values of a column are, and how many times larger others may
-# be where the rows looked at do not come with all values that there are.
+# Rows looked at, and bytes fetched for them, to learn how large the values of a column are.
 _PEEK_ROWS = 16
-_PEEK_MARGIN = 16
 _PEEK_BYTES = 4096
 
 
@@ -110,7 +108,7 @@ def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         table = _read_rows(file, source, split, names)
         for column in table.columns:
             for chunk in column.chunks:
-                _check_indices(chunk)
+                check_indices(chunk)
     version = file_version(split.path) if split.file_version else ""
     if version != split.file_version:
         raise _changed(split, f"version {version}", f"version {split.file_version}")
@@ -209,7 +207,7 @@ def _peek(
     schema = file.schema
     named = [
         schema.column(number).path
-        for number, (field, kind) in enumerate(_leaves(file.schema_arrow))
+        for number, (field, kind) in enumerate(leaves(file.schema_arrow))
         if number < len(schema)
         and (columns is None or field.name in columns)
         and schema.column(number).physical_type == "BYTE_ARRAY"
@@ -226,67 +224,7 @@ def _peek(
         pre_buffer=False,
     )
     first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
-    return 0 if first is None else sum(_largest_in(column) for column in first.columns)
-
-
-def _largest_in(array: pa.Array) -> int:
-    """Return how many bytes of text a row of a column may hold, seen some of its rows."""
-    if isinstance(array, pa.ExtensionArray):
-        return _largest_in(array.storage)
-    if isinstance(array, pa.DictionaryArray):
-        size = int(pc.max(pc.binary_length(array.dictionary)).as_py() or 0)
-        # No more entries than rows: perhaps there is no dictionary, and these are all that is seen.
-        return size if len(array.dictionary) > len(array) else _PEEK_MARGIN * size
-    if pa.types.is_nested(array.type):
-        return sum(
-            _largest_in(values) * -(-len(values) // max(1, len(array)))
-            for values in _children(array)
-        )
-    return _PEEK_MARGIN * int(array.nbytes)
-
-
-def _leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
-    """Return the columns as Parquet stores them, one for each leaf: its top field and its type."""
-
-    def below(kind: pa.DataType) -> list[pa.DataType]:
-        if isinstance(kind, pa.BaseExtensionType):
-            return below(kind.storage_type)
-        if pa.types.is_map(kind):
-            return below(kind.key_type) + below(kind.item_type)
-        if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
-            return [kind]
-        return [leaf for child in range(kind.num_fields) for leaf in below(kind.field(child).type)]
-
-    return [(field, leaf) for field in schema for leaf in below(field.type)]
-
-
-def _check_indices(array: pa.Array) -> None:
-    """Check that dictionaries below an array have what is looked up; Arrow reads without a check.
-
-    Raises:
-        ArrowInvalid: If an index points beside its dictionary.
-    """
-    if isinstance(array, pa.ExtensionArray):
-        _check_indices(array.storage)
-    elif isinstance(array, pa.DictionaryArray):
-        ends = pc.min_max(array.indices)
-        least, most = ends["min"].as_py(), ends["max"].as_py()
-        if least is not None and not 0 <= least <= most < len(array.dictionary):
-            raise pa.ArrowInvalid(
-                f"dictionary indices from {least} to {most} for {len(array.dictionary)} values"
-            )
-    elif pa.types.is_nested(array.type):
-        for values in _children(array):
-            _check_indices(values)
-
-
-def _children(array: pa.Array) -> list[pa.Array]:
-    """Return what a nested array is made of: fields of structs, values of lists, keys and items."""
-    if pa.types.is_struct(array.type):
-        return [array.field(number) for number in range(array.type.num_fields)]
-    if pa.types.is_map(array.type):
-        return [array.keys, array.items]
-    return [array.flatten()]
+    return 0 if first is None else sum(largest_in(column) for column in first.columns)
 
 
 def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
@@ -301,12 +239,12 @@ def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
 
 def _null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
     """Name the columns of lists of fixed size that hold a null list, as far as the footer tells."""
-    leaves = _leaves(file.schema_arrow)
-    if len(leaves) != len(file.schema):
+    columns = leaves(file.schema_arrow)
+    if len(columns) != len(file.schema):
         return ()
     return tuple(
         field.name
-        for number, (field, leaf) in enumerate(leaves)
+        for number, (field, leaf) in enumerate(columns)
         if pa.types.is_fixed_size_list(field.type)
         and field.type.value_type == leaf
         and field.type.list_size

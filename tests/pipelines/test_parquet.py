@@ -25,6 +25,7 @@ from pipelines.io.columns import (
     texts_from_column,
 )
 from pipelines.io.files import write_atomically
+from pipelines.io.nested import check_indices
 from pipelines.io.parquet import read_layout, read_split, write_part
 from pipelines.splits import Split, plan_file
 from tests.support.s3 import over_http, s3_bucket
@@ -384,10 +385,10 @@ def test_index_beside_its_dictionary_is_found() -> None:
     beside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a"], safe=False)
     for column in (beside, pa.ListArray.from_arrays([0, 1, 2], beside)):
         with pytest.raises(pa.ArrowInvalid, match="indices from 0 to 7 for 1 values"):
-            parquet._check_indices(column)
+            check_indices(column)
     whole = pa.array(["a", None]).dictionary_encode()
     for column in (whole, whole[:0], pa.StructArray.from_arrays([whole, whole], ["x", "y"])):
-        parquet._check_indices(column)
+        check_indices(column)
 
 
 def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B008 - a constant

@@ -1,0 +1,67 @@
+"""Walk nested Arrow columns, whatever they are made of."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_MARGIN = 16
+"""How many times larger than the values seen others may be, where not all that there are came."""
+
+
+def leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
+    """Return the columns as Parquet stores them, one for each leaf: its top field and its type."""
+
+    def below(kind: pa.DataType) -> list[pa.DataType]:
+        if isinstance(kind, pa.BaseExtensionType):
+            return below(kind.storage_type)
+        if pa.types.is_map(kind):
+            return below(kind.key_type) + below(kind.item_type)
+        if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
+            return [kind]
+        return [leaf for child in range(kind.num_fields) for leaf in below(kind.field(child).type)]
+
+    return [(field, leaf) for field in schema for leaf in below(field.type)]
+
+
+def check_indices(array: pa.Array) -> None:
+    """Check that dictionaries below an array have what is looked up; Arrow reads without a check.
+
+    Raises:
+        ArrowInvalid: If an index points beside its dictionary.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        check_indices(array.storage)
+    elif isinstance(array, pa.DictionaryArray):
+        ends = pc.min_max(array.indices)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        if least is not None and not 0 <= least <= most < len(array.dictionary):
+            raise pa.ArrowInvalid(
+                f"dictionary indices from {least} to {most} for {len(array.dictionary)} values"
+            )
+    elif pa.types.is_nested(array.type):
+        for values in _children(array):
+            check_indices(values)
+
+
+def largest_in(array: pa.Array) -> int:
+    """Return how many bytes of text a row of a column may hold, seen some of its rows."""
+    if isinstance(array, pa.ExtensionArray):
+        return largest_in(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        size = int(pc.max(pc.binary_length(array.dictionary)).as_py() or 0)
+        # No more entries than rows: perhaps there is no dictionary, and these are all that is seen.
+        return size if len(array.dictionary) > len(array) else _MARGIN * size
+    if pa.types.is_nested(array.type):
+        return sum(
+            largest_in(values) * -(-len(values) // max(1, len(array)))
+            for values in _children(array)
+        )
+    return _MARGIN * int(array.nbytes)
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    """Return what a nested array is made of: fields of structs, values of lists, keys and items."""
+    if pa.types.is_struct(array.type):
+        return [array.field(number) for number in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.flatten()]
