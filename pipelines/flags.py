@@ -113,7 +113,7 @@ def _add_flag(
     parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any, text: str
 ) -> None:
     flag = "--" + field.name.replace("_", "-")
-    text = (text + _standing(field)).replace("%", "%%").replace("`", "'")
+    text = (text + _without_flag(field)).replace("%", "%%").replace("`", "'")
     if hint is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
@@ -128,7 +128,7 @@ def _add_flag(
     )
 
 
-def _standing(field: dataclasses.Field[Any]) -> str:
+def _without_flag(field: dataclasses.Field[Any]) -> str:
     """Say what holds without the flag, unless that is nothing, or told by the help itself."""
     if field.default is dataclasses.MISSING:
         return " (needed)"

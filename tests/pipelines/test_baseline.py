@@ -647,7 +647,7 @@ def test_options_that_do_not_fit_are_refused_with_a_cure(changes, words):
         BaselineOptions.from_mapping({"models": ["m"], "output": "out"} | changes, "my.yaml")
 
 
-def test_help_says_what_is_wanted_of_each_list(capsys):
+def test_help_says_what_is_wanted_of_each_list_and_what_seed_holds_without_one(capsys):
     with pytest.raises(SystemExit):
         cli.main(["baseline", "--help"])
     said = " ".join(capsys.readouterr().out.split())
@@ -656,3 +656,4 @@ def test_help_says_what_is_wanted_of_each_list(capsys):
     assert "--sentences LANGUAGE=PATH" in said
     assert "--wet PATH" in said
     assert ".txt, .txt.gz or .parquet" in said
+    assert "are taken (default: 0)" in said
