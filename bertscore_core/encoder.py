@@ -111,8 +111,9 @@ def load_encoder(
         all_layers: Keep every layer and return them all.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
             what each layer gives when the encoder is cut there. The last row is the same.
-        dtype: Number format of the matrix products. Weights, residual stream and, in most
-            architectures, layer norms stay in float32, whatever format the checkpoint has.
+        dtype: Number format of the matrix products. Weights (but for DeBERTa's biases of queries
+            and values), residual stream and, in most architectures, layer norms stay in float32,
+            whatever format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
         backend: What runs the forward pass, one of `BACKENDS`.
@@ -145,6 +146,8 @@ def load_encoder(
     if not all_layers:
         cut(model, num_layers)
     model.to(target).eval()
+    if backend == "torch" and dtype != "float32":
+        _cast_query_biases(model, DTYPES[dtype])
     hidden_size = int(model.config.hidden_size)
     num_outputs = files.depth + 1 if all_layers else 1
     norm = find_final_norm(model) if all_layers and layer_semantics == "cut" else None
@@ -172,6 +175,17 @@ def load_encoder(
         num_outputs=num_outputs,
         in_flight=in_flight,
     )
+
+
+def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
+    """Put the biases of DeBERTa's queries and values into the format of the products they follow.
+
+    It adds them outside the linear layers, and fills masked attention with the least number of what
+    comes out, which a product in a shorter format cannot hold.
+    """
+    for name, parameter in model.named_parameters():
+        if name.endswith((".q_bias", ".v_bias")):
+            parameter.data = parameter.data.to(dtype)
 
 
 def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
@@ -259,6 +273,16 @@ def resolve_device(device: str) -> torch.device:
             "or a CUDA device that is present."
         ) from error
     return target
+
+
+def device_kind(device: str) -> torch.device:
+    """Return a device of the kind that a name stands for, which need not be there."""
+    kind = device.partition(":")[0]
+    return (
+        resolve_device("auto")
+        if kind == "auto"
+        else torch.device("cpu" if kind == "cpu" else "cuda")
+    )
 
 
 def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:
