@@ -69,6 +69,26 @@ class Baseline:
         row: FloatArray = self.rows[layer].astype(np.float32)
         return row
 
+    def check_values(self) -> None:
+        """Check that scores can be rescaled with the numbers, in float32, as they are used.
+
+        Raises:
+            ConfigError: one is not finite there, or not below 1.
+        """
+        with np.errstate(over="ignore"):
+            used = self.rows.astype(np.float32)
+        if not self.rows.ndim == 2 or self.rows.shape[1] != 3:
+            raise ConfigError(
+                f"baseline {self.name} cannot be used: got an array of shape {self.rows.shape}; "
+                "expected a row of precision, recall and F1 for each layer."
+            )
+        for layer in np.flatnonzero(~(np.isfinite(used) & (used < 1)).all(axis=1)):
+            raise ConfigError(
+                f"baseline {self.name} cannot be used: got {self.rows[layer].tolist()} for layer "
+                f"{layer}; expected finite numbers below 1 in float32, where 0.99999999 is 1. "
+                "Correct the table, or make it anew with `bertscore-beam baseline`."
+            )
+
     def check_model(self, weights: str) -> None:
         """Check that the table was made by the model that scores, as far as that is known.
 
@@ -282,7 +302,8 @@ def parse_baseline(
         description: Content of the file that `description_path` names, if there is one.
 
     Raises:
-        ConfigError: header, row order or values are not those of a baseline.
+        ConfigError: header, row order or values are not those of a baseline: three finite numbers
+            below 1 a layer, in float32.
     """
     try:
         rows = list(csv.reader(io.StringIO(text.strip())))
@@ -291,8 +312,8 @@ def parse_baseline(
         if [int(row[0]) for row in rows[1:]] != list(range(len(rows) - 1)):
             raise _NoTableError("layers that are not 0, 1, 2, ...")
         values = np.array([[float(cell) for cell in row[1:]] for row in rows[1:]])
-        if values.ndim != 2 or values.shape[1] != 3 or not (values < 1).all():
-            raise _NoTableError("rows without three numbers below 1")
+        if values.ndim != 2 or values.shape[1] != 3:
+            raise _NoTableError("rows without three numbers")
     except (IndexError, ValueError, csv.Error) as error:
         # What Python says of a cell quotes it, and the file may hold anything.
         found = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
@@ -300,6 +321,7 @@ def parse_baseline(
             f"{source} is not a baseline table: got {found}; expected the header LAYER,P,R,F and "
             "one row a layer from 0 on, each value below 1. See --baseline in the README."
         ) from None
+    Baseline(name=source, rows=values).check_values()
     made_with = None if description is None else read_made_with(description)
     return Baseline(name=name, rows=values, made_with=made_with)
 

@@ -251,6 +251,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
     if not config.rescale:
         return None
     if isinstance(config.baseline, Baseline):
+        config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
         return _read_baseline(Path(config.baseline), config.language, files.name)

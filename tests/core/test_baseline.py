@@ -62,6 +62,42 @@ def test_own_table_is_read():
         baseline.row(2)
 
 
+UNUSABLE = ["1.0", "nan", "inf", "-inf", "-1e39", "1e999", "0.99999999"]
+"""The last three are -inf, inf and 1 in float32, in which scores are rescaled."""
+
+
+@pytest.mark.parametrize("value", UNUSABLE)
+def test_table_that_would_rescale_to_no_number_is_refused(value, tmp_path):
+    text = TABLE.replace("0.3", value)
+    with pytest.raises(
+        ConfigError, match=r"t\.csv cannot be used: got \[0\.25, 0\.5, .* for layer 0"
+    ):
+        parse_baseline(text, "t.csv")
+    file = tmp_path / "t.csv"
+    file.write_text(text)
+    place = tmp_path / "tables" / "en" / "all-MiniLM-L6-v2.tsv"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    rows = np.array([[0.25, 0.5, float(value)], [0.5, 0.5, 0.5]])
+    for baseline in (str(file), str(tmp_path / "tables"), Baseline(name="custom", rows=rows)):
+        config = ScorerConfig(
+            model="all-MiniLM-L6-v2", num_layers=1, language="en", rescale=True, baseline=baseline
+        )
+        with pytest.raises(ConfigError, match="expected finite numbers below 1 in float32"):
+            settle(config)
+
+
+def test_values_next_to_the_limits_can_be_used():
+    for value in ("0.9999999", "-3e38"):
+        baseline = parse_baseline(TABLE.replace("0.3", value), "t.csv")
+        assert np.isfinite(rescale(np.float32([0.5, 0.5, 0.5]), baseline.row(0))).all()
+
+
+def test_array_of_another_shape_is_no_baseline():
+    with pytest.raises(ConfigError, match=r"got an array of shape \(3,\)"):
+        Baseline(name="custom", rows=np.zeros(3)).check_values()
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -69,8 +105,6 @@ def test_own_table_is_read():
         "LAYER,P,R\n0,1,2\n",
         TABLE.replace("1,0.5", "2,0.5"),
         TABLE.replace("0.3", "x"),
-        TABLE.replace("0.3", "1.0"),
-        TABLE.replace("0.3", "nan"),
         "LAYER,P,R,F\n",
     ],
 )
