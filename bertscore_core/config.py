@@ -15,21 +15,24 @@ from bertscore_core.baseline import (
     parse_baseline,
     table_name,
 )
+from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
     BACKENDS,
     DTYPES,
     check_backend,
     choose_backend,
+    device_kind,
     read_architecture,
     resolve_device,
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
 from bertscore_core.layers import SEMANTICS, check_layer
+from bertscore_core.memory import Budget
 from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 from bertscore_core.resolve import ModelFiles, resolve_model
-from bertscore_core.signature import Signature
+from bertscore_core.signature import ANY_BATCH, Signature
 from bertscore_core.tokenization import MaxLength, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
@@ -53,12 +56,17 @@ class ScorerConfig:
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
         adds_prefix_space: Put a space before every text. None: as the reference does.
+        empty: What a pair with an empty side scores: `reference`, as bert-score; `zero`; or `null`
+            for no score. None: `reference` here, and `zero` in the job and in `ScorePairs`. See
+            `bertscore_core.empty_texts`.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
             OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
-        max_batch_tokens: Padded tokens a forward pass. None: chosen by device.
+        max_batch_tokens: Padded tokens a forward pass. None: chosen by the kind of device and the
+            width of the model, never by the memory that is free. In bfloat16 and float16 the
+            signature names it.
         all_layers: Score every layer in one pass.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, as
             bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ
@@ -78,6 +86,7 @@ class ScorerConfig:
     baseline: str | Baseline | None = None
     max_length: MaxLength = None
     adds_prefix_space: bool | None = None
+    empty: str | None = None
     dtype: str = "float32"
     device: str = "auto"
     attention: str = "auto"
@@ -102,6 +111,10 @@ class ScorerConfig:
             raise ConfigError(
                 f"unknown layer_semantics {self.layer_semantics!r}; expected "
                 f"{' or '.join(SEMANTICS)}."
+            )
+        if self.empty not in (None, *EMPTY_RULES):
+            raise ConfigError(
+                f"unknown empty {self.empty!r}; expected one of {', '.join(EMPTY_RULES)}."
             )
         if self.baseline is not None and not self.rescale:
             raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")
@@ -129,6 +142,7 @@ class Settings:
         num_layers: Layer to score.
         baseline: What to rescale with, or None.
         backend: What runs the encoder: `torch` or `openvino`.
+        hidden_size: Length of an embedding, H.
     """
 
     config: ScorerConfig
@@ -137,6 +151,20 @@ class Settings:
     num_layers: int
     baseline: Baseline | None
     backend: str
+    hidden_size: int
+
+    def budget(self) -> Budget:
+        """Return the memory bounds asked for, which a scorer may have to lower."""
+        return Budget.for_device(
+            device_kind(self.config.device),
+            self.config.max_batch_tokens,
+            hidden_size=self.hidden_size,
+        )
+
+    @property
+    def empty(self) -> str:
+        """What a pair with an empty side scores: one of `EMPTY_RULES`."""
+        return self.config.empty or "reference"
 
     @property
     def backend_version(self) -> str:
@@ -157,8 +185,9 @@ class Settings:
             max_length="unlimited" if length is None else str(length),
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
-            empty="zero",
+            empty=self.empty,
             dtype=config.dtype,
+            batch_tokens=ANY_BATCH if config.dtype == "float32" else self.budget().label,
             attention=config.attention,
             backend=self.backend_version,
             version=version("bertscore-beam"),
@@ -184,7 +213,7 @@ def settle(config: ScorerConfig) -> Settings:
         revision=config.revision,
         allow_pickle_weights=config.allow_pickle_weights,
     )
-    read_architecture(files, trust_remote_code=config.trust_remote_code)
+    architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config, files)
     baseline = _settle_baseline(config, files)
     if baseline is not None:
@@ -205,6 +234,7 @@ def settle(config: ScorerConfig) -> Settings:
         num_layers=num_layers,
         baseline=baseline,
         backend=_settle_backend(config, files, tokenizer),
+        hidden_size=int(architecture.hidden_size),
     )
 
 

@@ -80,8 +80,7 @@ def embed(
     def take_apart(rows: IntArray, error: Exception) -> None:
         if len(rows) == 1 or not is_out_of_memory(error):
             raise error
-        failed = len(rows) * int(lengths[rows[0]])
-        budget.batch_tokens = min(budget.batch_tokens, failed // 2)
+        budget.lower(batch_tokens=len(rows) * int(lengths[rows[0]]) // 2)
         pending.append(rows)
         work.retries += 1
         torch.cuda.empty_cache()
@@ -109,6 +108,7 @@ def embed(
                 take_apart(batch.rows, error)
                 continue
             work.batches += 1
+            work.lowered_batches += budget.lowered
             work.tokens += own.shape[1]
             work.padded_tokens += batch.padded_tokens
     finally:

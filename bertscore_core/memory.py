@@ -25,7 +25,9 @@ _CPU_PIECES, _LEAST_PIECE_TOKENS = 4, 128
 share. How many threads there are plays no part, so that scores do not depend on it."""
 
 _LEAST_BATCH_TOKENS = 1024
-_FREE_SHARE = 4
+_BATCH_BYTES = 4 << 30
+"""What a forward pass on a GPU may take: a quarter of 16 GB, the least that is usual. Never taken
+from the memory that is free at the moment: in a reduced format scores depend on the batch."""
 _NUMBERS_PER_TOKEN = 24
 """Numbers a forward pass holds for a token, in hidden sizes: an inner layer of four times three
 (before its activation, after it, as a half-precision copy), and a dozen of the hidden size."""
@@ -35,17 +37,35 @@ _NUMBERS_PER_TOKEN = 24
 class Budget:
     """Bounds on what is in memory at once; lowered for good when memory does not suffice for them.
 
+    What is asked for depends on the options, the kind of device and the model alone, so that equal
+    jobs compute equal batches.
+
     Attributes:
         batch_tokens: Padded tokens a forward pass.
         window_bytes: Bytes of embeddings on the device.
         match_elements: Numbers gathered for one matching batch, embeddings and similarities.
         pieces: Batches to make of what would fit into fewer.
+        lowered: Whether memory did not suffice for what was asked for.
     """
 
     batch_tokens: int
     window_bytes: int
     match_elements: int
     pieces: int = 1
+    lowered: bool = False
+
+    @property
+    def label(self) -> str:
+        """The batches, as the signature names them: `1024`, or `1024/4` with four pieces."""
+        return f"{self.batch_tokens}" + (f"/{self.pieces}" if self.pieces > 1 else "")
+
+    def lower(self, *, batch_tokens: int | None = None, window_bytes: int | None = None) -> None:
+        """Lower a bound, for this call and all later ones."""
+        if batch_tokens is not None:
+            self.batch_tokens = min(self.batch_tokens, batch_tokens)
+        if window_bytes is not None:
+            self.window_bytes = min(self.window_bytes, window_bytes)
+        self.lowered = True
 
     def batch_limit(self, tokens: int) -> int:
         """Return how many padded tokens a batch may have where so many are to be encoded."""
@@ -57,28 +77,24 @@ class Budget:
     def for_device(
         cls, device: torch.device, batch_tokens: int | None = None, *, hidden_size: int = 1024
     ) -> "Budget":
-        """Choose for a device.
+        """Choose for a kind of device, which need not be there.
 
         On a CPU a batch is as large as was measured best (two cores, three sizes of model). On a
-        GPU it is large enough to fill it, and takes a quarter of the free memory at most.
+        GPU it is large enough to fill it, and smaller for very wide models.
 
         Args:
-            device: Where the encoder is, its weights loaded.
+            device: Where the encoder will be.
             batch_tokens: Padded tokens a forward pass, when the user has chosen.
             hidden_size: Length of an embedding, H.
         """
         kind = "cpu" if device.type == "cpu" else "cuda"
-        window = _WINDOW_BYTES[kind]
         tokens = _BATCH_TOKENS[kind]
-        if device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
-            window = min(window, free // _FREE_SHARE)
-            fitting = free // _FREE_SHARE // (4 * _NUMBERS_PER_TOKEN * hidden_size)
-            while tokens > max(fitting, _LEAST_BATCH_TOKENS):
-                tokens //= 2
+        fitting = _BATCH_BYTES // (4 * _NUMBERS_PER_TOKEN * hidden_size)
+        while tokens > max(fitting, _LEAST_BATCH_TOKENS):
+            tokens //= 2
         return cls(
             batch_tokens=batch_tokens or tokens,
-            window_bytes=window,
+            window_bytes=_WINDOW_BYTES[kind],
             match_elements=_MATCH_ELEMENTS[kind],
             pieces=_CPU_PIECES if kind == "cpu" and batch_tokens is None else 1,
         )

@@ -12,6 +12,7 @@ import torch
 
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import ScorerConfig, Settings, settle
+from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
@@ -75,11 +76,7 @@ class BertScorer:
         )
         self._lock = threading.Lock()
         self._last_used: float | None = None
-        self._budget = Budget.for_device(
-            self.encoder.device,
-            self.config.max_batch_tokens,
-            hidden_size=self.encoder.hidden_size,
-        )
+        self._budget: Budget = self.settings.budget()
 
     @property
     def config(self) -> ScorerConfig:
@@ -127,13 +124,15 @@ class BertScorer:
         Args:
             candidates: N texts.
             references: N texts, or N non-empty lists of texts. With several, precision, recall and
-                F1 are each the best over the list.
+                F1 are each the best over the list, as in bert-score: they may come from different
+                references, and F1 is then not 2PR / (P + R). `best_reference` is that of F1.
             idf: Document frequencies to weigh with. Without one, a scorer with `idf=True` counts
                 the references of this call.
 
         Returns:
             Scores in input order. A text in which no token has weight gives NaN, as the reference
             does; a text without any token, not even a special one, scores 0 before rescaling.
+            Empty texts score as `ScorerConfig.empty` says; see `bertscore_core.empty_texts`.
 
         Raises:
             InputError: lengths differ, a list of references is empty, something is no text, or a
@@ -257,18 +256,23 @@ class BertScorer:
     ) -> Scores:
         """Take the best over each group of references, rescale, and add what is known per pair."""
         starts = np.cumsum(counts) - counts
+        any_of = np.logical_or.reduceat if len(counts) else lambda values, _: values
+        all_of = np.logical_and.reduceat if len(counts) else lambda values, _: values
+        empty = EmptySides.find(
+            tokens, np.repeat(candidate_ids, counts), reference_ids, self.tokenizer.empty_ids
+        )
+        all_empty, rule = all_of(empty.either, starts), self.settings.empty
+        flat = score_empty(flat, empty.either, rule)
         raw = np.maximum.reduceat(flat, starts, axis=1) if len(counts) else flat  # NaN wins
+        raw = drop_empty(raw, all_empty, rule)
         final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
         lengths = tokens.lengths.astype(np.int32)
-        empty = _is_empty(tokens, self.tokenizer.empty_ids)
 
         def measure(scores: FloatArray, index: int) -> FloatArray:
             rows = scores[..., index]
             return rows if self.config.all_layers else rows[0]
 
         best = _best_in_group(flat[..., 2], starts, counts)
-        any_of = np.logical_or.reduceat if len(counts) else lambda values, _: values
-        all_of = np.logical_and.reduceat if len(counts) else lambda values, _: values
         return Scores(
             precision=measure(final, 0),
             recall=measure(final, 1),
@@ -285,8 +289,9 @@ class BertScorer:
             ),
             truncated=tokens.truncated[candidate_ids]
             | any_of(tokens.truncated[reference_ids], starts),
-            empty_candidate=empty[candidate_ids],
-            empty_reference=all_of(empty[reference_ids], starts),
+            empty_candidate=any_of(empty.candidate, starts),
+            empty_reference=all_of(empty.reference, starts),
+            counted_as_empty=all_of(empty.counted | empty.either, starts) & ~all_empty,
         )
 
     def _baseline_rows(self) -> FloatArray:
@@ -340,16 +345,6 @@ def _number_texts(
         np.array(reference_ids, dtype=np.int64),
         np.array([len(group) for group in groups], dtype=np.int64),
     )
-
-
-def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Find the texts that tokenise to what an empty text does. Shape (N,)."""
-    same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
-    empty = np.zeros(len(tokens), dtype=np.bool_)
-    empty[same_length] = [
-        np.array_equal(tokens.row(int(index)), empty_ids) for index in same_length
-    ]
-    return empty
 
 
 def _best_in_group(

@@ -20,7 +20,9 @@ class Scores:
     Attributes:
         precision: Rescaled when the scorer rescales. Shape (N,), float32.
         recall: The same.
-        f1: The same. With several references each measure is the best over them separately.
+        f1: The same. With several references each measure is the best over them separately, so F1
+            need not be 2PR / (P + R) of the others; nor is it for texts that bert-score takes for
+            empty, see `counted_as_empty`.
         raw_precision: Before rescaling; equal to `precision` when nothing was rescaled.
         raw_recall: The same.
         raw_f1: The same.
@@ -30,6 +32,8 @@ class Scores:
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
         empty_candidate: Whether the candidate has no token but the special ones. Shape (N,).
         empty_reference: Whether every reference has none. Shape (N,).
+        counted_as_empty: Whether bert-score takes a text for empty that is not, since it has
+            exactly two tokens: precision and recall are 0, and F1 is kept. Shape (N,).
     """
 
     precision: FloatArray
@@ -44,17 +48,24 @@ class Scores:
     truncated: BoolArray
     empty_candidate: BoolArray
     empty_reference: BoolArray
+    counted_as_empty: BoolArray
 
     def __len__(self) -> int:
         """Return the number of pairs, N."""
         return len(self.candidate_tokens)
 
     @property
-    def unweighted(self) -> BoolArray:
-        """Pairs with a text in which no token has any weight: its average is NaN. Shape (N,)."""
+    def scored(self) -> BoolArray:
+        """Pairs whose precision and recall are numbers, in all layers. Shape (N,)."""
         sums = np.atleast_2d(self.raw_precision + self.raw_recall)
-        undefined: BoolArray = np.logical_or.reduce(np.isnan(sums), axis=0)
-        return undefined
+        scored: BoolArray = ~np.logical_or.reduce(np.isnan(sums), axis=0)
+        return scored
+
+    @property
+    def unweighted(self) -> BoolArray:
+        """Pairs without an empty side in a text of which no token has any weight. Shape (N,)."""
+        unweighted: BoolArray = ~(self.scored | self.empty_candidate | self.empty_reference)
+        return unweighted
 
     def __repr__(self) -> str:
         """Show the number of pairs and the means."""

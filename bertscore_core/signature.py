@@ -26,6 +26,7 @@ _SHORT = {
     "baseline": "b",
     "empty": "e",
     "dtype": "d",
+    "batch_tokens": "bt",
     "attention": "a",
     "backend": "be",
     "version": "v",
@@ -34,6 +35,9 @@ _SHORT = {
 }
 _LONG = {short: name for name, short in _SHORT.items()}
 _HEADS = {"bertscore": False, "bs": True}
+
+ANY_BATCH = "any"
+"""In the place of a batch budget, where scores do not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +54,12 @@ class Signature:
         max_length: Truncation length in tokens, or `unlimited`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
-        empty: `zero` when a pair with an empty side scores 0 before rescaling, else `null`.
+        empty: What a pair with an empty side scores before rescaling: `reference` for what
+            bert-score gives it, `zero`, or `null` for nothing.
         dtype: Number format of the encoder's matrix products.
+        batch_tokens: Padded tokens a forward pass that were asked for, as `1024`, or `1024/4` where
+            few texts are cut into four batches; in float32 `any`, since batches move scores by 2e-7
+            at most there.
         attention: Attention implementation asked for.
         backend: What ran the encoder: `torch`, or `openvino-` and its version.
         version: Version of this package.
@@ -70,6 +78,7 @@ class Signature:
     baseline: str
     empty: str
     dtype: str
+    batch_tokens: str
     attention: str
     backend: str
     version: str
@@ -87,6 +96,9 @@ class Signature:
     @classmethod
     def parse(cls, text: str) -> "Signature":
         """Read a signature in its short or long form.
+
+        One from before there was `batch_tokens` gets `any` in float32, and else `unknown`, which
+        equals no budget.
 
         Raises:
             SignatureError: the text is no signature, or fields are missing, unknown or doubled.
@@ -106,6 +118,9 @@ class Signature:
                     "once."
                 )
             values[name] = unquote(value)
+        if "dtype" in values:
+            before = ANY_BATCH if values["dtype"] == "float32" else "unknown"
+            values.setdefault("batch_tokens", before)
         missing = _SHORT.keys() - values.keys()
         if missing:
             raise SignatureError(f"the signature lacks {', '.join(sorted(missing))}.")

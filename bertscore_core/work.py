@@ -13,6 +13,8 @@ class Work:
         tokens: Tokens of the texts encoded.
         padded_tokens: The same with the padding, which is computed as well.
         retries: Forward passes or windows done again in pieces for lack of memory.
+        lowered_batches: Forward passes under a budget that was lowered for lack of memory, in this
+            call or before: not the batches that the signature names.
         busy_seconds: Time in which the call had the device.
         idle_seconds: Time from the end of the last call's use of the device to the start of this
             one's: nobody had it. 0 for the first.
@@ -22,6 +24,7 @@ class Work:
     tokens: int = 0
     padded_tokens: int = 0
     retries: int = 0
+    lowered_batches: int = 0
     busy_seconds: float = 0.0
     idle_seconds: float = 0.0
 

@@ -17,6 +17,7 @@ TOKENS = "tokens"
 PADDING_TOKENS = "padding_tokens"
 BATCHES = "batches"
 MEMORY_RETRIES = "memory_retries"
+LOWERED_BATCHES = "lowered_batches"
 DEVICE_BUSY_MSEC = "device_busy_msec"
 DEVICE_IDLE_MSEC = "device_idle_msec"
 PARTS_WRITTEN = "parts_written"
@@ -55,6 +56,7 @@ def count_work(work: Work) -> None:
     count(PADDING_TOKENS, work.padded_tokens - work.tokens)
     count(BATCHES, work.batches)
     count(MEMORY_RETRIES, work.retries)
+    count(LOWERED_BATCHES, work.lowered_batches)
     count(DEVICE_BUSY_MSEC, round(work.busy_seconds * 1000))
     count(DEVICE_IDLE_MSEC, round(work.idle_seconds * 1000))
     if work.batches:

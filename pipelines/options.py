@@ -156,8 +156,9 @@ class ScoreOptions(JobOptions):
         rescale: Rescale with the baseline of the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
             `bertscore-beam baseline` makes it, from which language, model and layer choose.
-        empty: Score of a pair with an empty side: `zero`, as the reference implementation does, or
-            `null`. The reason is given either way.
+        empty: Score of a pair with an empty side: `zero`, before rescaling and whatever the model;
+            `null` for none; `reference` for what the reference implementation gives, which is 0 for
+            BERT and its like. The reason is given either way.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
         accelerator: GPU that a remote runner is asked for where pairs are scored, and nowhere else,
@@ -176,7 +177,7 @@ class ScoreOptions(JobOptions):
     idf: str = "none"
     rescale: bool = False
     baseline: str | None = None
-    empty: Literal["zero", "null"] = "zero"
+    empty: Literal["zero", "null", "reference"] = "zero"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
     accelerator: str | None = None

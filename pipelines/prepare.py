@@ -112,11 +112,12 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
     return replace(
         config,
         num_layers=options.num_layers,
+        empty=options.empty,
         idf=options.idf != "none",
         rescale=options.rescale,
         baseline=baseline,
         dtype=options.dtype,
-        device=options.device,
+        device=worker_device(options, options.device, options.accelerator, options.dtype),
         backend=_backend(options),
         max_batch_tokens=options.max_batch_tokens,
         allow_pickle_weights=options.allow_pickle_weights,
@@ -155,6 +156,32 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
     beside = description_path(path)
     description = read_bytes(beside) if is_file(beside) else None
     return parse_baseline(text, mask_credentials(path), name=name, description=description)
+
+
+def worker_device(options: RunOptions, device: str, accelerator: str | None, dtype: str) -> str:
+    """Return the device of the workers, which decides the batches.
+
+    Args:
+        options: Of the job.
+        device: Device asked for.
+        accelerator: GPU that a remote runner is asked for.
+        dtype: Number format of the matrix products.
+
+    Raises:
+        ConfigError: the batches, and with them the scores, would depend on what remote workers
+            turn out to have.
+    """
+    if device != "auto" or is_local(options):
+        return device
+    if accelerator is not None:
+        return "cuda"
+    if dtype != "float32":
+        raise ConfigError(
+            f"dtype {dtype} needs to know the workers' device: got device auto on a remote runner; "
+            "expected cuda or cpu, which decides how large the batches are, and with them the "
+            "third digit of scores in this format. Give --device cuda, or --device cpu."
+        )
+    return device
 
 
 def _backend(options: ScoreOptions) -> str:
@@ -209,7 +236,6 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
     fields = TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
-        empty=options.empty,
     )
     return PlannedScore(
         options=options,
@@ -232,7 +258,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     """
     options, plan, output = planned.options, planned.plan, planned.output
     idf = _find_idf(planned)
-    signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
+    signature = replace(planned.settings.signature(), idf=idf.label)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
     check_same_command(output, identity)

@@ -24,9 +24,7 @@ from bertscore_core import (
     ScoreSummary,
     Signature,
     TokenWeights,
-    rescale,
 )
-from bertscore_core.tokens import FloatArray
 from bertscore_core.work import Work
 from pipelines.io import columns
 from pipelines.io.columns import (
@@ -56,26 +54,21 @@ class Reason(StrEnum):
     EMPTY_REFERENCE = "empty_reference"
 
 
-EMPTY_REASONS = frozenset({Reason.EMPTY_CANDIDATE, Reason.EMPTY_REFERENCE})
-
 ScoreColumn: TypeAlias = "np.ma.MaskedArray[Any, Any]"
 """Values of a column of ours, masked where there are none. Shape (N,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFields:
-    """Which columns hold the texts, and what becomes of empty ones.
+    """Which columns hold the texts.
 
     Attributes:
         candidate_column: Column of candidates: strings.
         reference_column: Column of references: strings, or lists of strings.
-        empty: `zero` scores a pair with an empty side 0 before rescaling, as the reference does;
-            `null` leaves it without scores. The reason is given either way.
     """
 
     candidate_column: str
     reference_column: str
-    empty: str = "zero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +94,7 @@ class ScoredPairs:
 
     Attributes:
         rows: Positions of the M pairs that the encoder saw. Shape (M,).
-        scores: Their scores.
-        kept: Whether these count; not where nothing has weight, say. Shape (M,), bool.
+        scores: Their scores; only those that are numbers count.
         reasons: Why a pair has no scores, or ones that need a second look; None when fine.
             Shape (N,).
         work: What the device did for them.
@@ -110,7 +102,6 @@ class ScoredPairs:
 
     rows: npt.NDArray[np.int64]
     scores: Scores
-    kept: npt.NDArray[np.bool_]
     reasons: list[str | None]
     work: Work
 
@@ -120,17 +111,18 @@ class ScoredPairs:
 
     def summary(self) -> ScoreSummary:
         """Return the sums over the pairs."""
+        kept = self.scores.scored
         return ScoreSummary.of(
-            self.scores.precision[self.kept],
-            self.scores.recall[self.kept],
-            self.scores.f1[self.kept],
+            self.scores.precision[kept],
+            self.scores.recall[kept],
+            self.scores.f1[kept],
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
         )
 
     def rejected(self) -> dict[int, str]:
         """Return the reason of each pair without scores, by its position."""
-        scored = set(self.rows[self.kept].tolist())
+        scored = set(self.rows[self.scores.scored].tolist())
         return {
             row: reason
             for row, reason in enumerate(self.reasons)
@@ -143,7 +135,7 @@ class ScoredPairs:
         Args:
             rescaled: Whether to give the raw scores, too.
         """
-        scores, kept = self.scores, self.kept
+        scores, kept = self.scores, self.scores.scored
         seen = np.ones(len(self.rows), dtype=np.bool_)
         result = {
             columns.PRECISION: self._lay_out(scores.precision, kept),
@@ -174,7 +166,6 @@ def score_pairs(
     references: Sequence[Sequence[Text] | None],
     *,
     weights: TokenWeights,
-    empty: str,
 ) -> ScoredPairs:
     """Score every pair that can be scored; none is dropped and the order is kept.
 
@@ -183,7 +174,6 @@ def score_pairs(
         candidates: N texts.
         references: The references of each, None for a null.
         weights: Token weights.
-        empty: What becomes of empty sides, see `TableFields`.
     """
     reasons: list[str | None] = [
         _candidate_reason(candidate) or _reference_reason(group)
@@ -195,14 +185,12 @@ def score_pairs(
         [_strings(references[row]) for row in rows],
     )
     work = Work()
-    scores = _zero_where_empty(scorer, scorer.score_tokenized(tokenized, weights, work))
+    scores = scorer.score_tokenized(tokenized, weights, work)
     for row, reason in zip(rows, _score_reasons(scores), strict=True):
         reasons[row] = reason
-    unscored = {Reason.NO_WEIGHTED_TOKEN} | (EMPTY_REASONS if empty == "null" else set())
     return ScoredPairs(
         rows=np.array(rows, dtype=np.int64),
         scores=scores,
-        kept=np.array([reasons[row] not in unscored for row in rows], dtype=np.bool_),
         reasons=[None if reason is None else str(reason) for reason in reasons],
         work=work,
     )
@@ -234,7 +222,6 @@ def score_table(
         texts_from_column(table[fields.candidate_column]),
         reference_texts(table[fields.reference_column]),
         weights=scorer.token_weights(idf),
-        empty=fields.empty,
     )
     added = {
         name: pa.array(column.data, mask=column.mask)
@@ -298,37 +285,10 @@ def _strings(group: Sequence[Text] | None) -> list[str]:
     return [text for text in group or () if isinstance(text, str)]
 
 
-def _zero_where_empty(scorer: BertScorer, scores: Scores) -> Scores:
-    """Set the raw scores of pairs with an empty side to 0, whatever the model.
-
-    The reference does so for tokenizers with two special tokens; with others it compares the
-    special tokens, or fails.
-    """
-    empty = scores.empty_candidate | scores.empty_reference
-    zero = np.zeros(3, dtype=np.float32)
-    final = zero
-    if scorer.baseline is not None:
-        final = rescale(zero, scorer.baseline.row(scorer.settings.num_layers))
-
-    def put(values: FloatArray, value: np.float32) -> FloatArray:
-        return np.where(empty, value, values).astype(np.float32)
-
-    return dataclasses.replace(
-        scores,
-        precision=put(scores.precision, final[0]),
-        recall=put(scores.recall, final[1]),
-        f1=put(scores.f1, final[2]),
-        raw_precision=put(scores.raw_precision, zero[0]),
-        raw_recall=put(scores.raw_recall, zero[1]),
-        raw_f1=put(scores.raw_f1, zero[2]),
-    )
-
-
 def _score_reasons(scores: Scores) -> list[str | None]:
     """Give a reason to the scored pairs that need one, in the order of the pairs."""
     reasons = np.full(len(scores), None, dtype=object)
-    both_zero = (scores.raw_precision == 0) & (scores.raw_recall == 0)
-    reasons[both_zero] = Reason.COUNTED_AS_EMPTY
+    reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE

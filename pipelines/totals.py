@@ -180,6 +180,7 @@ def judge(
         "padding": round(total.work.padding, 4),
         "batches": total.work.batches,
         "memory_retries": total.work.retries,
+        "lowered_batches": total.work.lowered_batches,
         "pairs_per_second": (
             round(new.summary.rows / seconds, 3) if new.summary.rows and seconds > 0 else None
         ),

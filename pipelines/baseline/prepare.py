@@ -19,7 +19,7 @@ from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
 from pipelines.commoncrawl.sentences import describe_filters
 from pipelines.io.files import IO_THREADS, absolute, mask_credentials
 from pipelines.io.inputs import file_version
-from pipelines.prepare import check_output
+from pipelines.prepare import check_output, worker_device
 from pipelines.runners import is_local, threads_per_worker
 
 _HTTP = re.compile(r"https?://")
@@ -156,8 +156,9 @@ def _model(options: BaselineOptions, name: str) -> BaselineModel:
         model=name,
         all_layers=True,
         layer_semantics="cut",
+        empty="null",
         dtype=options.dtype,
-        device=options.device,
+        device=worker_device(options, options.device, options.accelerator, options.dtype),
         backend=_backend(options),
         max_batch_tokens=options.max_batch_tokens,
         num_threads=threads_per_worker(options),

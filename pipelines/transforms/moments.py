@@ -120,10 +120,11 @@ class ScorePairParts(beam.PTransform):
 
 
 def sum_scores(scorer: BertScorer, pairs: pa.Table) -> Moments:
-    """Score pairs at every layer and add up; pairs with a side without tokens are left out.
+    """Score pairs at every layer and add up; what has no score is left out.
 
     Args:
-        scorer: With all layers.
+        scorer: With all layers, and no scores for empty texts: a sentence of which the tokenizer
+            leaves nothing says nothing of the model.
         pairs: Of `PAIR_SCHEMA`.
     """
     tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
@@ -131,8 +132,7 @@ def sum_scores(scorer: BertScorer, pairs: pa.Table) -> Moments:
     scores = scorer.score_tokenized(tokenized, scorer.token_weights(None), work)
     metrics.count(metrics.PAIRS_SCORED, len(scores))
     metrics.count_work(work)
-    # A sentence of which the tokenizer leaves nothing says nothing of the model.
-    kept = ~(scores.unweighted | scores.empty_candidate | scores.empty_reference)
+    kept = scores.scored
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
     return Moments.of(values[:, kept], pairs["group"].to_numpy()[kept])
 

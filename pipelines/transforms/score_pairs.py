@@ -52,7 +52,7 @@ class ScorePairs(beam.PTransform):
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",
-        empty: str = "zero",
+        empty: str | None = None,
         idf: IdfTable | str | None = None,
         min_batch_size: int | None = None,
         max_batch_size: int = BATCH_SIZE,

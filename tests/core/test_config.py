@@ -136,5 +136,18 @@ def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
     ]
     signatures = [settle(ScorerConfig(**changes)).signature() for changes in variants]
     assert len({signature.digest for signature in signatures}) == len(variants)
+    # Float32 alone is free of the batches, to 2e-7.
     for same in ({"max_batch_tokens": 99}, {"num_threads": 1}, {"device": "cpu"}):
         assert settle(ScorerConfig(**same)).signature() == signatures[0]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_signature_names_the_batches_where_scores_depend_on_them(dtype):
+    def batches(**changes):
+        config = {"dtype": dtype, "backend": "torch", "device": "cpu"} | changes
+        return settle(ScorerConfig(**config)).signature().batch_tokens
+
+    assert batches() == "1024/4"
+    assert batches(max_batch_tokens=99) == "99"
+    assert batches(device="cuda") == "32768"  # whether or not there is one
+    assert batches(dtype="float32") == batches(dtype="float32", max_batch_tokens=99) == "any"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, kernel
 from bertscore_core.memory import Budget, is_out_of_memory
+from bertscore_core.work import Work
 from tests.support.tolerances import INVARIANCE_ATOL
 
 ROWS, WORDS_PER_TEXT = 32, 500
@@ -176,6 +178,55 @@ def test_windows_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
     assert scorer._budget.window_bytes > 0
 
 
+def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypatch, tiny_folder):
+    config = ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu")
+    scorer = BertScorer(config)
+    pairs = scorer.tokenize(["a b c d"] * 3, ["a b", "c d e", "f g h i"])
+    weights = scorer.token_weights(None)
+
+    def work_of_call():
+        work = Work()
+        scorer.score_tokenized(pairs, weights, work)
+        return work
+
+    assert (work_of_call().retries, work_of_call().lowered_batches) == (0, 0)
+    start = type(scorer.encoder).start
+
+    def narrow(self, ids, lengths):
+        if len(ids) > 2:
+            raise MemoryError
+        return start(self, ids, lengths)
+
+    monkeypatch.setattr(type(scorer.encoder), "start", narrow)
+    first, second = work_of_call(), work_of_call()
+    assert first.retries > 0
+    assert first.lowered_batches == first.batches > 1
+    assert second.retries == 0
+    assert second.lowered_batches == second.batches > 1
+
+
+def test_failed_window_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
+    """What failed for lack of memory must not take the memory that the next try needs."""
+    config = ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu")
+    scorer = BertScorer(config)
+    failed, alive = [], []
+
+    def fail_once(embedded, left, right, budget, match=kernel._match):
+        if not failed:
+            failed.append(weakref.ref(embedded.vectors))
+            raise MemoryError
+        return match(embedded, left, right, budget)
+
+    def watched(*args, embed=kernel.embed, **options):
+        alive.extend(vectors() is not None for vectors in failed)
+        return embed(*args, **options)
+
+    monkeypatch.setattr(kernel, "_match", fail_once)
+    monkeypatch.setattr(kernel, "embed", watched)
+    scorer.score(["a b", "c d"], ["a", "c"])
+    assert alive == [False, False]
+
+
 def test_numbers_that_overflow_are_an_error_and_no_score(tiny_folder, tmp_path):
     for path in tiny_folder("bert").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -206,6 +257,25 @@ def test_numbers_that_overflow_are_an_error_and_no_score(tiny_folder, tmp_path):
 )
 def test_few_texts_are_cut_into_pieces_unless_the_user_chose(given, tokens, limit):
     assert Budget.for_device(torch.device("cpu"), given).batch_limit(tokens) == limit
+
+
+@pytest.mark.parametrize(
+    ("device", "width", "given", "label"),
+    [
+        ("cpu", 384, None, "1024/4"),
+        ("cpu", 384, 1024, "1024"),
+        ("cuda", 384, None, "32768"),
+        ("cuda:3", 1024, None, "32768"),
+        ("cuda", 1536, None, "16384"),
+        ("cuda", 4096, None, "8192"),
+        ("cuda", 1024, 700, "700"),
+    ],
+)
+def test_budget_asked_for_does_not_depend_on_the_machine(device, width, given, label):
+    """Neither the device nor its memory is looked at: there may be none."""
+    budget = Budget.for_device(torch.device(device), given, hidden_size=width)
+    assert budget.label == label
+    assert budget == Budget.for_device(torch.device(device), given, hidden_size=width)
 
 
 def test_pieces_never_exceed_what_fitted():

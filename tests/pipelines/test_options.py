@@ -131,7 +131,7 @@ WRONG_TYPES = [
     ("beam", 7, r"got 7 \(int\); expected a list of texts"),
     ("max_length", "long", r"got 'long' \(str\); expected a whole number or 'unlimited' or noth"),
     ("max_reject_fraction", "1%", r"got '1%' \(str\); expected a number"),
-    ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null'"),
+    ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
     ("dtype", "fp16", r"got 'fp16' \(str\); expected 'float32' or 'bfloat16' or 'float16'"),
 ]
 

@@ -280,7 +280,8 @@ def test_results_bear_the_pair_its_score_and_the_signature(handler, model):
     assert result.example is pair
     assert isinstance(result.inference, PairScore)
     assert result.model_id == handler.signature().format()
-    assert Signature.parse(result.model_id) == BertScorer(CONFIG).signature()
+    expected = BertScorer(ScorerConfig(device="cpu", empty="zero")).signature()
+    assert Signature.parse(result.model_id) == expected
 
 
 def test_keyed_pairs_keep_their_keys(run, handler):
@@ -337,8 +338,9 @@ def test_rescaling_needs_the_baselines_file_on_the_launcher_alone(run, tmp_path)
     path.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.4,0.3\n" for n in range(7)))
     rows = pairs(4)
     expected = library(rows, rescale=True, baseline=str(path))
-    signed = BertScorer(ScorerConfig(device="cpu", rescale=True, baseline=str(path))).signature()
-    scoring = ScorePairs(ScorerConfig(device="cpu", rescale=True, baseline=str(path)))
+    config = ScorerConfig(device="cpu", rescale=True, baseline=str(path), empty="zero")
+    signed = BertScorer(config).signature()
+    scoring = ScorePairs(config)
     path.unlink()
     found = run(scoring, rows)
     np.testing.assert_array_equal(measured(found), expected)
@@ -355,7 +357,8 @@ def test_rescaling_needs_the_baselines_file_on_the_launcher_alone(run, tmp_path)
         ({"model": "no/such-model"}, {}, "no/such-model"),
         ({"num_layers": 99}, {}, "99"),
         ({"rescale": True}, {}, "rescaling needs a language or a baseline"),
-        ({}, {"empty": "drop"}, "'drop'; expected 'zero' or 'null'"),
+        ({}, {"empty": "drop"}, "'drop'; expected one of reference, zero, null"),
+        ({"empty": "zero"}, {"empty": "null"}, "empty='null', and 'zero' in the config"),
         ({}, {"min_batch_size": 9, "max_batch_size": 8}, "batches of 9 to 8 pairs"),
         ({}, {"max_batch_size": 0}, "batches of 0 to 0 pairs"),
     ],

@@ -1,0 +1,110 @@
+"""Empty texts: which texts are empty, and what a pair with an empty side scores.
+
+One rule holds for all references of a candidate, in the library, the job and every pipeline, and
+the signature names it:
+
+    reference   what bert-score does: a text of exactly two tokens counts as empty; precision and
+                recall are 0 then, and F1 stays where it was a number. With one special token (T5,
+                Pegasus) or three an empty text is scored by its special tokens.
+    zero        precision, recall and F1 are 0 where a side is empty, whatever the tokenizer; all
+                other pairs score as under `reference`.
+    null        no score where a side is empty (NaN); an empty reference beside others is passed
+                over.
+
+Here a text is empty when it has the tokens of an empty text: white space, or zero-width characters
+that the tokenizer drops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertscore_core.matching import EMPTY_LENGTH
+from bertscore_core.tokens import BoolArray, FloatArray, IntArray, TokenizedTexts
+
+EMPTY_RULES = ("reference", "zero", "null")
+"""What a pair with an empty side may score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmptySides:
+    """Which of P pairs have an empty side.
+
+    Attributes:
+        candidate: Whether the candidate is empty. Shape (P,).
+        reference: Whether the reference is. Shape (P,).
+        counted: Whether neither is, and bert-score takes one for empty all the same, since it has
+            exactly two tokens. Shape (P,).
+    """
+
+    candidate: BoolArray
+    reference: BoolArray
+    counted: BoolArray
+
+    @classmethod
+    def find(
+        cls,
+        tokens: TokenizedTexts,
+        candidates: IntArray,
+        references: IntArray,
+        empty_ids: Sequence[int],
+    ) -> "EmptySides":
+        """Find them.
+
+        Args:
+            tokens: The texts.
+            candidates: Index of each pair's candidate. Shape (P,).
+            references: Index of each pair's reference. Shape (P,).
+            empty_ids: The tokens of an empty text.
+        """
+        empty = _is_empty(tokens, empty_ids)
+        short = tokens.lengths == EMPTY_LENGTH
+        either = empty[candidates] | empty[references]
+        return cls(
+            candidate=empty[candidates],
+            reference=empty[references],
+            counted=(short[candidates] | short[references]) & ~either,
+        )
+
+    @property
+    def either(self) -> BoolArray:
+        """Whether a side is empty. Shape (P,)."""
+        either: BoolArray = self.candidate | self.reference
+        return either
+
+
+def score_empty(scores: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
+    """Apply the rule to the pairs with an empty side.
+
+    Args:
+        scores: What bert-score gives them. Shape (layers, P, 3).
+        empty: Whether a side is empty. Shape (P,).
+        rule: One of `EMPTY_RULES`. Under `null` such a pair is worse than any other, so that it is
+            the best of several references only where all are empty; see `drop_empty`.
+    """
+    if rule == "reference":
+        return scores
+    value = np.float32(0.0 if rule == "zero" else -np.inf)
+    return np.where(empty[None, :, None], value, scores)
+
+
+def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
+    """Take the scores from candidates all of whose pairs have an empty side, if the rule says so.
+
+    Args:
+        best: Best scores over the references of N candidates. Shape (layers, N, 3).
+        empty: Whether all pairs of a candidate have an empty side. Shape (N,).
+        rule: One of `EMPTY_RULES`.
+    """
+    return np.where(empty[None, :, None], np.float32(np.nan), best) if rule == "null" else best
+
+
+def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> BoolArray:
+    """Find the texts that tokenise to what an empty text does. Shape (N,)."""
+    same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
+    empty = np.zeros(len(tokens), dtype=np.bool_)
+    empty[same_length] = [
+        np.array_equal(tokens.row(int(index)), empty_ids) for index in same_length
+    ]
+    return empty
