@@ -44,6 +44,7 @@ from pipelines.io.files import (
     read_bytes,
 )
 from pipelines.io.inputs import expand_inputs
+from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
 from pipelines.planning import Plan, plan_inputs
 from pipelines.runners import is_detached, is_local, threads_per_worker
@@ -228,15 +229,18 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     """Hold a planned run against its output folder: what is done, and what is in the way.
 
     Raises:
+        ConfigError: the folder holds another run's folder, or lies in one.
         SignatureError: the folder holds scores made otherwise.
     """
     options, plan, output = planned.options, planned.plan, planned.output
+    listing = list_files(output)
+    check_stands_alone(output, listing)
     idf = _find_idf(planned)
     signature = replace(planned.settings.signature(), idf=idf.label, empty=options.empty)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
     check_same_command(output, identity)
-    records, sizes = manifest.read_parts(output, plan)
+    records, sizes = manifest.read_parts(output, plan, listing)
     if not options.overwrite:
         previous = manifest.read_run(output)
         check_same_run(previous, identity)
