@@ -41,7 +41,6 @@ PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 RUN_FILE = neighbours.RUN_FILE
 SUMMARY_FILE = "_summary.json"
-SUCCESS_FILE = "_SUCCESS"
 
 _RECORD_SUFFIX = ".json"
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")

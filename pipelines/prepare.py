@@ -6,6 +6,7 @@ No model is loaded and nothing is written.
 """
 
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -60,6 +61,7 @@ class ScoreJob:
     """A scoring run, checked and planned.
 
     Attributes:
+        run: Identifies this run; another one each time.
         output: Folder of the run.
         config: How to score.
         fields: Where the texts are.
@@ -77,6 +79,7 @@ class ScoreJob:
         detached: Whether nobody waits for the end of the job.
     """
 
+    run: str
     output: str
     config: ScorerConfig
     fields: TableFields
@@ -252,6 +255,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     gone = [part for part in standing.orphans if input_of(part) not in away]
     orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
     return ScoreJob(
+        run=uuid.uuid4().hex,
         output=output,
         config=planned.config,
         fields=planned.fields,
