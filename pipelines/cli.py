@@ -1,4 +1,4 @@
-"""bertscore-beam: score | idf | baseline | models.
+"""bertscore-beam: score | idf | baseline | check | models.
 
 Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
 as far as possible, with more rejects than allowed; 130 or 143 interrupted, run it again to go on.
@@ -28,7 +28,7 @@ from pipelines.exit_status import (
     interrupted,
 )
 from pipelines.flags import StrictParser, read_options, unknown_flag
-from pipelines.io.files import mask_credentials
+from pipelines.io.files import absolute, mask_credentials
 from pipelines.options import IdfOptions, ScoreOptions
 from pipelines.report import registry_rows, show, show_registry
 
@@ -44,6 +44,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline estimate rescaling baselines from random pairs of web sentences;
            `baseline compare A B` holds two tables against each other
+  check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
 `bertscore-beam COMMAND --help` lists the flags of a command.
@@ -135,6 +136,33 @@ def baseline_command(arguments: Sequence[str]) -> int:
     return make_baselines(options)
 
 
+def check_command(arguments: Sequence[str]) -> int:
+    """Tell whether an output folder holds a run that has succeeded."""
+    parser = StrictParser(prog="bertscore-beam check", allow_abbrev=False)
+    parser.add_argument("folder", help="output folder of `score` or `baseline`")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+    from pipelines.manifest import RUN_FILE, read_run
+    from pipelines.success import SUCCESS_FILE, successful_run
+
+    shown = mask_credentials(parsed.folder)
+    if read_run(absolute(parsed.folder)) is None:
+        raise ConfigError(
+            f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` or "
+            "`baseline`. Check the path."
+        )
+    if successful_run(absolute(parsed.folder)) is None:
+        print(
+            f"bertscore-beam: the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait "
+            "for it, or run its command again.",
+            file=sys.stderr,
+        )
+        return BROKEN
+    print(f"{shown} is done")
+    return DONE
+
+
 def models_command(arguments: Sequence[str]) -> int:
     """Print the registry."""
     parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
@@ -157,5 +185,6 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
     "idf": idf_command,
     "baseline": baseline_command,
+    "check": check_command,
     "models": models_command,
 }

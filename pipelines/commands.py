@@ -33,6 +33,7 @@ from pipelines.running import (
 )
 from pipelines.score import build_score_pipeline, start_run
 from pipelines.sketch import sketch_idf, sketch_score
+from pipelines.success import SUCCESS_FILE
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
 from pipelines.transforms.idf import load_idf
@@ -83,7 +84,7 @@ def score(options: ScoreOptions) -> int:
             handed_over.set()
             say(
                 f"The job was submitted and goes on by itself; it succeeds or fails with the run. "
-                f"{mask_credentials(join(job.output, manifest.SUCCESS_FILE))} is written last."
+                f"{mask_credentials(join(job.output, SUCCESS_FILE))} is written last."
             )
             return DONE
         return _conclude(job)
@@ -130,6 +131,7 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
                 RunTotals(),
                 job.signature,
                 job_digest=job.digest,
+                run=job.run,
                 idf=None if job.idf_path is None else load_idf(job.idf_path),
                 lock=lock,
             )

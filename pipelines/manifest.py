@@ -12,7 +12,7 @@ What follows from them for the next run is in `standing`, who may go on in them 
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
 from bertscore_core.work import Work
+from pipelines import neighbours
 from pipelines.io.files import (
     IO_THREADS,
     delete_many,
@@ -38,9 +39,8 @@ PARTS_FOLDER = "_manifest/parts"
 PLAN_FILE = "_manifest/plan.pq"
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
-RUN_FILE = "_run.json"
+RUN_FILE = neighbours.RUN_FILE
 SUMMARY_FILE = "_summary.json"
-SUCCESS_FILE = "_SUCCESS"
 
 _RECORD_SUFFIX = ".json"
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
@@ -190,21 +190,28 @@ def read_records(output: str) -> dict[str, PartRecord]:
     }
 
 
-def read_part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
+def read_part_sizes(
+    output: str, known: Collection[str], listing: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """Return the size in bytes of each part that is there and is ours, by part name.
 
     Ours is a part that has a record or is planned, and any other file with the name of a part that
     carries our signature: a run may have been killed between a part and its record. Other people's
-    files are left alone.
+    files are left alone, and so is what lies in the folder of another run.
 
     Args:
         output: Folder of the run.
         known: Names of parts with a record, and of parts that are planned.
+        listing: All files of the folder with their sizes, where they have just been listed.
     """
+    listing = list_files(output) if listing is None else listing
+    others = neighbours.runs_below(listing)
     found = {
         name: size
-        for name, size in list_files(output, suffix=".parquet").items()
-        if not name.startswith(HIDDEN_PREFIXES)
+        for name, size in listing.items()
+        if name.endswith(".parquet")
+        and not name.startswith(HIDDEN_PREFIXES)
+        and not neighbours.is_below(name, others)
     }
     unsure = [
         name
@@ -217,11 +224,19 @@ def read_part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     return {name: size for name, size in found.items() if name in known or name in ours}
 
 
-def read_parts(output: str, plan: Plan) -> tuple[dict[str, PartRecord], dict[str, int]]:
-    """Return the records of an output folder, and the sizes of its parts, by part name."""
+def read_parts(
+    output: str, plan: Plan, listing: Mapping[str, int] | None = None
+) -> tuple[dict[str, PartRecord], dict[str, int]]:
+    """Return the records of an output folder, and the sizes of its parts, by part name.
+
+    Args:
+        output: Folder of the run.
+        plan: What is to be done there.
+        listing: As for `read_part_sizes`.
+    """
     records = read_records(output)
     known = records.keys() | {split.part_name for split in plan.splits}
-    return records, read_part_sizes(output, known)
+    return records, read_part_sizes(output, known, listing)
 
 
 def read_run(output: str) -> dict[str, Any] | None:

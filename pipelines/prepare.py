@@ -6,6 +6,7 @@ No model is loaded and nothing is written.
 """
 
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,7 @@ from pipelines.io.files import (
     read_bytes,
 )
 from pipelines.io.inputs import expand_inputs
+from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
 from pipelines.planning import Plan, plan_inputs
 from pipelines.runners import is_detached, is_local, threads_per_worker
@@ -59,6 +61,7 @@ class ScoreJob:
     """A scoring run, checked and planned.
 
     Attributes:
+        run: Identifies this run; another one each time.
         output: Folder of the run.
         config: How to score.
         fields: Where the texts are.
@@ -76,6 +79,7 @@ class ScoreJob:
         detached: Whether nobody waits for the end of the job.
     """
 
+    run: str
     output: str
     config: ScorerConfig
     fields: TableFields
@@ -254,15 +258,18 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     """Hold a planned run against its output folder: what is done, and what is in the way.
 
     Raises:
+        ConfigError: the folder holds another run's folder, or lies in one.
         SignatureError: the folder holds scores made otherwise.
     """
     options, plan, output = planned.options, planned.plan, planned.output
+    listing = list_files(output)
+    check_stands_alone(output, listing)
     idf = _find_idf(planned)
     signature = replace(planned.settings.signature(), idf=idf.label)
     identity = job_identity(signature, planned.fields)
     digest = identity_digest(identity)
     check_same_command(output, identity)
-    records, sizes = manifest.read_parts(output, plan)
+    records, sizes = manifest.read_parts(output, plan, listing)
     if not options.overwrite:
         previous = manifest.read_run(output)
         check_same_run(previous, identity)
@@ -274,6 +281,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     gone = [part for part in standing.orphans if input_of(part) not in away]
     orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
     return ScoreJob(
+        run=uuid.uuid4().hex,
         output=output,
         config=planned.config,
         fields=planned.fields,

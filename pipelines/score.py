@@ -8,11 +8,12 @@
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from bertscore_core import IdfTable
+from bertscore_core import IdfTable, SignatureError
 from pipelines import manifest
 from pipelines.identity import job_identity
 from pipelines.io.files import (
@@ -30,6 +31,7 @@ from pipelines.planning import plan_from_bytes, plan_to_bytes
 from pipelines.prepare import ScoreJob
 from pipelines.rejects import FILES_FILE, ROWS_FOLDER, rows_path
 from pipelines.splits import Split
+from pipelines.success import SUCCESS_FILE
 from pipelines.transforms.finish import FinishRun
 from pipelines.transforms.hints import with_accelerator
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
@@ -50,8 +52,9 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
     Raises:
         FolderLostError: the folder belongs to another run by now.
     """
-    for name in (manifest.SUCCESS_FILE, manifest.SUMMARY_FILE, FILES_FILE):
+    for name in (SUCCESS_FILE, manifest.SUMMARY_FILE, FILES_FILE):
         delete(join(job.output, name))
+    _renew_run(job.output, job.run)
     delete_temporary(job.output)
     parts = (*job.superseded, *job.outdated)
     kept = {rows_path(job.output, part) for part in job.kept}
@@ -66,6 +69,7 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
             lock.check()
         delete_many(paths)
     run = {
+        "run": job.run,
         "identity": job_identity(job.signature, job.fields),
         "signature": job.signature.format(),
         "options": options.describe(),
@@ -81,6 +85,15 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
     write_atomically(join(job.output, manifest.PENDING_FILE), plan_to_bytes(pending))
     text = json.dumps(run, indent=2, ensure_ascii=False)
     write_atomically(join(job.output, manifest.RUN_FILE), text.encode())
+
+
+def _renew_run(output: str, run: str) -> None:
+    """Put another run into `_run.json`, so that a marker that comes late is nobody's."""
+    with suppress(SignatureError):  # a damaged file names no run
+        before = manifest.read_run(output)
+        if before is not None:
+            text = json.dumps({**before, "run": run}, indent=2, ensure_ascii=False)
+            write_atomically(join(output, manifest.RUN_FILE), text.encode())
 
 
 def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | None = None) -> None:
@@ -115,6 +128,7 @@ def build_score_pipeline(root: beam.Pipeline, job: ScoreJob, lock: RunLock | Non
         goal=job.goal,
         signature=job.signature,
         job_digest=job.digest,
+        run=job.run,
         idf=idf,
         lock=lock,
         alone=job.detached,

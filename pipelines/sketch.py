@@ -26,6 +26,7 @@ def sketch_score(options: ScoreOptions) -> Iterator[Sketch]:
     if idf == "corpus":
         idf = join(options.output, manifest.IDF_FILE)
     job = ScoreJob(
+        run="",
         output=options.output,
         config=ScorerConfig(),
         fields=TableFields(

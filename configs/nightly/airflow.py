@@ -1,8 +1,9 @@
 """Score every night's dump on Dataflow: a DAG for Apache Airflow 3 with the standard provider.
 
 The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs]`. It waits for the
-job, so that the task is green only when the scores are there: exit status 0 says that `_SUCCESS`
-was written, the file that whoever reads the scores should wait for. A retry goes on where the night
+job, so that the task is green only when the scores are there. The task `check` is what whoever
+reads the scores should wait for: it looks for the `_SUCCESS` of the very run that the folder holds,
+which an older job whose folder was taken over cannot write. A retry goes on where the night
 broke off, since parts that are committed are not made again; should the job of a launcher that died
 still be at work, as after the timeout below, the retry takes its folder over, and that job writes
 no more and fails. `ds` is the day on which the run starts, and the dump's folder is called by it.
@@ -20,6 +21,8 @@ bertscore-beam score --config /opt/configs/dataflow-l4.yaml
  -- --job_name=bertscore-{{ ds }}-try-{{ ti.try_number }}
 """
 
+CHECK = "bertscore-beam check gs://your-bucket/scores/{{ ds }}"
+
 with DAG(
     dag_id="bertscore_nightly",
     schedule="0 2 * * *",
@@ -27,10 +30,11 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ):
-    BashOperator(
+    score = BashOperator(
         task_id="score",
         bash_command=" ".join(SCORE.split()),
         retries=3,
         retry_delay=timedelta(minutes=5),
         execution_timeout=timedelta(hours=6),
     )
+    score >> BashOperator(task_id="check", bash_command=CHECK)

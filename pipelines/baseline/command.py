@@ -46,6 +46,7 @@ from pipelines.running import (
     original_terminal,
     share_cores,
 )
+from pipelines.success import SUCCESS_FILE, declare_success
 
 LARGE_ERROR = 0.005
 """Standard error of F1 above which a table is said to be rough: below it lie some 450 pairs."""
@@ -106,10 +107,15 @@ def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
             _write_json(job, layout.RUN_FILE, {"identity": unlike_any})
             clear_output(job.output)
             files = {}
-    for name in (layout.SUCCESS_FILE, layout.SUMMARY_FILE):
+    for name in (SUCCESS_FILE, layout.SUMMARY_FILE):
         delete(join(job.output, name))
     delete_temporary(job.output)
-    run = {"files": files, "identity": job.identity, "options": job.options.describe()}
+    run = {
+        "run": job.run,
+        "files": files,
+        "identity": job.identity,
+        "options": job.options.describe(),
+    }
     _write_json(job, layout.RUN_FILE, run)
 
 
@@ -167,7 +173,7 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
         lock.check()
     _write_json(job, layout.SUMMARY_FILE, summary)
     if not unusable and all(sample.found >= 2 for sample in samples.values()):
-        write_atomically(join(job.output, layout.SUCCESS_FILE), b"")
+        declare_success(job.output, job.run, lock)
     return summary
 
 

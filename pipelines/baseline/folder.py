@@ -11,6 +11,7 @@ from pipelines.baseline import layout
 from pipelines.baseline.prepare import BaselineJob, BaselineModel, table_path
 from pipelines.identity import check_same_command, check_same_run
 from pipelines.io.files import join, list_files, read_bytes
+from pipelines.neighbours import check_stands_alone
 from pipelines.splits import HIDDEN_PREFIXES
 
 _DATA = tuple(
@@ -34,13 +35,15 @@ def check_folder(job: BaselineJob) -> dict[str, Any]:
         command that was mistyped.
 
     Raises:
+        ConfigError: the folder holds another run's folder, or lies in one.
         SignatureError: the folder is another command's, was begun with other settings, or holds
             tables of more pairs, or of other weights under the same name.
     """
+    names = list_files(job.output)
+    check_stands_alone(job.output, names)
     check_same_command(job.output, job.identity)
     if job.options.overwrite:
         return _run_to_overwrite(job.output)
-    names = list_files(job.output)
     if not _holds_data(names):
         return {}
     before = manifest.read_run(job.output)

@@ -22,7 +22,6 @@ MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
 RUN_FILE = "_run.json"
 SUMMARY_FILE = "_summary.json"
-SUCCESS_FILE = "_SUCCESS"
 
 
 def sentences_path(language: str, name: str, block: int) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ class BaselineJob:
     """A baseline job, checked.
 
     Attributes:
+        run: Identifies this run; another one each time.
         options: What was asked for.
         output: Folder of the run.
         languages: Languages that tables are made for.
@@ -59,6 +61,7 @@ class BaselineJob:
         policy: How files are fetched.
     """
 
+    run: str
     options: BaselineOptions
     output: str
     languages: tuple[str, ...]
@@ -123,6 +126,7 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
         pause=options.fetch_pause,
     )
     job = BaselineJob(
+        run=uuid.uuid4().hex,
         options=options,
         output=output,
         languages=tuple(languages),

@@ -11,7 +11,6 @@ from bertscore_core import IdfTable, Signature
 from pipelines import manifest
 from pipelines.io.files import (
     delete,
-    exists,
     join,
     mask_credentials,
     read_bytes,
@@ -23,6 +22,7 @@ from pipelines.planning import plan_from_bytes
 from pipelines.rejects import FILES_FILE, rejected_files
 from pipelines.scoring import final_signature
 from pipelines.standing import standing_of
+from pipelines.success import SUCCESS_FILE, declare_success, is_marked_by
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
 from pipelines.transforms.idf import INCOMPLETE
 
@@ -37,6 +37,7 @@ class FinishRun(beam.PTransform):
         signature: How the scores were made, up to the idf table.
         job_digest: Identity of the run's settings, as every record has it.
         idf: Singleton with the idf table, or None.
+        run: Identifies the run, as in `_run.json`.
         lock: What must be held to write; None leaves that unchecked.
         alone: Nobody waits who would turn the summary into an exit status, and clear up: fail the
             job when the run does not deserve its success marker, and else leave the folder tidy.
@@ -46,6 +47,7 @@ class FinishRun(beam.PTransform):
     goal: RunGoal
     signature: Signature
     job_digest: str
+    run: str
     idf: beam.PCollection[IdfTable] | None = None
     lock: RunLock | None = None
     alone: bool = False
@@ -72,6 +74,7 @@ class FinishRun(beam.PTransform):
                 goal=self.goal,
                 signature=self.signature,
                 job_digest=self.job_digest,
+                run=self.run,
                 lock=self.lock,
                 alone=self.alone,
             )
@@ -105,6 +108,7 @@ def finish_run(
     signature: Signature,
     *,
     job_digest: str,
+    run: str,
     idf: IdfTable | None,
     lock: RunLock | None,
 ) -> bool:
@@ -125,26 +129,34 @@ def finish_run(
     name = "" if idf is None else idf.fingerprint
     standing = standing_of(plan, records, sizes, job_digest, name)
     missing = standing.pending
+    signed = final_signature(signature, idf).format()
     summary = judge(
         goal,
         new,
-        final_signature(signature, idf).format(),
+        signed,
         missing=[split.part_name for split in missing],
         doubled=standing.stale,
         whole_idf=idf is None or not idf.corpus.startswith(INCOMPLETE),
     )
-    if lock is not None:
-        lock.check()
+    _check(lock)
     if plan.rejected_files or missing:
         rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
         write_atomically(join(output, FILES_FILE), rejects)
     else:
         delete(join(output, FILES_FILE))
     text = json.dumps(summary, indent=2, ensure_ascii=False)
+    _check(lock)
     write_atomically(join(output, manifest.SUMMARY_FILE), text.encode())
     if summary["success"]:
-        write_atomically(join(output, manifest.SUCCESS_FILE), b"")
+        declare_success(output, run, lock, signature=signed)
+    else:
+        delete(join(output, SUCCESS_FILE))  # a late one of an earlier run
     return bool(summary["success"])
+
+
+def _check(lock: RunLock | None) -> None:
+    if lock is not None:
+        lock.check()
 
 
 def _finish(
@@ -155,12 +167,15 @@ def _finish(
     goal: RunGoal,
     signature: Signature,
     job_digest: str,
+    run: str,
     lock: RunLock | None,
     alone: bool,
 ) -> RunTotals:
-    if alone and exists(join(output, manifest.SUCCESS_FILE)):
+    if alone and is_marked_by(output, run):
         return totals  # a bundle that is done again: the plan may be gone
-    success = finish_run(output, goal, totals, signature, job_digest=job_digest, idf=idf, lock=lock)
+    success = finish_run(
+        output, goal, totals, signature, job_digest=job_digest, run=run, idf=idf, lock=lock
+    )
     if alone and not success:
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(join(output, manifest.SUMMARY_FILE))}"

@@ -83,6 +83,18 @@ def description(output: Path, table: str = "en/bert.json"):
 # What comes out.
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_output_around_the_folder_of_another_run_is_refused(
+    tmp_path, crawl, finished, model, capsys, overwrite
+):
+    shutil.copytree(finished, tmp_path / "all" / "july")
+    before = read_tables(tmp_path / "all" / "july")
+    more = ["--overwrite"] * overwrite
+    assert run_baseline(crawl, tmp_path / "all", model, *more) == cli.UNUSABLE
+    assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
+    assert read_tables(tmp_path / "all" / "july") == before
+
+
 def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
     files = sorted((finished / "_pairs" / "en").glob("*.parquet"))
     pairs = pa.concat_tables(map(pq.read_table, files)).to_pydict()

@@ -20,7 +20,8 @@ import pytest
 
 from pipelines import cli
 from pipelines.io.files import TEMPORARY_PREFIX
-from pipelines.manifest import IDF_FILE, RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.manifest import IDF_FILE, RUN_FILE, SUMMARY_FILE
+from pipelines.success import SUCCESS_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults

@@ -153,6 +153,17 @@ def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
     assert list(read_part_sizes(output, ())) == [name]
 
 
+@pytest.mark.parametrize("mark", ["_run.json", "_manifest/lock.json"])
+def test_parts_in_the_folder_of_another_run_are_not_ours(output: str, mark: str) -> None:
+    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
+    part = f"a.parquet/part-{0:012d}.parquet"
+    for name in (part, f"other/{part}", f"other/deeper/{part}", f"third/{part}"):
+        write_atomically(join(output, name), write_part(ours))
+    write_atomically(join(output, "other", mark), b"{}")
+    write_atomically(join(output, mark), b"{}")
+    assert list(read_part_sizes(output, {f"other/{part}"})) == [part, f"third/{part}"]
+
+
 SPLIT = PLAN.splits[0]
 SIZES = {split.part_name: 5 for split in PLAN.splits}
 

@@ -1,6 +1,7 @@
 """The scoring job end to end: equal to scoring directly, whatever shards, workers and restarts."""
 
 import json
+import re
 from pathlib import Path
 
 import apache_beam as beam
@@ -322,6 +323,36 @@ def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
     assert run(options(dump, tmp_path / "out", overwrite=True))["success"]
     assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
     assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
+        ("scores", "scores/2026-11-20", "lies in the folder of another run: got '.*/scores' above"),
+    ],
+)
+def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
+    tmp_path, capsys, first, second, message, overwrite
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(options(dump, tmp_path / first))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
+    assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "--overwrite" not in said
+    assert "Choose another --output" in said
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_run_beside_the_folders_of_other_runs_is_none_of_their_business(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    for night in ("2026-11-20", "2026-11-21"):
+        assert run(options(dump, tmp_path / "scores" / night))["success"]
 
 
 def test_input_inside_the_output_is_refused(tmp_path):

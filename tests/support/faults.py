@@ -43,6 +43,8 @@ class FaultRule:
         seconds: How long from now.
         stall: Seconds a stalled request waits.
         client: Only requests signed with this access key; "" for all.
+        method: Only requests of this method, such as PUT; "" for all.
+        path: Only requests whose path ends so; "" for all.
     """
 
     rate: float = 0.0
@@ -50,6 +52,17 @@ class FaultRule:
     seconds: float = 1e9
     stall: float = 5.0
     client: str = ""
+    method: str = ""
+    path: str = ""
+
+    def means(self, environ: dict[str, Any]) -> bool:
+        """Tell whether a request is one of those."""
+        signed = environ.get("HTTP_AUTHORIZATION", "")
+        return (
+            (not self.client or f"Credential={self.client}/" in signed)
+            and self.method in ("", environ["REQUEST_METHOD"])
+            and environ["PATH_INFO"].endswith(self.path)
+        )
 
 
 class Faults:
@@ -76,7 +89,7 @@ class Faults:
         """Answer a request."""
         if environ["PATH_INFO"] == CONTROL_PATH:
             return self._control(environ, start_response)
-        rule, kind = self._draw(environ.get("HTTP_AUTHORIZATION", ""))
+        rule, kind = self._draw(environ)
         if rule is None:
             return self._application(environ, start_response)
         if kind in _STATUS:
@@ -86,13 +99,12 @@ class Faults:
             return self._application(environ, start_response)
         return self._break_off(environ, start_response, with_half=kind == "cut")
 
-    def _draw(self, signed: str) -> tuple[FaultRule | None, str]:
+    def _draw(self, environ: dict[str, Any]) -> tuple[FaultRule | None, str]:
         """Decide what happens to a request."""
         with self._lock:
             now = time.monotonic()
-            for client, (rule, until) in self._rules.items():
-                meant = not client or f"Credential={client}/" in signed
-                if meant and now < until and self._random.random() < rule.rate:
+            for rule, until in self._rules.values():
+                if rule.means(environ) and now < until and self._random.random() < rule.rate:
                     kind = self._random.choice(tuple(rule.kinds))
                     self.happened[kind] += 1
                     return rule, kind

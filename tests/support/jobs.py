@@ -9,6 +9,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from pipelines.io.files import join, read_bytes
 from pipelines.options import ScoreOptions
 from pipelines.prepare import ScoreJob, prepare_score
 from pipelines.score import build_score_pipeline, start_run
@@ -40,7 +41,7 @@ def run_prepared(
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
     build_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
-    summary: dict[str, Any] = json.loads((Path(job.output) / "_summary.json").read_text())
+    summary: dict[str, Any] = json.loads(read_bytes(join(job.output, "_summary.json")))
     return summary
 
 
