@@ -5,7 +5,8 @@
 
 What a fault does to a request:
 
-- `500`, `503`, `429`: the store answers with that status and does nothing (`503` as SlowDown);
+- `500`, `503`, `429`, `403`: the store answers with that status and does nothing (`503` as
+  SlowDown, `403` as AccessDenied, which no client asks again after: it comes only where named);
 - `lost`: the store does what it was asked, and the connection breaks before a word of the answer;
 - `cut`: as `lost`, but half of the answer's body arrives first;
 - `stall`: the store waits before it does what it was asked.
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import unquote
 
 KINDS = ("500", "503", "429", "lost", "cut", "stall")
 CONTROL_PATH = "/_faults"
@@ -30,6 +32,7 @@ _STATUS = {
     "500": ("500 Internal Server Error", "InternalError"),
     "503": ("503 Slow Down", "SlowDown"),
     "429": ("429 Too Many Requests", "TooManyRequests"),
+    "403": ("403 Forbidden", "AccessDenied"),
 }
 
 
@@ -43,6 +46,7 @@ class FaultRule:
         seconds: How long from now.
         stall: Seconds a stalled request waits.
         client: Only requests signed with this access key; "" for all.
+        query: Only requests that have this in their query; "" for all.
     """
 
     rate: float = 0.0
@@ -50,6 +54,7 @@ class FaultRule:
     seconds: float = 1e9
     stall: float = 5.0
     client: str = ""
+    query: str = ""
 
 
 class Faults:
@@ -76,7 +81,8 @@ class Faults:
         """Answer a request."""
         if environ["PATH_INFO"] == CONTROL_PATH:
             return self._control(environ, start_response)
-        rule, kind = self._draw(environ.get("HTTP_AUTHORIZATION", ""))
+        signed, query = environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", "")
+        rule, kind = self._draw(signed, unquote(query))
         if rule is None:
             return self._application(environ, start_response)
         if kind in _STATUS:
@@ -86,12 +92,13 @@ class Faults:
             return self._application(environ, start_response)
         return self._break_off(environ, start_response, with_half=kind == "cut")
 
-    def _draw(self, signed: str) -> tuple[FaultRule | None, str]:
+    def _draw(self, signed: str, query: str) -> tuple[FaultRule | None, str]:
         """Decide what happens to a request."""
         with self._lock:
             now = time.monotonic()
             for client, (rule, until) in self._rules.items():
                 meant = not client or f"Credential={client}/" in signed
+                meant = meant and rule.query in query
                 if meant and now < until and self._random.random() < rule.rate:
                     kind = self._random.choice(tuple(rule.kinds))
                     self.happened[kind] += 1
