@@ -9,7 +9,7 @@ from bertscore_core import ConfigError, IdfTable, ScorerConfig, settle
 from pipelines.io.files import absolute, delete, exists, read_bytes, write_atomically
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IdfOptions
-from pipelines.planning import Plan, plan_inputs, plan_to_bytes
+from pipelines.planning import Plan, check_all_reached, plan_inputs, plan_to_bytes
 from pipelines.prepare import scorer_config
 from pipelines.score import ReadPlan
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
@@ -53,6 +53,7 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
 
     Raises:
         BertScoreError: whatever cannot work, before any work is done.
+        OSError: not everything to be counted can be reached just now.
     """
     config = scorer_config(options)
     settle(config)
@@ -69,6 +70,7 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
         target_rows=options.split_rows,
         target_bytes=options.split_bytes,
     )
+    check_all_reached(plan)
     return IdfJob(
         output=output,
         config=config,

@@ -4,6 +4,7 @@ Only footers are read, many files at a time. A bad file is set aside with its re
 the others. The plan is saved next to the output, and a pipeline is given its path alone.
 """
 
+import errno
 import hashlib
 import json
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.columns import check_collisions, check_columns
 from pipelines.io.files import IO_THREADS, mask_credentials
 from pipelines.io.inputs import InputFile
+from pipelines.io.limits import too_long_to_read, too_long_to_write
 from pipelines.io.parquet import null_lists_message, read_layout
+from pipelines.io.search import Trouble
 from pipelines.splits import Split, common_folder, input_names, plan_file
 
 # Bump when a saved plan can no longer be read as before.
@@ -32,10 +35,20 @@ class FileReason(StrEnum):
     """Why a file is set aside; also the word under which it is counted."""
 
     UNREADABLE = "unreadable_file"
+    UNLISTED = "unreadable_folder"
+    NO_FILE = "not_a_file"
     NOT_PARQUET = "not_parquet"
     BAD_COLUMNS = "bad_columns"
     COLUMN_COLLISION = "column_collision"
     BAD_NAME = "bad_file_name"
+
+
+_OUT_OF_REACH = (FileReason.UNREADABLE, FileReason.UNLISTED)
+_REASONS = {
+    Trouble.UNLISTED: FileReason.UNLISTED,
+    Trouble.NO_FILE: FileReason.NO_FILE,
+    Trouble.BAD_NAME: FileReason.BAD_NAME,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +90,13 @@ class Plan:
 
     @property
     def unreachable_files(self) -> tuple[RejectedFile, ...]:
-        """Files set aside only because they could not be reached just now."""
-        return tuple(f for f in self.rejected_files if f.reason is FileReason.UNREADABLE)
+        """Files and folders set aside only because they could not be reached just now."""
+        return tuple(f for f in self.rejected_files if f.reason in _OUT_OF_REACH)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every place to look for files could be listed: only then is a file gone."""
+        return all(file.reason is not FileReason.UNLISTED for file in self.rejected_files)
 
     @property
     def num_files(self) -> int:
@@ -94,6 +112,7 @@ def plan_inputs(
     target_rows: int,
     target_bytes: int,
     root: str | None = None,
+    records: str | None = None,
 ) -> Plan:
     """Read the footer of every file and cut the good ones into splits.
 
@@ -105,6 +124,8 @@ def plan_inputs(
         target_bytes: Most encoded bytes in a split.
         root: The folder that input names are counted from; by default the deepest one that holds
             every place where the search for files began.
+        records: The folder below which the longest names of a run are written, if any are: a file
+            whose name makes them too long is rejected.
 
     Raises:
         InputError: If there is no file, or none that can be scored.
@@ -116,8 +137,9 @@ def plan_inputs(
     names = input_names([file.path for file in files], root)
 
     def plan_one(file: InputFile) -> list[Split] | RejectedFile:
-        return _plan_one(
-            file, names[file.path], candidate_column, reference_column, target_rows, target_bytes
+        name = names[file.path]
+        return _unfit(file, name, records) or _plan_one(
+            file, name, candidate_column, reference_column, target_rows, target_bytes
         )
 
     with ThreadPoolExecutor(IO_THREADS) as pool:
@@ -134,6 +156,24 @@ def plan_inputs(
     )
 
 
+def _unfit(file: InputFile, name: str, records: str | None) -> RejectedFile | None:
+    """Say why a file cannot be planned, as far as that can be told without opening it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        message = f"the name {name!a} is not valid UTF-8. Rename the file."
+        return _rejected(ascii(file.path)[1:-1], FileReason.BAD_NAME, message, ascii(name)[1:-1])
+    if file.trouble is not None:
+        return _rejected(file.path, _REASONS[file.trouble], file.message, name)
+    limit = too_long_to_read(file.path)
+    if limit is None and records is not None:
+        limit = too_long_to_write(records, name)
+    if limit is not None:
+        message = f"{limit} Move the file up, rename it, or choose a shorter --output."
+        return _rejected(file.path, FileReason.BAD_NAME, message, name)
+    return None
+
+
 def _plan_one(
     file: InputFile,
     name: str,
@@ -144,17 +184,14 @@ def _plan_one(
 ) -> list[Split] | RejectedFile:
     """Cut one file, or say why not."""
     try:
-        name.encode()
-    except UnicodeEncodeError:
-        message = f"the name {name!a} is not valid UTF-8. Rename the file."
-        return _rejected(ascii(file.path)[1:-1], FileReason.BAD_NAME, message, ascii(name)[1:-1])
-    try:
         layout = read_layout(file.path)
     except InputError as error:
         return _rejected(file.path, FileReason.NOT_PARQUET, str(error), name)
     except OSError as error:
         message = f"{type(error).__name__}: {error}"
-        return _rejected(file.path, FileReason.UNREADABLE, message, name)
+        too_long = error.errno == errno.ENAMETOOLONG
+        reason = FileReason.BAD_NAME if too_long else FileReason.UNREADABLE
+        return _rejected(file.path, reason, message, name)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
         check_collisions(layout.schema)
@@ -200,11 +237,26 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     lines = [f"  {file.path}: {file.message}" for file in rejected[:_SHOWN]]
     if len(rejected) > _SHOWN:
         lines.append(f"  and {len(rejected) - _SHOWN} more")
-    kind = OSError if any(f.reason is FileReason.UNREADABLE for f in rejected) else InputError
+    kind = OSError if any(f.reason in _OUT_OF_REACH for f in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
         "at least one good one.\n" + "\n".join(lines)
     )
+
+
+def check_all_reached(plan: Plan) -> None:
+    """Raise if something could not be reached: idf must be counted over all, or every score moves.
+
+    Raises:
+        OSError: A file cannot be read, or a folder not listed, just now.
+    """
+    away = plan.unreachable_files
+    if away:
+        raise OSError(
+            f"{len(away)} files or folders cannot be reached, such as {away[0].path!r} "
+            f"({away[0].message}); expected all of them, since idf is counted over all. Run the "
+            "same command again when they can be, or leave them out of the input."
+        )
 
 
 def _digest(splits: Sequence[Split], *columns: str | None) -> str:

@@ -47,11 +47,11 @@ from pipelines.io.files import (
 from pipelines.io.inputs import expand_inputs
 from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
-from pipelines.planning import Plan, plan_inputs
+from pipelines.planning import Plan, check_all_reached, plan_inputs
 from pipelines.runners import is_detached, is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
-from pipelines.standing import input_of, standing_of
+from pipelines.standing import Standing, input_of, standing_of
 from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
 from pipelines.transforms.idf import load_idf
 
@@ -234,9 +234,10 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
         reference_column=options.reference_column,
         target_rows=options.split_rows,
         target_bytes=options.split_bytes,
+        records=join(output, manifest.PARTS_FOLDER),
     )
     if options.idf == "corpus":
-        _check_all_reached(plan)
+        check_all_reached(plan)
     fields = TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
@@ -277,9 +278,9 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
             check_same_job(records.values(), digest)
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint)
     rejected = {file.path: file.message for file in plan.rejected_files[:SHOWN_FAILURES]}
-    away = {file.input_name for file in plan.unreachable_files}
-    gone = [part for part in standing.orphans if input_of(part) not in away]
-    orphans = tuple(p for p in standing.orphans if not options.overwrite or p not in gone)
+    gone = _gone(plan, standing)
+    orphans = () if options.overwrite else gone
+    left = frozenset(standing.orphans).difference(gone if options.overwrite else ())
     return ScoreJob(
         run=uuid.uuid4().hex,
         output=output,
@@ -291,7 +292,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
         pending=standing.pending,
         superseded=(*standing.stale, *(gone if options.overwrite else ())),
         outdated=standing.outdated,
-        kept=frozenset(record.part_name for record in standing.done).union(orphans),
+        kept=frozenset(record.part_name for record in standing.done).union(left),
         idf_path=idf.path,
         count_idf=idf.must_count and bool(standing.pending),
         accelerator=options.accelerator,
@@ -312,15 +313,10 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
     )
 
 
-def _check_all_reached(plan: Plan) -> None:
-    """Raise if a file could not be reached: idf must be counted over all, or every score moves."""
-    away = plan.unreachable_files
-    if away:
-        raise OSError(
-            f"{len(away)} files cannot be reached, such as {away[0].path!r} ({away[0].message}); "
-            "expected all of them, since --idf corpus counts over all. Run the same command again "
-            "when they can be, or leave them out of the input."
-        )
+def _gone(plan: Plan, standing: Standing) -> tuple[str, ...]:
+    """Return the parts whose inputs are known to be gone: none while a folder cannot be listed."""
+    away = {file.input_name for file in plan.unreachable_files}
+    return tuple(p for p in standing.orphans if plan.is_whole and input_of(p) not in away)
 
 
 def prepare_score(options: ScoreOptions) -> ScoreJob:

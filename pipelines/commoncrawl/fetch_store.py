@@ -9,12 +9,12 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from pipelines.commoncrawl.fetch_attempt import AttemptError, describe
-from pipelines.io.files import resolve
+from pipelines.io.files import NoFileError, check_is_regular, resolve
 
 _BLOCK = 1 << 20
 _STORE_BLOCK = 8 << 20
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_NOT_ALLOWED = (IsADirectoryError, PermissionError)
+_NOT_ALLOWED = (IsADirectoryError, NoFileError, PermissionError)
 # Of botocore, which is not always installed.
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
 
@@ -58,6 +58,7 @@ def store_blocks(path: str) -> Generator[bytes, None, None]:
 def _open(fs: AbstractFileSystem, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     """Open a file to be read from its start to its end."""
     if isinstance(fs, LocalFileSystem):
+        check_is_regular(path)
         return open(path, "rb")
     opened: contextlib.AbstractContextManager[BinaryIO] = fs.open(
         path, "rb", block_size=_STORE_BLOCK, cache_type="readahead"

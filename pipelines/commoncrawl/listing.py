@@ -7,18 +7,18 @@ they come over HTTPS, from S3 or from a copy on a disk.
 
 import gzip
 import hashlib
-import posixpath
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertscore_core.errors import ConfigError, InputError
 from pipelines.commoncrawl.errors import CrawlFileError
 from pipelines.commoncrawl.fetch import FetchError, FetchPolicy, fetched
-from pipelines.io.files import absolute, mask_credentials, resolve, with_scheme
-from pipelines.splits import HIDDEN_PREFIXES, input_names
+from pipelines.io.files import absolute, mask_credentials, with_scheme
+from pipelines.io.search import Trouble, search
+from pipelines.splits import input_names
 
 ROOT = "https://data.commoncrawl.org/"
 """Where Common Crawl's files can be had without an account."""
@@ -105,6 +105,7 @@ def list_files_of(patterns: Sequence[str], *, suffixes: tuple[str, ...] = WET_SU
 
     Raises:
         InputError: A pattern matches nothing, or a web address holds a `*`.
+        OSError: A folder cannot be listed just now, so that nobody knows which files there are.
         ConfigError: The scheme of a path is not known.
     """
     paths = sorted({path for pattern in patterns for path in _expand(pattern, suffixes)})
@@ -209,6 +210,7 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
 
     Raises:
         InputError: There is none.
+        OSError: A folder cannot be listed just now.
     """
     if pattern.lower().startswith(_WEB):
         if "*" in pattern:
@@ -217,25 +219,17 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
                 "the address of one file. Give each address, or the crawl's id instead."
             )
         return [pattern]
-    fs, inner = resolve(pattern)
-    fs.invalidate_cache()
-    if fs.isfile(inner):
-        found = [inner]
-    elif fs.isdir(inner):
-        found = [name for name in _seen(fs.find(inner)) if name.endswith(suffixes)]
-    else:
-        found = _seen(
-            name for name, info in fs.glob(inner, detail=True).items() if info["type"] == "file"
+    result = search(pattern, suffixes)
+    lost = [found for found in result.found if found.trouble is Trouble.UNLISTED]
+    if lost:
+        raise OSError(
+            f"{len(lost)} places of {mask_credentials(pattern)!r} cannot be looked at, such as "
+            f"{mask_credentials(lost[0].path)!r}: {mask_credentials(lost[0].message)}"
         )
-    if not found:
+    if not result.found:
         raise InputError(
-            f"no input: nothing matches {mask_credentials(pattern)!r}; expected a file, a glob "
+            f"no input: {result.nothing(pattern, suffixes)}; expected a file, a glob "
             f"such as 'folder/**/*{suffixes[0]}', or a folder with files below it that end in "
             f"{' or '.join(suffixes)}. Check the path, and quote the glob for the shell."
         )
-    return [with_scheme(fs, name) for name in found]
-
-
-def _seen(names: Iterable[str]) -> list[str]:
-    """Leave out names that readers pass over, such as what a killed process left behind."""
-    return [n for n in names if not posixpath.basename(n).startswith(HIDDEN_PREFIXES)]
+    return [with_scheme(result.fs, found.path) for found in result.found]

@@ -9,6 +9,7 @@ import contextlib
 import os
 import posixpath
 import re
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +27,24 @@ TEMPORARY_PREFIX = ".bertscore-tmp-"
 # Waiting for an object store, not computing: many more threads than cores.
 IO_THREADS = 32
 # Where an object appears only when all of it has arrived. Elsewhere a file grows as it is written.
-_PUT_IS_WHOLE = frozenset(
+PUT_IS_WHOLE = frozenset(
     {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2"}
+)
+
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
 )
 
 _SENSITIVE = r"(?:key|secret|token|passw(?:or)?d|signature|sig|credential)"
 _SECRET_PAIR = re.compile(rf"((?:^|[?&;,\s-])[\w.-]*{_SENSITIVE}[\w.-]*=)[^&;,\s]+", re.I)
 _USER_INFO = re.compile(r"(\w://)[^/@\s]+@")
+
+
+class NoFileError(OSError):
+    """Something has the name of a file and is a FIFO, a device or a socket: opening may hang."""
 
 
 def resolve(path: str) -> tuple[AbstractFileSystem, str]:
@@ -88,12 +100,31 @@ def open_source(path: str) -> pa.NativeFile | AbstractBufferedFile:
 
     Raises:
         OSError: If it is not there or may not be read.
+        NoFileError: If it is a FIFO, a device or a socket.
     """
     fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
+        check_is_regular(inner)
         return pa.OSFile(inner, "rb")
     # Arrow knows which ranges it wants; fsspec's read-ahead would fetch 50 MB around each of them.
     return fs.open(inner, "rb", cache_type="none")
+
+
+def check_is_regular(path: str) -> None:
+    """Check that a local path is a file or a folder.
+
+    Raises:
+        NoFileError: If it is not.
+        OSError: If it is not there or may not be looked at.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise NoFileError(f"it is {kind_in_words(mode)}; expected a file. It was not opened.")
+
+
+def kind_in_words(mode: int) -> str:
+    """Say what something that is neither a file nor a folder is, by its mode."""
+    return next((words for test, words in _KINDS if test(mode)), "neither a file nor a folder")
 
 
 def source_size(source: pa.NativeFile | AbstractBufferedFile) -> int:
@@ -217,7 +248,7 @@ def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
         with _temporary_local(inner, data) as temporary:
             os.replace(temporary, inner)
         _sync_folder(os.path.dirname(inner))
-    elif _protocols(fs) & _PUT_IS_WHOLE:
+    elif protocols(fs) & PUT_IS_WHOLE:
         fs.pipe_file(inner, bytes(data))
     else:
         _replace_remote(fs, inner, bytes(data))
@@ -247,7 +278,7 @@ def create_exclusively(path: str, data: bytes) -> None:
     if exists(path):
         raise FileExistsError(f"{mask_credentials(path)!r} is there already")
     try:
-        if not _protocols(fs) & _PUT_IS_WHOLE:
+        if not protocols(fs) & PUT_IS_WHOLE:
             fs.makedirs(posixpath.dirname(inner), exist_ok=True)
         fs.pipe_file(inner, data, mode="create")
     except OSError as error:
@@ -266,7 +297,7 @@ def delete_temporary(root: str) -> None:
     fs, inner = resolve(root)
     if isinstance(fs, LocalFileSystem):
         names = _sizes_local(inner)
-    elif _protocols(fs) & _PUT_IS_WHOLE:
+    elif protocols(fs) & PUT_IS_WHOLE:
         return
     else:
         names = _sizes(fs, inner)
@@ -274,7 +305,7 @@ def delete_temporary(root: str) -> None:
     delete_many([join(root, name) for name in left])
 
 
-def _protocols(fs: AbstractFileSystem) -> frozenset[str]:
+def protocols(fs: AbstractFileSystem) -> frozenset[str]:
     """Return the names of a file system."""
     return frozenset([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
 

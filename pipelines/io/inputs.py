@@ -1,24 +1,25 @@
 """Find the input files that patterns, folders and plain paths stand for."""
 
 import datetime
-import posixpath
-import re
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fsspec import AbstractFileSystem
 
 from bertscore_core.errors import InputError
-from pipelines.io.files import absolute, mask_credentials, resolve, with_scheme
-from pipelines.splits import HIDDEN_PREFIXES
+from pipelines.io.files import mask_credentials, resolve, with_scheme
+from pipelines.io.folders import real_path
+from pipelines.io.search import Found, Trouble, search
 
 PARQUET_SUFFIX = ".parquet"
 
-_MAGIC = re.compile(r"[*?\[]")
 # What file systems call the thing that changes with the content, best first.
 _VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "content_md5", "mtime", "LastModified")
 _DATE_KEYS = ("last_modified", "updated", "created")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,16 @@ class InputFile:
         version: Etag or modification time, or "" if the file system knows neither.
         root: The folder the search began in: names are counted from it, so that they do not depend
             on which other files happen to be there.
+        trouble: Why it cannot be read as it is, None for a file; it may be a folder then.
+        message: The trouble in words.
     """
 
     path: str
     size: int
     version: str = ""
     root: str = ""
+    trouble: Trouble | None = None
+    message: str = ""
 
 
 def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[InputFile]:
@@ -45,40 +50,79 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
     given or matched, stands for all `*.parquet` files below it. Names below the place where the
     search began that start with "_" or "." are passed over, as every Parquet reader does, unless
-    the pattern spells that character out.
+    the pattern spells that character out. Symbolic links are followed; a file that they lead to
+    more than once is returned once.
 
     Args:
         globs: What to look for. Each may match many files; a file matched twice is returned once.
         exclude: A folder whose content is never an input (the output folder).
 
     Returns:
-        The files, sorted by path.
+        The files, sorted by path, and among them whatever is in trouble, such as a folder that
+        cannot be listed.
 
     Raises:
         InputError: If an entry matches nothing.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    found: dict[str, InputFile] = {}
+    found: dict[str, tuple[Found, InputFile]] = {}
+    again: list[str] = []
     for pattern in globs:
-        matched = _expand(pattern)
-        if not matched:
+        result = search(pattern, (PARQUET_SUFFIX,))
+        if not result.found:
             raise InputError(
-                f"no input: nothing matches {mask_credentials(pattern)!r}; expected a Parquet "
+                f"no input: {result.nothing(pattern, (PARQUET_SUFFIX,))}; expected a Parquet "
                 "file, a folder with *.parquet files below it, or a glob such as "
                 "'dumps/**/*.parquet'. Check the path, and quote the glob for the shell."
             )
-        kept = [file for file in matched if not _is_below(file.path, exclude)]
+        kept = _outside(result.fs, result.found, exclude)
         if not kept:
             raise InputError(
-                f"no input: all {len(matched)} files that match {mask_credentials(pattern)!r} lie "
-                f"in the output folder {mask_credentials(exclude or '')!r}, which is never read; "
-                "expected files elsewhere. Choose another --output."
+                f"no input: all {len(result.found)} files that match "
+                f"{mask_credentials(pattern)!r} lie in the output folder "
+                f"{mask_credentials(exclude or '')!r}, which is never read; expected files "
+                "elsewhere. Choose another --output."
             )
-        for file in kept:
-            found.setdefault(file.path, file)
+        for one in kept:
+            found.setdefault(with_scheme(result.fs, one.path), (one, _input_file(result.fs, one)))
+        again += result.again
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    return sorted(found.values(), key=lambda file: file.path)
+    return sorted(_once(found.values(), again), key=lambda file: file.path)
+
+
+def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None) -> list[Found]:
+    """Return what does not lie in a folder, nor is that folder, also by way of a link."""
+    if folder is None:
+        return list(found)
+    theirs, inner = resolve(folder)
+    if type(theirs) is not type(fs):
+        return list(found)
+    real = real_path(fs, inner).rstrip("/") + "/"
+    return [one for one in found if not f"{one.real}/".startswith(real)]
+
+
+def _once(found: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
+    """Leave out files that a link leads to and that are there without it, and say so."""
+    kept: dict[str, InputFile] = {}
+    links = list(again)
+    hard: dict[object, str] = {}
+    shared = []
+    for one, file in sorted(found, key=lambda pair: (pair[0].real != pair[0].path, pair[1].path)):
+        if kept.setdefault(file.path if one.real == one.path else one.real, file) is not file:
+            links.append(file.path)
+        elif int(one.info.get("nlink") or 1) > 1:
+            inode = (one.info.get("ino"), one.info.get("size"), one.info.get("mtime"))
+            shared += [file.path] if hard.setdefault(inode, file.path) != file.path else []
+    _notice(links, "symbolic links lead to inputs that are there without them", "is scored once")
+    _notice(shared, "hard links are the same file as another input", "counts as a file of its own")
+    return list(kept.values())
+
+
+def _notice(paths: Sequence[str], what: str, outcome: str) -> None:
+    if paths:
+        shown = mask_credentials(paths[0])
+        logger.warning("%d %s, such as %r: each %s", len(paths), what, shown, outcome)
 
 
 def file_version(path: str) -> str:
@@ -92,63 +136,15 @@ def file_version(path: str) -> str:
     return _version(fs.info(inner))
 
 
-def _is_below(path: str, folder: str | None) -> bool:
-    """Tell whether a file lies in a folder."""
-    return folder is not None and path.startswith(absolute(folder).rstrip("/") + "/")
-
-
-def _expand(pattern: str) -> list[InputFile]:
-    """Return the files of one entry."""
-    fs, path = resolve(pattern)
-    fs.invalidate_cache()
-    info = _info(fs, path)
-    if info is not None and info["type"] == "file":
-        return [_input_file(fs, path, info, posixpath.dirname(path))]
-    if info is not None and info["type"] == "directory":
-        return _below(fs, path, path, "")
-    magic = _MAGIC.search(path)
-    if magic is None:
-        return []
-    root = posixpath.dirname(path[: magic.start()])
-    files: list[InputFile] = []
-    for name, details in sorted(fs.glob(path, detail=True).items()):
-        if _is_hidden(name, root, path):
-            continue
-        if details["type"] == "directory":
-            files += [] if path.endswith("**") else _below(fs, name, root, path)
-        else:
-            files.append(_input_file(fs, name, details, root))
-    return files
-
-
-def _below(fs: AbstractFileSystem, folder: str, root: str, pattern: str) -> list[InputFile]:
-    """Return the Parquet files below a folder."""
-    return [
-        _input_file(fs, name, details, root)
-        for name, details in fs.find(folder, detail=True).items()
-        if name.endswith(PARQUET_SUFFIX) and not _is_hidden(name, folder, pattern)
-    ]
-
-
-def _is_hidden(path: str, root: str, pattern: str) -> bool:
-    """Tell whether a name below the root starts with "_" or "." and the pattern does not say so."""
-    spelled_out = tuple(
-        prefix for prefix in HIDDEN_PREFIXES if f"/{prefix}" in pattern[len(root) :]
-    )
-    below = path[len(root) :].strip("/").split("/")
-    return any(
-        name.startswith(HIDDEN_PREFIXES) and not name.startswith(spelled_out or "\0")
-        for name in below
-    )
-
-
-def _input_file(fs: AbstractFileSystem, path: str, info: Mapping[str, Any], root: str) -> InputFile:
+def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
     """Describe one file."""
     return InputFile(
-        path=with_scheme(fs, path),
-        size=int(info.get("size") or 0),
-        version=_version(info),
-        root=with_scheme(fs, root),
+        path=with_scheme(fs, found.path),
+        size=int(found.info.get("size") or 0),
+        version=_version(found.info),
+        root=with_scheme(fs, found.root),
+        trouble=found.trouble,
+        message=found.message,
     )
 
 
@@ -161,17 +157,3 @@ def _version(info: Mapping[str, Any]) -> str:
                 value = value.timestamp()
             return f"{value:.6f}" if isinstance(value, float) else str(value).strip('"')
     return ""
-
-
-def _info(fs: AbstractFileSystem, path: str) -> Mapping[str, Any] | None:
-    """Return what the file system knows of a path, None if it is not there."""
-    try:
-        found: Mapping[str, Any] = fs.info(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        # A glob is no valid name everywhere (http answers 4xx, some stores refuse "*").
-        if _MAGIC.search(path):
-            return None
-        raise
-    return found

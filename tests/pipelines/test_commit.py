@@ -308,7 +308,7 @@ def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_pat
     link.symlink_to(link)  # OSError: too many levels of symbolic links, also for root
     flags = ["score", "--input", str(dump / "shard-*"), "--output", str(tmp_path / "out")]
     assert cli.main([*flags, "--idf", "corpus"]) == cli.BROKEN
-    assert "files cannot be reached" in capsys.readouterr().err
+    assert "files or folders cannot be reached" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -172,8 +172,8 @@ def test_files_in_memory_are_found() -> None:
     [
         ([], "no path at all"),
         (["{}/nothing-*.gz"], "nothing matches"),
-        (["{}"], "nothing matches"),
-        (["{}/here.wet.gz", "{}/missing.wet.gz"], "nothing matches"),
+        (["{}"], r"exists and holds no \*\.wet\.gz or \*\.wet \(1 \.part\)"),
+        (["{}/here.wet.gz", "{}/missing.wet.gz"], "does not exist"),
         (["https://a.example/*.gz"], "no pattern can be used on the web"),
     ],
 )

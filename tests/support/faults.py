@@ -5,7 +5,8 @@
 
 What a fault does to a request:
 
-- `500`, `503`, `429`: the store answers with that status and does nothing (`503` as SlowDown);
+- `500`, `503`, `429`, `403`: the store answers with that status and does nothing (`503` as
+  SlowDown, `403` as AccessDenied, which no client asks again after: it comes only where named);
 - `lost`: the store does what it was asked, and the connection breaks before a word of the answer;
 - `cut`: as `lost`, but half of the answer's body arrives first;
 - `stall`: the store waits before it does what it was asked.
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import unquote
 
 KINDS = ("500", "503", "429", "lost", "cut", "stall")
 CONTROL_PATH = "/_faults"
@@ -30,6 +32,7 @@ _STATUS = {
     "500": ("500 Internal Server Error", "InternalError"),
     "503": ("503 Slow Down", "SlowDown"),
     "429": ("429 Too Many Requests", "TooManyRequests"),
+    "403": ("403 Forbidden", "AccessDenied"),
 }
 
 
@@ -45,6 +48,7 @@ class FaultRule:
         client: Only requests signed with this access key; "" for all.
         method: Only requests of this method, such as PUT; "" for all.
         path: Only requests whose path ends so; "" for all.
+        query: Only requests that have this in their query; "" for all.
     """
 
     rate: float = 0.0
@@ -54,6 +58,7 @@ class FaultRule:
     client: str = ""
     method: str = ""
     path: str = ""
+    query: str = ""
 
     def means(self, environ: dict[str, Any]) -> bool:
         """Tell whether a request is one of those."""
@@ -62,6 +67,7 @@ class FaultRule:
             (not self.client or f"Credential={self.client}/" in signed)
             and self.method in ("", environ["REQUEST_METHOD"])
             and environ["PATH_INFO"].endswith(self.path)
+            and self.query in unquote(environ.get("QUERY_STRING", ""))
         )
 
 
