@@ -124,6 +124,7 @@ class ScoredPairs:
             self.scores.precision[self.kept],
             self.scores.recall[self.kept],
             self.scores.f1[self.kept],
+            truncated=self.scores.truncated[self.kept],
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
         )
