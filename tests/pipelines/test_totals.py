@@ -10,7 +10,6 @@ from bertscore_core import ScoreSummary
 from pipelines.splits import Split
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
 
-
 CUT = "max_truncated_fraction"
 
 
