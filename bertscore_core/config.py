@@ -255,7 +255,16 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
 def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
     """Check that the encoder has a position for every token of the longest text asked for."""
     positions = files.positions
-    if isinstance(config.max_length, int) and positions and config.max_length > positions:
+    if positions is None:
+        return
+    if config.max_length == "unlimited":
+        raise ConfigError(
+            f"max_length unlimited cannot be used with {files.name}, whose encoder has positions "
+            f"for {positions} tokens and none beyond; expected a number up to that. Leave "
+            "max_length out to cut texts, or choose a model that compares positions, such as T5, "
+            "XLNet or DeBERTa."
+        )
+    if isinstance(config.max_length, int) and config.max_length > positions:
         raise ConfigError(
             f"max_length {config.max_length} is more than {files.name} has positions for; expected "
             f"at most {positions}."

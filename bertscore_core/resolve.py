@@ -21,6 +21,13 @@ _RELATIVE_POSITIONS = {"deberta", "deberta-v2", "t5", "mt5", "umt5", "xlnet", "m
 _POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod"}
 """Architectures whose first position comes after the padding token's id."""
 
+_POSITION_NAMES = (
+    "max_position_embeddings",
+    "max_encoder_position_embeddings",
+    "n_positions",
+)
+"""What configurations call the number of learned positions, LED's and GPT-2's among them."""
+
 _PREFIX_SPACE_CLASSES = {"RobertaTokenizer", "GPT2Tokenizer"}
 
 
@@ -62,12 +69,16 @@ class ModelFiles:
     @property
     def positions(self) -> int | None:
         """Tokens the encoder has learned positions for; None where it takes any number."""
-        if self.model_type in _RELATIVE_POSITIONS or "max_position_embeddings" not in self.config:
+        biased = self.config.get("position_biased_input", self.model_type.startswith("deberta"))
+        if self.model_type in _RELATIVE_POSITIONS and not biased:
+            return None
+        stated = [self.config[name] for name in _POSITION_NAMES if name in self.config]
+        if not stated:
             return None
         offset = 0
         if self.model_type in _POSITIONS_AFTER_PADDING:
             offset = int(self.config.get("pad_token_id") or 0) + 1
-        return int(self.config["max_position_embeddings"]) - offset
+        return int(stated[0]) - offset
 
     def weights_digest(self) -> str:
         """Digest of the weight files and config.json, read whole. 12 hexadecimal digits."""

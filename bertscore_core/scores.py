@@ -85,6 +85,7 @@ class ScoreSummary:
         precision: Sum over the scored rows.
         recall: The same.
         f1: The same.
+        truncated: Scored rows with a text that was cut at the maximum length.
         reasons: Rows that carry a reason, by reason.
     """
 
@@ -93,6 +94,7 @@ class ScoreSummary:
     precision: float = 0.0
     recall: float = 0.0
     f1: float = 0.0
+    truncated: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -102,6 +104,7 @@ class ScoreSummary:
         recall: npt.NDArray[np.floating],
         f1: npt.NDArray[np.floating],
         *,
+        truncated: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
     ) -> "ScoreSummary":
@@ -112,6 +115,7 @@ class ScoreSummary:
             precision=math.fsum(precision.tolist()),
             recall=math.fsum(recall.tolist()),
             f1=math.fsum(f1.tolist()),
+            truncated=int(np.count_nonzero(truncated)),
             reasons=dict(reasons),
         )
 
@@ -123,6 +127,7 @@ class ScoreSummary:
             precision=self.precision + other.precision,
             recall=self.recall + other.recall,
             f1=self.f1 + other.f1,
+            truncated=self.truncated + other.truncated,
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
         )
 
@@ -131,3 +136,8 @@ class ScoreSummary:
         """Corpus precision, recall and F1: means over the scored rows; None without any."""
         sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         return {name: value / self.scored if self.scored else None for name, value in sums.items()}
+
+    @property
+    def truncated_fraction(self) -> float:
+        """Share of the scored rows with a text that was cut; 0 without any."""
+        return self.truncated / self.scored if self.scored else 0.0

@@ -324,8 +324,8 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             return None
         raise ConfigError(
             f"the tokenizer of {files.name} states no maximum length and none was given. Give "
-            "--max-length 512 (max_length=512) to cut texts there, or --max-length unlimited for "
-            "what bert-score does: whole texts, at the encoder's own risk."
+            f"--max-length {files.positions or 512} to cut texts there (max_length in the library)"
+            + ("." if files.positions else ", or --max-length unlimited for whole texts.")
         )
     if length <= tokenizer.num_special_tokens_to_add():
         raise ConfigError(

@@ -75,3 +75,10 @@ def check_value(fine: bool, name: str, got: object, expected: str, cure: str) ->
 def check_at_least(name: str, value: int, least: int) -> None:
     """Raise unless a number is large enough."""
     check_value(value >= least, name, value, f"at least {least}", "Leave it out for the default.")
+
+
+def check_share(name: str, value: float) -> None:
+    """Raise unless a number is a share."""
+    check_value(
+        0.0 <= value <= 1.0, name, value, "a share from 0 to 1", "For 5 percent write 0.05."
+    )

@@ -21,7 +21,14 @@ from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
-from pipelines.report import show, show_plan, show_summary
+from pipelines.report import (
+    few_rows_words,
+    gate_words,
+    show,
+    show_plan,
+    show_summary,
+    truncated_words,
+)
 from pipelines.runners import check_waits, job_pipeline
 from pipelines.running import (
     end_for,
@@ -104,6 +111,10 @@ def count_idf(options: IdfOptions) -> int:
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
+    if job.plan.num_rows < options.min_rows:
+        words = few_rows_words(job.plan.num_rows, options.min_rows)
+        print(f"bertscore-beam: {words} No table was saved.", file=sys.stderr)
+        return TOO_MANY_REJECTS
     share_cores(options)
     start_idf(job)
     build_idf_pipeline(pipeline, job)
@@ -152,6 +163,8 @@ def _conclude(job: ScoreJob) -> int:
     manifest.delete_plans(job.output)
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     show(show_summary(summary, job.output))
+    if warning := truncated_words(summary, job.signature.max_length):
+        print(f"bertscore-beam: {warning}", file=sys.stderr)
     if summary["success"]:
         return DONE
     if not summary["complete"]:
@@ -165,21 +178,8 @@ def _conclude(job: ScoreJob) -> int:
             file=sys.stderr,
         )
         return BROKEN
-    if summary["num_parts_of_inputs_gone"]:
-        print(
-            f"bertscore-beam: the output holds {summary['num_parts_of_inputs_gone']} part(s) of "
-            "inputs that are not given any more, such as "
-            f"{summary['parts_of_inputs_gone'][0]!r}; expected none. Delete them with --overwrite, "
-            "or use another --output.",
-            file=sys.stderr,
-        )
-        return TOO_MANY_REJECTS
-    print(
-        f"bertscore-beam: {summary['reject_fraction']:.2%} of the rows or files have no score, "
-        f"more than --max-reject-fraction {summary['max_reject_fraction']:.2%} allows. "
-        f"{_rejects_words(job)}",
-        file=sys.stderr,
-    )
+    for words in gate_words(summary, mask_credentials(join(job.output, REJECTS_FOLDER))):
+        print(f"bertscore-beam: {words}", file=sys.stderr)
     return TOO_MANY_REJECTS
 
 

@@ -6,7 +6,8 @@ BROKEN = 1
 UNUSABLE = 2
 """It cannot work as asked."""
 TOO_MANY_REJECTS = 3
-"""Done as far as possible, but with too many rejects, or with parts of inputs that are gone."""
+"""Done as far as possible, but a gate was not passed: too many rejects, too few rows, too many cut
+texts, or parts of inputs that are gone."""
 
 REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
 """What the file system answers when asking again is of no use."""

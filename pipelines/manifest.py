@@ -44,7 +44,7 @@ SUMMARY_FILE = "_summary.json"
 
 _RECORD_SUFFIX = ".json"
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
-_RECORD_FORMAT = 2
+_RECORD_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +149,11 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.idf,
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
+    counts = (record.part_bytes, record.summary.rows, record.summary.truncated)
     work = asdict(record.work).values()
     return (
         all(type(word) is str for word in words)
-        and all(
-            type(number) is int for number in (*numbers, record.part_bytes, record.summary.rows)
-        )
+        and all(type(number) is int for number in (*numbers, *counts))
         and all(type(number) in (int, float) for number in (*work, record.seconds))
     )
 

@@ -14,7 +14,14 @@ from typing import Any, Literal, Self
 import yaml
 
 from bertscore_core.errors import ConfigError
-from pipelines.checks import check_at_least, check_value, fit_value, plain_value, unknown_key
+from pipelines.checks import (
+    check_at_least,
+    check_share,
+    check_value,
+    fit_value,
+    plain_value,
+    unknown_key,
+)
 from pipelines.io.files import mask_credentials, read_bytes
 
 IDF_WORDS = ("none", "corpus")
@@ -27,6 +34,8 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 # A few blank lines in a dump are ordinary and must not fail a night's run; one row in a hundred
 # without a score means that something upstream is broken.
 DEFAULT_MAX_REJECT_FRACTION = 0.01
+# Nobody scores nothing on purpose: an empty dump means that something upstream is broken.
+DEFAULT_MIN_ROWS = 1
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
@@ -121,6 +130,7 @@ class JobOptions(RunOptions):
         revision: Revision of a model on the hub.
         split_rows: Most rows in a split.
         split_bytes: Most bytes in a split, as its Parquet file counts them.
+        min_rows: Fewest rows of input with which the job can succeed; 0 lets an empty input pass.
     """
 
     input: tuple[str, ...]
@@ -131,6 +141,7 @@ class JobOptions(RunOptions):
     revision: str | None = None
     split_rows: int = DEFAULT_SPLIT_ROWS
     split_bytes: int = DEFAULT_SPLIT_BYTES
+    min_rows: int = DEFAULT_MIN_ROWS
 
     def __post_init__(self) -> None:
         """Check what can be checked without looking at files or models."""
@@ -141,6 +152,7 @@ class JobOptions(RunOptions):
         self._check_texts("input", "model", "lang", "reference_column", "revision")
         for name in ("split_rows", "split_bytes"):
             check_at_least(name, getattr(self, name), 1)
+        check_at_least("min_rows", self.min_rows, 0)
         if isinstance(self.max_length, int):
             check_at_least("max_length", self.max_length, 1)
 
@@ -169,6 +181,8 @@ class ScoreOptions(JobOptions):
         max_batch_tokens: Padded tokens in one forward pass; None for a default by device.
         max_reject_fraction: Share of the rows that may go without a score before the job, done as
             far as possible, reports failure. From 0 to 1; 1 never fails.
+        max_truncated_fraction: Share of the scored rows that may hold a text cut at the maximum
+            length before the job reports failure. From 0 to 1; None never fails.
         allow_pickle_weights: Load weights that are not safetensors, which can run code.
     """
 
@@ -184,6 +198,7 @@ class ScoreOptions(JobOptions):
     backend: Literal["auto", "torch", "openvino"] = "auto"
     max_batch_tokens: int | None = None
     max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
+    max_truncated_fraction: float | None = None
     allow_pickle_weights: bool = False
 
     def __post_init__(self) -> None:
@@ -200,13 +215,9 @@ class ScoreOptions(JobOptions):
             "a name other than the reference column's",
             "Texts compared with themselves all score 1.",
         )
-        check_value(
-            0.0 <= self.max_reject_fraction <= 1.0,
-            "max_reject_fraction",
-            self.max_reject_fraction,
-            "a share from 0 to 1",
-            "For 5 percent write 0.05.",
-        )
+        check_share("max_reject_fraction", self.max_reject_fraction)
+        if self.max_truncated_fraction is not None:
+            check_share("max_truncated_fraction", self.max_truncated_fraction)
         check_value(
             DEVICE.fullmatch(self.device) is not None,
             "device",

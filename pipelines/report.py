@@ -1,6 +1,6 @@
 """What is shown to a person: the plan before a run, the result after it, the registry."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,8 @@ def show_plan(job: "ScoreJob", estimated: str) -> Shown:
         "layer": job.signature.num_layers,
         "input files": f"{job.goal.files:,}",
         "files set aside": f"{job.goal.num_rejected_files:,}",
-        "rows": f"{job.goal.rows:,}",
+        "rows": f"{job.goal.rows:,}"
+        + ("" if job.goal.rows >= job.goal.min_rows else f", fewer than {job.goal.min_rows:,}"),
         "splits": f"{job.goal.parts:,}",
         "splits done earlier": f"{job.goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
@@ -83,6 +84,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
     aside = list(summary["rejected_files"].items())[:SHOWN_FILES]
@@ -96,6 +98,68 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("output", output))
     rows.append(("signature", summary["signature"]))
     return Shown("BERTScore", ("", ""), rows)
+
+
+def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
+    """Say how many rows hold a text that was cut, and where; None without any."""
+    if not summary["truncated"]:
+        return None
+    return (
+        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
+        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
+        "what comes after is not in their scores. The column bertscore_truncated marks them."
+    )
+
+
+def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
+    """Say of each gate that a run did not pass what it got and expected, and what helps.
+
+    Args:
+        summary: What the run came to.
+        rejects: Folder in which the rejects are listed.
+    """
+    return [_GATES[name](summary, rejects) for name in summary["failed_gates"]]
+
+
+def _gone_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"the output holds {summary['num_parts_of_inputs_gone']} part(s) of inputs that are not "
+        f"given any more, such as {summary['parts_of_inputs_gone'][0]!r}; expected none. Delete "
+        "them with --overwrite, or use another --output."
+    )
+
+
+def few_rows_words(rows: int, min_rows: int) -> str:
+    """Say that the input has too few rows."""
+    return (
+        f"the input has {rows:,} rows; expected at least {min_rows:,} (--min-rows). Look after "
+        "what writes it"
+        + (", or give --min-rows 0 if an empty input is fine." if not rows else ".")
+    )
+
+
+def _reject_words(summary: Mapping[str, Any], rejects: str) -> str:
+    return (
+        f"{summary['reject_fraction']:.2%} of the rows or files have no score, more than "
+        f"--max-reject-fraction {summary['max_reject_fraction']:.2%} allows. They are listed in "
+        f"{rejects}."
+    )
+
+
+def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
+        f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
+        "the texts, or score them with a model that takes longer ones."
+    )
+
+
+_GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
+    "parts_of_inputs_gone": _gone_words,
+    "min_rows": lambda summary, _: few_rows_words(summary["planned_rows"], summary["min_rows"]),
+    "max_reject_fraction": _reject_words,
+    "max_truncated_fraction": _truncation_words,
+}
 
 
 def registry_rows() -> list[dict[str, Any]]:

@@ -116,6 +116,7 @@ class ScoredPairs:
             self.scores.precision[kept],
             self.scores.recall[kept],
             self.scores.f1[kept],
+            truncated=self.scores.truncated[kept],
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
         )

@@ -90,7 +90,9 @@ class RunGoal:
         num_rejected_files: Files set aside.
         num_unreachable_files: Those of them that could not be reached; the next run tries again.
         rejected_files: Some of them, by path, with the reason.
+        min_rows: Fewest rows that may be planned.
         max_reject_fraction: Largest share of rows, or of files, that may go without a score.
+        max_truncated_fraction: Largest share of scored rows with a text that was cut; None for any.
         num_orphan_parts: Parts in the output folder whose input is not in the plan any more.
         orphan_parts: Some of them.
         started: When the run began, in seconds since the epoch.
@@ -103,7 +105,9 @@ class RunGoal:
     num_rejected_files: int
     num_unreachable_files: int
     rejected_files: Mapping[str, str]
+    min_rows: int
     max_reject_fraction: float
+    max_truncated_fraction: float | None
     num_orphan_parts: int
     orphan_parts: tuple[str, ...]
     started: float
@@ -134,8 +138,9 @@ def judge(
 
     Returns:
         The content of `_summary.json`. `complete` says that every file could be reached and every
-        planned part is in the folder, no row twice; `success` also that the share of rejects is
-        within the limit, and that the folder holds no rows of inputs that are gone.
+        planned part is in the folder, no row twice; `success` also that every gate was passed. A
+        gate that was not is named under `failed_gates` as its option is, and rows of inputs that
+        are gone as `parts_of_inputs_gone`.
     """
     total = goal.carried + new
     summary = total.summary
@@ -147,16 +152,23 @@ def judge(
     counted = total.parts == goal.parts and summary.rows == goal.rows
     whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
     complete = counted and whole
+    gates = _gates(goal, share, summary.truncated_fraction)
     # The clock of the machine that ends a run may be behind that of the one that began it.
     seconds = max(time.time() - goal.started, 0.0)
     return {
         "complete": complete,
-        "success": (complete and share <= goal.max_reject_fraction and not goal.num_orphan_parts),
+        "success": complete and all(gates.values()),
+        "failed_gates": [name for name, passed in gates.items() if not passed],
         "rows": summary.rows,
+        "planned_rows": goal.rows,
+        "min_rows": goal.min_rows,
         "scored": summary.scored,
         "rejected": unscored,
         "reject_fraction": share,
         "max_reject_fraction": goal.max_reject_fraction,
+        "truncated": summary.truncated,
+        "truncated_fraction": summary.truncated_fraction,
+        "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         **summary.means,
         "parts": total.parts,
@@ -185,4 +197,15 @@ def judge(
             round(new.summary.rows / seconds, 3) if new.summary.rows and seconds > 0 else None
         ),
         "signature": signature,
+    }
+
+
+def _gates(goal: RunGoal, rejected: float, truncated: float) -> dict[str, bool]:
+    """Tell of each gate whether a run passed it."""
+    most = goal.max_truncated_fraction
+    return {
+        "parts_of_inputs_gone": not goal.num_orphan_parts,
+        "min_rows": goal.rows >= goal.min_rows,
+        "max_reject_fraction": rejected <= goal.max_reject_fraction,
+        "max_truncated_fraction": most is None or truncated <= most,
     }

@@ -291,6 +291,8 @@ def test_template_accepts_the_defaults():
         ("max_length", "unlimited", "0"),
         ("max_reject_fraction", "0.05", "5%"),
         ("max_reject_fraction", ".5", "2"),
+        ("max_truncated_fraction", "0.05", "5%"),
+        ("min_rows", "0", "-1"),
         ("device", "cuda:1", "gpu"),
         ("accelerator", "type:nvidia-l4;count:1;install-nvidia-driver", "nvidia-l4"),
         ("rescale", "true", "yes"),

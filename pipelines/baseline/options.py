@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from bertscore_core.errors import ConfigError
-from pipelines.checks import check_at_least, check_value
+from pipelines.checks import check_at_least, check_share, check_value
 from pipelines.commoncrawl.listing import ROOT
 from pipelines.options import DEVICE, RunOptions, check_accelerator
 
@@ -140,13 +140,7 @@ class BaselineOptions(RunOptions):
         )
         if self.max_batch_tokens is not None:
             check_at_least("max_batch_tokens", self.max_batch_tokens, 1)
-        check_value(
-            0.0 <= self.max_reject_fraction <= 1.0,
-            "max_reject_fraction",
-            self.max_reject_fraction,
-            "a share from 0 to 1",
-            "For 5 percent write 0.05.",
-        )
+        check_share("max_reject_fraction", self.max_reject_fraction)
         check_value(
             DEVICE.fullmatch(self.device) is not None,
             "device",

@@ -1,6 +1,10 @@
 """Everything that cannot work is said before the encoder is loaded."""
 
+import json
+
 import pytest
+import torch
+from transformers import AutoModel
 
 from bertscore_core import (
     BaselineNotFoundError,
@@ -13,6 +17,7 @@ from bertscore_core import (
     parse_baseline,
     settle,
 )
+from tests.support.tiny_families import FAMILY_BUILDERS, MAX_LENGTH
 from tests.support.tiny_models import build_tiny_model
 
 
@@ -51,6 +56,37 @@ def test_what_cannot_work_is_refused(changes, error, message):
 def test_contradictions_are_refused_at_once(changes, message):
     with pytest.raises(ConfigError, match=message):
         ScorerConfig(**changes)
+
+
+@pytest.mark.parametrize("family", FAMILY_BUILDERS)
+def test_unlimited_length_is_refused_exactly_where_positions_end(tiny_folder, family):
+    """The encoder itself is asked, with a text of four times the positions that it may have."""
+    folder = tiny_folder(family)
+    config = ScorerConfig(model=str(folder), num_layers=1, max_length="unlimited")
+    encoder = AutoModel.from_pretrained(folder)
+    encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
+    ids = torch.full((1, 4 * MAX_LENGTH), 7)
+    if family == "prophetnet":  # it gives all tokens beyond the end the last position
+        ends = True
+    else:
+        try:
+            encoder(input_ids=ids, attention_mask=torch.ones_like(ids))
+            ends = False
+        except (IndexError, RuntimeError):
+            ends = True
+    if ends:
+        with pytest.raises(ConfigError, match=r"max_length unlimited cannot be used .* positions"):
+            settle(config)
+    else:
+        assert settle(config).tokenizer.max_length is None
+
+
+def test_unlimited_length_is_refused_where_deberta_learned_positions_too(tmp_path):
+    build_tiny_model("deberta", tmp_path)
+    stated = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(stated | {"position_biased_input": True}))
+    with pytest.raises(ConfigError, match=f"positions for {MAX_LENGTH} tokens and none beyond"):
+        settle(ScorerConfig(model=str(tmp_path), num_layers=1, max_length="unlimited"))
 
 
 def test_baseline_must_reach_the_layer(tmp_path):

@@ -83,6 +83,8 @@ def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
         (["--", "--runner=DaskRunner"], "runner 'dask' cannot be used: it loses rows"),
         (["--", "--direct_num_wrkers=2"], "Did you mean --direct_num_workers?"),
         (["--max-length", "1000"], "more than all-MiniLM-L6-v2 has positions for"),
+        (["--max-length", "unlimited"], "positions for 512 tokens and none beyond"),
+        (["--max-length", "unlimited", "--dry-run"], "Leave max_length out to cut texts"),
     ],
 )
 def test_what_cannot_work_ends_with_status_2_before_anything_is_written(

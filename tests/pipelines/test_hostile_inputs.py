@@ -104,7 +104,7 @@ def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         pq.write_table(pairs(0), tmp_path / "in" / f"{name}.parquet")
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
+    summary = run_job(tmp_path / "in", output=tmp_path / "out", min_rows=0, **tiny)
     assert (summary["rows"], summary["scored"], summary["success"]) == (0, 0, True)
     output = read_output(tmp_path / "out")
     assert output.num_rows == 0

@@ -59,6 +59,7 @@ def record_of(
         precision=1.25,
         recall=1.0 / 3.0,
         f1=0.1,
+        truncated=2,
         reasons={"null_reference": 1},
     )
     return PartRecord.of(

@@ -37,7 +37,9 @@ EVERY_OPTION: dict[str, Any] = {
     "backend": "torch",
     "device": "cuda:1",
     "max_batch_tokens": 4096,
+    "min_rows": 1000,
     "max_reject_fraction": 1,
+    "max_truncated_fraction": 0.25,
     "allow_pickle_weights": True,
 }
 
@@ -53,6 +55,7 @@ def test_defaults_are_those_of_the_readme() -> None:
     assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
     assert (options.dtype, options.device, options.workers) == ("float32", "auto", 1)
     assert (options.split_rows, options.max_reject_fraction) == (20_000, 0.01)
+    assert (options.min_rows, options.max_truncated_fraction) == (1, None)
 
 
 def test_every_option_can_be_set_and_is_described() -> None:
@@ -157,6 +160,8 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"max_batch_tokens": 0}, r"'max_batch_tokens' .*at least 1"),
     ({"max_reject_fraction": 5}, r"got 5.0; expected a share from 0 to 1. .*0.05"),
     ({"max_reject_fraction": float("nan")}, r"expected a share from 0 to 1"),
+    ({"max_truncated_fraction": 1.5}, r"'max_truncated_fraction' .*a share from 0 to 1"),
+    ({"min_rows": -1}, r"'min_rows' .*at least 0"),
     ({"device": "gpu"}, r"got 'gpu'; expected auto, cpu, mps, cuda or cuda:N"),
     ({"idf": "corpu"}, r"got 'corpu'; expected 'none', 'corpus' or .*Did you mean 'corpus'\?"),
     ({"idf": "table"}, r"got 'table'; .*Write a file of this folder as ./name"),

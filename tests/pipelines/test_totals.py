@@ -10,6 +10,8 @@ from bertscore_core import ScoreSummary
 from pipelines.splits import Split
 from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
 
+CUT = "max_truncated_fraction"
+
 
 def split(rows: int, offset: int = 0) -> Split:
     return Split(
@@ -26,13 +28,14 @@ def split(rows: int, offset: int = 0) -> Split:
     )
 
 
-def part(rows: int, scored: int) -> RunTotals:
+def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
     summary = ScoreSummary(
         rows=rows,
         scored=scored,
         precision=0.5 * scored,
         recall=0.25 * scored,
         f1=0.375 * scored,
+        truncated=truncated,
         reasons={"null_candidate": rows - scored} if rows > scored else {},
     )
     return RunTotals(parts=1, summary=summary, seconds=1.0)
@@ -46,7 +49,9 @@ def goal(**changes) -> RunGoal:
         "num_rejected_files": 0,
         "num_unreachable_files": 0,
         "rejected_files": {},
+        "min_rows": 1,
         "max_reject_fraction": 0.1,
+        "max_truncated_fraction": None,
         "num_orphan_parts": 0,
         "orphan_parts": (),
         "started": time.time() - 10,
@@ -112,6 +117,31 @@ def test_summary_says_what_happened():
 
 
 def test_run_without_scored_rows_has_no_means():
-    summary = judge(goal(rows=0, parts=0), RunTotals(), "signature", missing=[], doubled=[])
+    nothing = goal(rows=0, parts=0, min_rows=0)
+    summary = judge(nothing, RunTotals(), "signature", missing=[], doubled=[])
     assert summary["f1"] is None
+    assert summary["truncated_fraction"] == 0.0
     assert summary["success"]
+
+
+@pytest.mark.parametrize(
+    ("new", "changes", "failed"),
+    [
+        (part(20, 20) + part(10, 10), {"min_rows": 30}, []),
+        (part(20, 20) + part(10, 10), {"min_rows": 31}, ["min_rows"]),
+        (part(20, 20, 3) + part(10, 10), {"max_truncated_fraction": 0.1}, []),
+        (part(20, 20, 3) + part(10, 10, 1), {"max_truncated_fraction": 0.1}, [CUT]),
+        (part(20, 20), {"max_truncated_fraction": 0.1, "carried": part(10, 10, 4)}, [CUT]),
+        (part(20, 20, 20) + part(10, 10, 10), {}, []),
+        (
+            part(20, 10, 10) + part(10, 10),
+            {"min_rows": 31, "max_truncated_fraction": 0.0, "num_orphan_parts": 1},
+            ["parts_of_inputs_gone", "min_rows", "max_reject_fraction", CUT],
+        ),
+    ],
+)
+def test_every_gate_that_was_not_passed_is_named(new, changes, failed):
+    summary = judge(goal(**changes), new, "signature", missing=[], doubled=[])
+    assert summary["complete"]
+    assert summary["failed_gates"] == failed
+    assert summary["success"] is not bool(failed)
