@@ -19,11 +19,14 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.columns import check_collisions, check_columns
 from pipelines.io.files import IO_THREADS, mask_credentials
 from pipelines.io.inputs import InputFile
-from pipelines.io.parquet import null_lists_message, read_layout
+from pipelines.io.int96 import COARSE
+from pipelines.io.logical_types import lost_types_message
+from pipelines.io.null_lists import null_lists_message
+from pipelines.io.parquet import exact_unit, read_layout
 from pipelines.splits import Split, common_folder, input_names, plan_file
 
 # Bump when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 2
+_PLAN_FORMAT = 3
 _PLAN_KEY = b"bertscore.plan"
 _SHOWN = 3
 
@@ -153,8 +156,7 @@ def _plan_one(
     except InputError as error:
         return _rejected(file.path, FileReason.NOT_PARQUET, str(error), name)
     except OSError as error:
-        message = f"{type(error).__name__}: {error}"
-        return _rejected(file.path, FileReason.UNREADABLE, message, name)
+        return _rejected(file.path, FileReason.UNREADABLE, _words(error), name)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
         check_collisions(layout.schema)
@@ -169,6 +171,17 @@ def _plan_one(
     ]
     if null_lists:
         return _rejected(file.path, FileReason.BAD_COLUMNS, null_lists_message(null_lists), name)
+    unit = COARSE
+    if candidate_column is not None:  # else no column is passed through
+        if layout.lost_types:
+            message = lost_types_message(layout.lost_types)
+            return _rejected(file.path, FileReason.BAD_COLUMNS, message, name)
+        try:
+            unit = exact_unit(file.path) if layout.int96 else COARSE
+        except InputError as error:
+            return _rejected(file.path, FileReason.BAD_COLUMNS, str(error), name)
+        except OSError as error:
+            return _rejected(file.path, FileReason.UNREADABLE, _words(error), name)
     return plan_file(
         file.path,
         name,
@@ -177,7 +190,13 @@ def _plan_one(
         target_bytes=target_bytes,
         file_size=layout.file_size,
         file_version=file.version,
+        timestamp_unit=unit,
+        utc_times=layout.utc_times,
     )
+
+
+def _words(error: OSError) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _rejected(path: str, reason: FileReason, message: str, name: str) -> RejectedFile:
@@ -269,7 +288,8 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
 
 def _column_types() -> pa.Schema:
     """Return the schema of a saved plan: the fields of a split, in order."""
-    kinds = {"str": pa.string(), "int": pa.int64(), str: pa.string(), int: pa.int64()}
+    kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
+    kinds |= {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
     return pa.schema([pa.field(f.name, kinds[f.type], nullable=False) for f in fields(Split)])
 
 
