@@ -20,13 +20,16 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.columns import check_collisions, check_columns
 from pipelines.io.files import IO_THREADS, mask_credentials
 from pipelines.io.inputs import InputFile
+from pipelines.io.int96 import COARSE
 from pipelines.io.limits import too_long_to_read, too_long_to_write
-from pipelines.io.parquet import null_lists_message, read_layout
+from pipelines.io.logical_types import lost_types_message
+from pipelines.io.null_lists import null_lists_message
+from pipelines.io.parquet import exact_unit, read_layout
 from pipelines.io.search import Trouble
 from pipelines.splits import Split, common_folder, input_names, plan_file
 
 # Bump when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 2
+_PLAN_FORMAT = 3
 _PLAN_KEY = b"bertscore.plan"
 _SHOWN = 3
 
@@ -188,10 +191,9 @@ def _plan_one(
     except InputError as error:
         return _rejected(file.path, FileReason.NOT_PARQUET, str(error), name)
     except OSError as error:
-        message = f"{type(error).__name__}: {error}"
         too_long = error.errno == errno.ENAMETOOLONG
         reason = FileReason.BAD_NAME if too_long else FileReason.UNREADABLE
-        return _rejected(file.path, reason, message, name)
+        return _rejected(file.path, reason, _words(error), name)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
         check_collisions(layout.schema)
@@ -206,6 +208,17 @@ def _plan_one(
     ]
     if null_lists:
         return _rejected(file.path, FileReason.BAD_COLUMNS, null_lists_message(null_lists), name)
+    unit = COARSE
+    if candidate_column is not None:  # else no column is passed through
+        if layout.lost_types:
+            message = lost_types_message(layout.lost_types)
+            return _rejected(file.path, FileReason.BAD_COLUMNS, message, name)
+        try:
+            unit = exact_unit(file.path) if layout.int96 else COARSE
+        except InputError as error:
+            return _rejected(file.path, FileReason.BAD_COLUMNS, str(error), name)
+        except OSError as error:
+            return _rejected(file.path, FileReason.UNREADABLE, _words(error), name)
     return plan_file(
         file.path,
         name,
@@ -214,7 +227,13 @@ def _plan_one(
         target_bytes=target_bytes,
         file_size=layout.file_size,
         file_version=file.version,
+        timestamp_unit=unit,
+        utc_times=layout.utc_times,
     )
+
+
+def _words(error: OSError) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _rejected(path: str, reason: FileReason, message: str, name: str) -> RejectedFile:
@@ -321,7 +340,8 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
 
 def _column_types() -> pa.Schema:
     """Return the schema of a saved plan: the fields of a split, in order."""
-    kinds = {"str": pa.string(), "int": pa.int64(), str: pa.string(), int: pa.int64()}
+    kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
+    kinds |= {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
     return pa.schema([pa.field(f.name, kinds[f.type], nullable=False) for f in fields(Split)])
 
 

@@ -56,6 +56,8 @@ class Split:
         row_offset: Position of the first row, counted in the file.
         num_rows: Rows of the split. 0 only for a file without rows.
         skip_rows: Rows to pass over, counted from the start of `first_row_group`.
+        timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
+        utc_times: Whether the file's times of day are marked as of UTC.
     """
 
     path: str
@@ -68,6 +70,8 @@ class Split:
     row_offset: int
     num_rows: int
     skip_rows: int
+    timestamp_unit: str = "us"
+    utc_times: bool = False
 
     @property
     def part_name(self) -> str:
@@ -89,6 +93,8 @@ def plan_file(
     target_bytes: int,
     file_size: int = 0,
     file_version: str = "",
+    timestamp_unit: str = "us",
+    utc_times: bool = False,
 ) -> list[Split]:
     """Cut one file into splits of at most the target size, in row order.
 
@@ -106,6 +112,8 @@ def plan_file(
         target_bytes: Most encoded bytes in a split. At least 1.
         file_size: Size of the file in bytes.
         file_version: Modification time or etag of the file, if it has one.
+        timestamp_unit: Unit in which its INT96 timestamps are exact.
+        utc_times: Whether its times of day are marked as of UTC.
 
     Raises:
         ConfigError: If a target is below 1.
@@ -132,6 +140,8 @@ def plan_file(
                 row_offset=row_offset,
                 num_rows=rows,
                 skip_rows=skip,
+                timestamp_unit=timestamp_unit,
+                utc_times=utc_times,
             )
         )
         row_offset += rows

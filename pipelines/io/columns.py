@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_core.errors import ConfigError, InputError
+from pipelines.io.spark import describe_columns
 
 PRECISION = "bertscore_precision"
 RECALL = "bertscore_recall"
@@ -131,8 +132,8 @@ def append_scores(
 ) -> pa.Table:
     """Put score columns behind the input's columns and notes into the schema metadata.
 
-    The input's columns, fields and metadata stay as they are. Columns are put in the order of
-    `OUTPUT_COLUMNS`, whatever the order given.
+    The input's columns, fields and metadata stay as they are; where Spark has listed the columns
+    there, ours are added. They are put in the order of `OUTPUT_COLUMNS`, whatever the order given.
 
     Args:
         table: Rows of the input.
@@ -149,6 +150,7 @@ def append_scores(
         raise ConfigError(
             f"unknown score columns: got {strange}; expected names from {list(OUTPUT_COLUMNS)}."
         )
+    inputs = table.num_columns
     for name in sorted(columns, key=OUTPUT_COLUMNS.index):
         if len(columns[name]) != table.num_rows:
             raise InputError(
@@ -157,7 +159,9 @@ def append_scores(
             )
         table = table.append_column(name, columns[name])
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **notes})
+    added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
+    described = describe_columns(table.schema.metadata or {}, added)
+    return table.replace_schema_metadata({**described, **notes})
 
 
 def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:

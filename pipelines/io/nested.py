@@ -1,5 +1,7 @@
 """Walk nested Arrow columns, whatever they are made of."""
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,6 +42,15 @@ def check_indices(array: pa.Array) -> None:
     elif pa.types.is_nested(array.type):
         for values in _children(array):
             check_indices(values)
+
+
+def leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
+    """Return the arrays of values of some types below an array, or the array itself, in order."""
+    if isinstance(array, pa.ExtensionArray):
+        return leaf_arrays(array.storage, is_wanted)
+    if not pa.types.is_nested(array.type):
+        return [array] if is_wanted(array.type) else []
+    return [leaf for values in _children(array) for leaf in leaf_arrays(values, is_wanted)]
 
 
 def largest_in(array: pa.Array) -> int:

@@ -13,9 +13,20 @@ import pyarrow.parquet as pq
 from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
+from pipelines.io.batches import take
 from pipelines.io.files import mask_credentials, open_source, source_size
 from pipelines.io.inputs import file_version
+from pipelines.io.int96 import (
+    COARSE,
+    choose_unit,
+    int96_paths,
+    int96_ranges,
+    not_exact_message,
+    written_by_spark,
+)
+from pipelines.io.logical_types import has_utc_times, lost_types, text_enums, with_text_enums
 from pipelines.io.nested import check_indices, largest_in, leaves
+from pipelines.io.null_lists import null_lists, null_lists_message
 from pipelines.splits import RowGroup, Split
 
 UNREADABLE = (InputError, OSError)
@@ -52,6 +63,9 @@ class FileLayout:
         file_size: Size of the file in bytes.
         null_lists: Columns of lists of fixed size in which a list is null: Arrow writes these and
             cannot read them again.
+        lost_types: Columns whose logical type would not be in the output, each with that type.
+        utc_times: Whether times of day are marked as of UTC.
+        int96: Paths of the columns of timestamps in INT96.
     """
 
     schema: pa.Schema
@@ -59,6 +73,9 @@ class FileLayout:
     num_rows: int
     file_size: int
     null_lists: tuple[str, ...] = ()
+    lost_types: tuple[str, ...] = ()
+    utc_times: bool = False
+    int96: tuple[str, ...] = ()
 
 
 def read_layout(path: str) -> FileLayout:
@@ -74,13 +91,35 @@ def read_layout(path: str) -> FileLayout:
             RowGroup(num_rows=group.num_rows, num_bytes=group.total_byte_size)
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
+        schema = text_enums(file.schema, file.schema_arrow)
+        utc_times = has_utc_times(file.schema)
         return FileLayout(
-            schema=file.schema_arrow,
+            schema=schema,
             row_groups=groups,
             num_rows=footer.num_rows,
             file_size=source_size(source),
-            null_lists=_null_lists(file),
+            null_lists=null_lists(file),
+            lost_types=tuple(lost_types(file.schema, schema, utc_times=utc_times)),
+            utc_times=utc_times,
+            int96=int96_paths(file.schema),
         )
+
+
+def exact_unit(path: str) -> str:
+    """Return the unit in which no INT96 timestamp of a file changes.
+
+    That means reading these columns, unless Spark wrote them: its timestamps are microseconds.
+
+    Raises:
+        InputError: If there is none, or the file is damaged.
+        OSError: If it cannot be reached.
+    """
+    with _open(path) as (file, source):
+        if written_by_spark(file.metadata.metadata):
+            return COARSE
+        paths = int96_paths(file.schema)
+        every_group = range(file.metadata.num_row_groups)
+        return choose_unit(int96_ranges(file, source, paths, every_group), paths)
 
 
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
@@ -103,12 +142,14 @@ def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         OSError: If it cannot be reached.
     """
     names = None if columns is None else list(columns)
-    with _open(split.path) as (file, source):
+    with _open(split.path, split.timestamp_unit) as (file, source):
         _check_unchanged(split, file.metadata, source_size(source))
         table = _read_rows(file, source, split, names)
+        _check_timestamps(file, source, split, names)
         for column in table.columns:
             for chunk in column.chunks:
                 check_indices(chunk)
+        table = with_text_enums(table, file.schema, file.schema_arrow)
     version = file_version(split.path) if split.file_version else ""
     if version != split.file_version:
         raise _changed(split, f"version {version}", f"version {split.file_version}")
@@ -122,10 +163,22 @@ def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     return table
 
 
-def write_part(table: pa.Table) -> bytes:
-    """Turn a table into the bytes of a Parquet file; equal tables give equal bytes."""
+def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
+    """Turn a table into the bytes of a Parquet file; equal tables give equal bytes.
+
+    Args:
+        table: Its rows.
+        utc_times: Whether to mark times of day as of UTC; Arrow's own types do not tell.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", version="2.6", write_statistics=True)
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        version="2.6",
+        write_statistics=True,
+        write_time_adjusted_to_utc=utc_times,
+    )
     return bytes(sink.getvalue())
 
 
@@ -148,26 +201,51 @@ def _read_rows(
     groups = list(range(split.first_row_group, split.row_group_stop))
     available = sum(file.metadata.row_group(group).num_rows for group in groups)
     if split.num_rows == 0:
-        return file.schema_arrow.empty_table()
+        return pa.Table.from_batches([], file.schema_arrow)
     stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
     limit = max(MAX_DECODED_BYTES, 2 * stored * split.num_rows // available)
     largest = _largest_row(file, source, groups, columns, limit)
     if split.skip_rows == 0 and split.num_rows == available and largest * available <= limit:
         # All bytes are wanted, so that they may be fetched ahead, in few large requests.
-        ahead = pq.ParquetFile(source, metadata=file.metadata, pre_buffer=True)
+        ahead = pq.ParquetFile(
+            source,
+            metadata=file.metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit=split.timestamp_unit,
+        )
         return ahead.read_row_groups(groups, columns=columns)
     batch_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
     batches = file.iter_batches(batch_rows, row_groups=groups, columns=columns)
     wanted: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in _take(batches, split.skip_rows, split.num_rows):
+    for batch in take(batches, split.skip_rows, split.num_rows):
         wanted.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if size > limit:
             raise _too_large(split, rows, size, limit)
     if not wanted:
-        return file.schema_arrow.empty_table()
+        return pa.Table.from_batches([], file.schema_arrow)
     return pa.Table.from_batches(wanted)
+
+
+def _check_timestamps(
+    file: pq.ParquetFile,
+    source: pa.NativeFile | AbstractBufferedFile,
+    split: Split,
+    columns: list[str] | None,
+) -> None:
+    """Check that the INT96 timestamps of a split are what the file says in the unit planned."""
+    paths = [
+        path
+        for path in int96_paths(file.schema)
+        if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
+    ]
+    if not paths:
+        return
+    groups = range(split.first_row_group, split.row_group_stop)
+    for needed in int96_ranges(file, source, paths, groups, split.skip_rows, split.num_rows):
+        if not needed.is_exact(split.timestamp_unit):
+            raise InputError(f"{mask_credentials(split.path)!r}: {not_exact_message(paths)}")
 
 
 def _largest_row(
@@ -237,54 +315,6 @@ def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
     )
 
 
-def _null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
-    """Name the columns of lists of fixed size that hold a null list, as far as the footer tells."""
-    columns = leaves(file.schema_arrow)
-    if len(columns) != len(file.schema):
-        return ()
-    return tuple(
-        field.name
-        for number, (field, leaf) in enumerate(columns)
-        if pa.types.is_fixed_size_list(field.type)
-        and field.type.value_type == leaf
-        and field.type.list_size
-        and _has_null_list(file, number, field)
-    )
-
-
-def _has_null_list(file: pq.ParquetFile, number: int, field: pa.Field) -> bool:
-    """Tell whether one of a column's lists of fixed size is null: that is stored as one value."""
-    for index in range(file.metadata.num_row_groups):
-        # Damaged metadata are an error here, and the end of the process in the line after.
-        next(file.iter_batches(1, row_groups=[index], columns=[field.name]), None)
-        group = file.metadata.row_group(index)
-        if group.column(number).num_values != group.num_rows * field.type.list_size:
-            return True
-    return False
-
-
-def null_lists_message(columns: Sequence[str]) -> str:
-    """Say that lists of fixed size with a null list among them cannot be read."""
-    named = ", ".join(repr(name) for name in columns)
-    return (
-        f"lists of fixed size cannot be read where one of them is null: got such a list in "
-        f"{named or 'a column'}; expected a list in every row, or lists of any size. Cast the "
-        "column to pyarrow.list_(pyarrow.string()) and write the file again."
-    )
-
-
-def _take(batches: Iterator[pa.RecordBatch], skip: int, rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows after the first `skip`, and read no further than needed."""
-    for batch in batches:
-        piece = batch.slice(skip, rows)
-        skip = max(0, skip - batch.num_rows)
-        if piece.num_rows:
-            rows -= piece.num_rows
-            yield piece
-        if rows <= 0:
-            return
-
-
 def _check_unchanged(split: Split, footer: pq.FileMetaData, size: int) -> None:
     """Check that a file is still the one that was planned."""
     got = (footer.num_rows, size)
@@ -304,11 +334,19 @@ def _changed(split: Split, got: str, expected: str) -> InputError:
 
 
 @contextlib.contextmanager
-def _open(path: str) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | AbstractBufferedFile]]:
+def _open(
+    path: str, timestamp_unit: str = COARSE
+) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | AbstractBufferedFile]]:
     """Open a Parquet file, and turn what its bytes can do wrong into `InputError`."""
     with open_source(path) as source:
         try:
-            yield pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False), source
+            file = pq.ParquetFile(
+                source,
+                buffer_size=_BUFFER_BYTES,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit=timestamp_unit,
+            )
+            yield file, source
         except InputError:
             raise
         except (pa.ArrowException, EOFError, ValueError, LookupError, MemoryError) as error:

@@ -201,7 +201,7 @@ class WritePart(beam.DoFn):
     def process(self, element: ScoredChunk) -> Iterator[PartRecord]:
         """Write the part and what it rejects, and yield its record, written last."""
         split = element.split
-        data = write_part(element.scored.table)
+        data = write_part(element.scored.table, utc_times=split.utc_times)
         if self._lock is not None:
             self._lock.check()
         if element.scored.rejected:

@@ -157,7 +157,7 @@ def test_reading_stops_after_the_last_row_wanted(
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 10)
     taken: list[int] = []
-    original = parquet._take
+    original = parquet.take
 
     def counted(
         batches: Iterator[pa.RecordBatch], skip: int, rows: int
@@ -169,7 +169,7 @@ def test_reading_stops_after_the_last_row_wanted(
 
         return original(count(), skip, rows)
 
-    monkeypatch.setattr(parquet, "_take", counted)
+    monkeypatch.setattr(parquet, "take", counted)
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200
