@@ -208,23 +208,13 @@ def settle(config: ScorerConfig) -> Settings:
             made by another model.
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
-    files = resolve_model(
-        config.model_name,
-        revision=config.revision,
-        allow_pickle_weights=config.allow_pickle_weights,
-    )
+    files = _settle_files(config)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config, files)
     baseline = _settle_baseline(config, files)
     if baseline is not None:
         baseline.row(files.depth if config.all_layers else num_layers)
-    _check_positions(config, files)
-    tokenizer = load_tokenizer(
-        files,
-        max_length=config.max_length,
-        adds_prefix_space=config.adds_prefix_space,
-        trust_remote_code=config.trust_remote_code,
-    )
+    tokenizer = _settle_tokenizer(config, files)
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
     return Settings(
@@ -235,6 +225,39 @@ def settle(config: ScorerConfig) -> Settings:
         baseline=baseline,
         backend=_settle_backend(config, files, tokenizer),
         hidden_size=int(architecture.hidden_size),
+    )
+
+
+def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
+    """Find and check the tokenizer alone, which is all that counting idf needs: no layer.
+
+    Raises:
+        UnknownModelError: the model cannot be found.
+        UnknownLanguageError: the language has no default model.
+        ConfigError: the tokenizer states no length and none was given, or it is more than the
+            encoder has positions for.
+        ModelLoadError: the tokenizer's files cannot be used, or the architecture is not known.
+    """
+    files = _settle_files(config)
+    read_architecture(files, trust_remote_code=config.trust_remote_code)
+    return _settle_tokenizer(config, files)
+
+
+def _settle_files(config: ScorerConfig) -> ModelFiles:
+    return resolve_model(
+        config.model_name,
+        revision=config.revision,
+        allow_pickle_weights=config.allow_pickle_weights,
+    )
+
+
+def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
+    _check_positions(config, files)
+    return load_tokenizer(
+        files,
+        max_length=config.max_length,
+        adds_prefix_space=config.adds_prefix_space,
+        trust_remote_code=config.trust_remote_code,
     )
 
 

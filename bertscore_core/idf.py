@@ -8,8 +8,10 @@ import hashlib
 import io
 import json
 import math
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,13 @@ from bertscore_core.errors import IdfError
 from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
 FORMAT = "bertscore-idf/1"
+
+_MOST_IDS = 1 << 24
+"""Ids from here on are refused: the largest vocabularies have some 1,000,000 tokens. Weights are
+looked up in an array as long as the largest id."""
+_MOST_BYTES = 8 * _MOST_IDS + (1 << 16)
+"""Of an array of a table, unpacked."""
+_MOST_DOCUMENTS = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,22 +226,61 @@ class IdfTable:
         try:
             if data[:2] != b"PK":
                 raise ValueError("it is no .npz archive")
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                head = json.loads(archive["head"].tobytes())
-                if head["format"] != FORMAT:
-                    raise ValueError(f"format {head['format']}")
-                return cls(
-                    frequencies=DocumentFrequencies(
-                        num_documents=head["num_documents"],
-                        ids=archive["ids"].astype(np.int32),
-                        counts=archive["counts"].astype(np.int64),
-                    ),
-                    tokenizer=head["tokenizer"],
-                    max_length=head["max_length"],
-                    corpus=head["corpus"],
-                )
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                head = json.loads(_read_array(archive, "head").tobytes())
+                ids, counts = _read_array(archive, "ids"), _read_array(archive, "counts")
+            _check_head(head)
+            _check_counts(ids, counts, head["num_documents"])
+            return cls(
+                frequencies=DocumentFrequencies(
+                    num_documents=head["num_documents"],
+                    ids=ids.astype(np.int32),
+                    counts=counts.astype(np.int64),
+                ),
+                tokenizer=head["tokenizer"],
+                max_length=head["max_length"],
+                corpus=head["corpus"],
+            )
         except Exception as error:
             raise IdfError(
-                f"{source} is not an idf table of this project ({error}); expected a file written "
-                "by `bertscore-beam idf`. Make it with that command."
+                f"{source} is not an idf table of this project ({str(error)[:200]}); expected a "
+                "file written by `bertscore-beam idf`. Make it with that command."
             ) from error
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read an array of an .npz archive, however large it says it is."""
+    with archive.open(f"{name}.npy") as member:
+        data = member.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"{name} unpacks to more than {_MOST_BYTES} bytes")
+    array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return array
+
+
+def _check_head(head: Mapping[str, object]) -> None:
+    """Raise for what no count gives."""
+    if head["format"] != FORMAT:
+        raise ValueError(f"format {head['format']}")
+    documents, length = head["num_documents"], head["max_length"]
+    if type(documents) is not int or not 0 <= documents < _MOST_DOCUMENTS:
+        raise ValueError("num_documents is no number of documents")
+    if length is not None and (type(length) is not int or length < 1):
+        raise ValueError("max_length is no length")
+    if not isinstance(head["tokenizer"], str) or not isinstance(head["corpus"], str):
+        raise ValueError("tokenizer or corpus is no text")
+
+
+def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:
+    """Raise for ids and counts that no corpus of so many documents has."""
+    for name, values in (("ids", ids), ("counts", counts)):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise ValueError(f"{name} is no list of whole numbers")
+    if len(ids) != len(counts):
+        raise ValueError(f"{len(ids)} ids and {len(counts)} counts")
+    if len(ids) == 0:
+        return
+    if (ids[1:] <= ids[:-1]).any() or ids[0] < 0 or ids[-1] >= _MOST_IDS:
+        raise ValueError(f"ids that do not ascend from 0 to less than {_MOST_IDS}")
+    if counts.min() < 1 or counts.max() > documents:
+        raise ValueError(f"counts that are not from 1 to the number of documents, {documents}")

@@ -17,9 +17,18 @@ _KINDS: Mapping[object, str] = {
     types.NoneType: "nothing",
 }
 
+_MOST_BITS = 64
+_MOST_SHOWN = 500
+"""Characters shown of a value."""
+
 
 def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
     """Return a value as the type of its field, or raise."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ConfigError(
+            f"{name!r} in {source} does not fit: got a number of {value.bit_length()} bits; "
+            f"expected less than 2**{_MOST_BITS}. Write a smaller one."
+        )
     choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Union else choices
     for choice in choices:
@@ -37,7 +46,7 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
     expected = " or ".join(_kind(choice) for choice in choices)
     quotes = " Put the word in quotes." if isinstance(value, bool) and str in choices else ""
     raise ConfigError(
-        f"{name!r} in {source} does not fit: got {mask_credentials(repr(value))} "
+        f"{name!r} in {source} does not fit: got {mask_credentials(repr(value))[:_MOST_SHOWN]} "
         f"({type(value).__name__}); expected {expected}.{quotes}"
     )
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_core import ConfigError, IdfTable, ScorerConfig, settle
+from bertscore_core import ConfigError, IdfTable, ScorerConfig
+from bertscore_core.config import settle_tokenizer
 from pipelines.io.files import absolute, delete, exists, read_bytes, write_atomically
 from pipelines.io.inputs import expand_inputs
 from pipelines.options import IdfOptions
@@ -56,7 +57,7 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
         OSError: not everything to be counted can be reached just now.
     """
     config = scorer_config(options)
-    settle(config)
+    settle_tokenizer(config)
     output = absolute(options.output)
     if exists(output) and not options.overwrite:
         raise ConfigError(

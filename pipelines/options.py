@@ -37,6 +37,9 @@ DEFAULT_MAX_REJECT_FRACTION = 0.01
 # Nobody scores nothing on purpose: an empty dump means that something upstream is broken.
 DEFAULT_MIN_ROWS = 1
 
+_MOST_SHOWN = 500
+"""Characters shown of what is wrong with a file."""
+
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
 
@@ -262,8 +265,14 @@ def load_yaml(path: str) -> dict[str, Any]:
         ) from error
     except yaml.YAMLError as error:
         raise ConfigError(
-            f"the config file {shown!r} is not valid: got {error}; expected YAML with "
-            "`key: value` lines. Mend the line named."
+            f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
+            "YAML with `key: value` lines. Mend the line named."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
+        raise ConfigError(
+            f"the config file {shown!r} is not valid: got {found} beyond what can be read "
+            f"({str(error)[:_MOST_SHOWN]}); expected YAML with short `key: value` lines. Mend it."
         ) from error
     if content is None:
         return {}

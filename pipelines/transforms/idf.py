@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import apache_beam as beam
 import pyarrow as pa
 
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, Settings, settle
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, TextTokenizer
+from bertscore_core.config import settle_tokenizer
 from pipelines import metrics
 from pipelines.io.files import mask_credentials, read_bytes, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split
@@ -83,9 +84,9 @@ def _save(table: IdfTable, path: str) -> IdfTable:
     return table
 
 
-def count_references(settings: Settings, column: pa.ChunkedArray) -> DocumentFrequencies:
+def count_references(tokenizer: TextTokenizer, column: pa.ChunkedArray) -> DocumentFrequencies:
     """Count the references of some rows, each a document."""
-    return DocumentFrequencies.from_tokens(settings.tokenizer.encode(readable_references(column)))
+    return DocumentFrequencies.from_tokens(tokenizer.encode(readable_references(column)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class _CountSplit(beam.DoFn):
         self._column = reference_column
 
     def setup(self) -> None:
-        self._settings = settle(self._config)
+        self._tokenizer = settle_tokenizer(self._config)
 
     def process(self, split: Split) -> Iterator[SplitCount]:
         try:
@@ -140,7 +141,7 @@ class _CountSplit(beam.DoFn):
             logger.warning("not counted: %s", mask_credentials(str(error)))
             count = SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
         else:
-            count = SplitCount(frequencies=count_references(self._settings, column))
+            count = SplitCount(frequencies=count_references(self._tokenizer, column))
         metrics.count(metrics.DOCUMENTS_COUNTED, count.frequencies.num_documents)
         yield count
 
@@ -151,12 +152,12 @@ class _LabelTable(beam.DoFn):
         self._corpus = corpus
 
     def setup(self) -> None:
-        self._settings = settle(self._config)
+        self._tokenizer = settle_tokenizer(self._config)
 
     def process(self, count: SplitCount) -> Iterator[IdfTable]:
         yield IdfTable(
             frequencies=count.frequencies,
-            tokenizer=self._settings.tokenizer.fingerprint,
-            max_length=self._settings.tokenizer.max_length,
+            tokenizer=self._tokenizer.fingerprint,
+            max_length=self._tokenizer.max_length,
             corpus=f"{INCOMPLETE}{self._corpus}" if count.unreadable else self._corpus,
         )

@@ -3,12 +3,12 @@
     pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
 
 No pair fails its bundle: one that cannot be scored gets no scores, and a reason. What does fail it
-is an element with neither field, and an encoder whose numbers overflow, as in float16.
+is an element with neither field, a first batch in which no element has one of them, and an encoder
+whose numbers overflow, as in float16.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import Any, NamedTuple, Optional, TypeAlias
 
@@ -84,11 +84,13 @@ class PairScorer:
         scorer: The scorer.
         weights: Its token weights.
         model_id: The text of the signature of its scores.
+        fields_seen: Names of the fields that pairs were seen to have.
     """
 
     scorer: BertScorer
     weights: TokenWeights
     model_id: str
+    fields_seen: set[str] = field(default_factory=set)
 
 
 class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
@@ -188,7 +190,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch; the results are in its order."""
-        self._check_fields(batch)
+        self._check_fields(batch, model.fields_seen)
         references = [_field(pair, self._reference_field) for pair in batch]
         scored = score_pairs(
             model.scorer,
@@ -214,17 +216,29 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Namespace of RunInference's own metrics."""
         return metrics.NAMESPACE
 
-    def _check_fields(self, batch: Sequence[PairLike]) -> None:
-        """Raise for an element with neither field: no pair, but a misspelt name or a key."""
+    def _check_fields(self, batch: Sequence[PairLike], seen: set[str]) -> None:
+        """Raise for an element with neither field, and for a field that no element has.
+
+        A pair may lack a field, which counts as null. One that no pair of the first batch has,
+        counted in a process, is a misspelt name.
+        """
         names = (self._candidate_field, self._reference_field)
         for pair in batch:
-            has = pair.__contains__ if isinstance(pair, Mapping) else partial(hasattr, pair)
-            if not any(map(has, names)):
+            found = [name for name in names if _has(pair, name)]
+            seen.update(found)
+            if not found:
                 raise InputError(
                     f"an element has neither of the fields: got {_shape(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
+                )
+        for name, role in zip(names, ("candidate", "reference"), strict=True):
+            if batch and name not in seen:
+                raise InputError(
+                    f"no element has the {role} field {name!r}: got {len(batch)} elements, the "
+                    f"first of them {_shape(batch[0])}; expected {name!r} in some. Name the right "
+                    f"one with {role}_field; pairs without a {role} have None there."
                 )
 
     def _signature(self, settings: Settings, idf: IdfTable | None) -> Signature:
@@ -296,6 +310,10 @@ def _shape(pair: PairLike) -> str:
     """Say what an element is, without its values."""
     kind = type(pair).__name__
     return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
+
+
+def _has(pair: PairLike, name: str) -> bool:
+    return name in pair if isinstance(pair, Mapping) else hasattr(pair, name)
 
 
 def _field(pair: PairLike, name: str) -> Any:

@@ -1,6 +1,9 @@
 """Document frequencies: exact under any split and order; weights as in the reference."""
 
+import io
+import json
 import math
+import zipfile
 from collections import Counter
 from itertools import pairwise
 
@@ -91,3 +94,67 @@ def test_table_of_another_tokenizer_is_refused():
     table([[1]]).check_fits("t", 8)
     with pytest.raises(IdfError, match="counted with tokenizer t at length 8; the model has u"):
         table([[1]]).check_fits("u", 8)
+
+
+def forged(*, ids=(3, 7), counts=(1, 2), **head):
+    """Return the bytes of a table of two documents, with parts of it replaced."""
+    stated = {"format": "bertscore-idf/1", "tokenizer": "t", "max_length": 8, "corpus": "c"}
+    text = json.dumps(stated | {"num_documents": 2} | head).encode()
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        head=np.frombuffer(text, dtype=np.uint8),
+        ids=np.asarray(ids),
+        counts=np.asarray(counts),
+    )
+    return buffer.getvalue()
+
+
+def test_table_with_nothing_replaced_is_read():
+    loaded = IdfTable.from_bytes(forged())
+    assert loaded.frequencies.ids.tolist() == [3, 7]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"counts": (1, 3)}, "counts that are not from 1 to the number of documents, 2"),
+        ({"counts": (0, 1)}, "counts that are not from 1"),
+        ({"counts": (-1, 1)}, "counts that are not from 1"),
+        ({"counts": (0.5, 1.5)}, "counts is no list of whole numbers"),
+        ({"counts": (1,)}, "2 ids and 1 counts"),
+        ({"counts": ((1, 2),)}, "counts is no list of whole numbers"),
+        ({"ids": (7, 7)}, "ids that do not ascend"),
+        ({"ids": (7, 3)}, "ids that do not ascend"),
+        ({"ids": (-1, 3)}, "ids that do not ascend"),
+        ({"ids": (3, 300_000_000)}, "ids that do not ascend from 0 to less than 16777216"),
+        ({"ids": (3, 1 << 40)}, "ids that do not ascend from 0"),
+        ({"ids": 3}, "ids is no list of whole numbers"),
+        ({"ids": np.zeros(40_000_000, np.int64)}, "ids unpacks to more than"),
+        ({"num_documents": 1.5}, "num_documents is no number of documents"),
+        ({"num_documents": -2}, "num_documents is no number of documents"),
+        ({"num_documents": 10**400}, "num_documents is no number of documents"),
+        ({"num_documents": True}, "num_documents is no number of documents"),
+        ({"max_length": "8"}, "max_length is no length"),
+        ({"max_length": -8}, "max_length is no length"),
+        ({"tokenizer": 5}, "tokenizer or corpus is no text"),
+        ({"corpus": None}, "tokenizer or corpus is no text"),
+        ({"format": "x" * 5000}, "format xxx"),
+    ],
+)
+def test_forged_table_is_refused_when_it_is_read(changes, message):
+    with pytest.raises(IdfError, match=rf"forged\.npz is not an idf table .*{message}") as caught:
+        IdfTable.from_bytes(forged(**changes), source="forged.npz")
+    assert len(str(caught.value)) < 500
+
+
+def test_array_that_says_it_is_larger_than_memory_is_refused_at_once():
+    header = io.BytesIO()
+    shape = {"descr": "<i8", "fortran_order": False, "shape": (1 << 60,)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(forged())) as good, zipfile.ZipFile(buffer, "w") as bad:
+        for name in good.namelist():
+            bad.writestr(name, header.getvalue() if name == "ids.npy" else good.read(name))
+    with pytest.raises(IdfError, match="is not an idf table"):
+        IdfTable.from_bytes(buffer.getvalue())

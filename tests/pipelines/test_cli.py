@@ -9,10 +9,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_core import DocumentFrequencies, IdfTable
 from pipelines import cli
 from pipelines.io.files import write_atomically
 from pipelines.lock import LOCK_FILE, Holder, hold
@@ -125,6 +127,50 @@ def test_input_can_be_given_more_than_once(tmp_path, capsys):
     flags = ["--input", str(first), "--input", str(second), "--output", str(tmp_path / "out")]
     assert cli.main(["score", *flags, "--dry-run"]) == cli.DONE
     assert "10" in capsys.readouterr().out.split("rows to score")[1].splitlines()[0]
+
+
+def test_idf_of_a_model_in_a_folder_needs_no_layer(dump, tmp_path, tiny_folder, capsys):
+    """The tokenizer alone is asked, for which no registry need know the model."""
+    table, model = tmp_path / "table.npz", str(tiny_folder("bert"))
+    flags = ["--input", str(dump), "--model", model]
+    assert cli.main(["idf", *flags, "--output", str(table)]) == cli.DONE
+    assert "30 references of 1 files" in capsys.readouterr().out
+    found = ["score", *flags, "--output", str(tmp_path / "out"), "--num-layers", "1"]
+    assert cli.main([*found, "--idf", str(table), "--dry-run"]) == cli.DONE
+
+
+def test_forged_idf_table_ends_with_status_2_before_any_model_runs(dump, tmp_path, capsys):
+    """Its one token is in more documents than there are."""
+    frequencies = DocumentFrequencies(
+        num_documents=2, ids=np.array([5], np.int32), counts=np.array([3], np.int64)
+    )
+    table = tmp_path / "forged.npz"
+    forged = IdfTable(frequencies=frequencies, tokenizer="t", max_length=8)
+    table.write_bytes(forged.to_bytes())
+    assert cli.main(arguments(dump, tmp_path, "--idf", table)) == cli.UNUSABLE
+    assert "counts that are not from 1 to the number of documents" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("value", ["-inf", "-1e39", "0.99999999"])
+def test_baseline_that_gives_no_numbers_ends_with_status_2(dump, tmp_path, value, capsys):
+    rows = "".join(f"{n},0.5,0.5,{value}\n" for n in range(7))
+    (tmp_path / "tables" / "en").mkdir(parents=True)
+    for path in (tmp_path / "b.csv", tmp_path / "tables" / "en" / "all-MiniLM-L6-v2.tsv"):
+        path.write_text("LAYER,P,R,F\n" + rows)
+    for given in (tmp_path / "b.csv", tmp_path / "tables"):
+        more = ["--rescale", "--baseline", given, "--lang", "en", "--model", "all-MiniLM-L6-v2"]
+        assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
+        assert "expected finite numbers below 1 in float32" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["workers: " + "9" * 5000, "input: " + "[" * 3000])
+def test_config_file_beyond_measure_ends_with_status_2(dump, tmp_path, text, capsys):
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
+    assert "config.yaml' is not valid" in capsys.readouterr().err
 
 
 def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_path, capsys):

@@ -249,6 +249,34 @@ def test_bad_yaml_is_an_error_with_the_place(tmp_path: Path, text: str, message:
         load_yaml(yaml_file(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workers: " + "9" * 5000, "got a value beyond what can be read"),
+        ("input: " + "[" * 3000, "got brackets within brackets beyond what can be read"),
+        ("input: " + "{a: " * 3000, "got brackets within brackets beyond"),
+        ("a: 2026-13-45", "got a value beyond what can be read"),
+        ("workers: [" + "x" * 9000, "is not valid"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s)night.yaml' .*{message}") as caught:
+        load_yaml(yaml_file(tmp_path, text))
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("workers", 10**4000), ("max_reject_fraction", 10**400), ("model", [["x" * 9000]])],
+)
+def test_value_without_measure_is_an_error_of_a_few_lines(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"'{key}' in a.yaml does not fit") as caught:
+        ScoreOptions.from_mapping({"input": ["in"], "output": "out", key: value}, "a.yaml")
+    assert len(str(caught.value)) < 1000
+
+
 def test_missing_yaml_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.yaml' cannot be read: got FileNotFoundError"):
         load_yaml(str(tmp_path / "none.yaml"))

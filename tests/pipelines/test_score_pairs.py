@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -461,6 +461,29 @@ def test_unknown_name_of_the_package_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'ScorePears'"):
         _ = pipelines.ScorePears
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"reference_field": "refrence"}, "the reference field 'refrence': got 2 elements, the"),
+        ({"candidate_field": "hyp"}, r"the candidate field 'hyp'.* a dict of \['candidate', 'ref"),
+    ],
+)
+def test_field_that_no_pair_of_the_first_batch_has_is_an_error(model, names, message):
+    """Else a misspelt name would give a whole run of nulls."""
+    batch = [{"candidate": "a cat", "reference": "the cat"}] * 2
+    fresh = replace(model, fields_seen=set())
+    with pytest.raises(InputError, match=f"no element has {message}") as caught:
+        BertScoreModelHandler(CONFIG, **names).run_inference(batch, fresh)
+    assert "cat'" not in str(caught.value).replace("'candidate'", "")
+
+
+def test_field_that_some_pair_had_may_be_missing_in_later_batches(handler, model):
+    fresh = replace(model, fields_seen=set())
+    handler.run_inference([{"candidate": "a cat"}, {"reference": "the cat"}], fresh)
+    (result,) = handler.run_inference([{"candidate": "a cat"}], fresh)
+    assert result.inference.error == "null_reference"
 
 
 @pytest.mark.parametrize(
