@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bertscore_core.errors import ConfigError
+from pipelines.io.credentials import without_user_info
 
 # Names that start with these are skipped by Parquet readers (Arrow, Spark, Hive, DuckDB).
 HIDDEN_PREFIXES = ("_", ".")
@@ -203,7 +204,8 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     component becomes a bare "%". `urllib.parse.unquote` undoes it, except for a name that would
     grow beyond 255 bytes: the end of that is replaced by a digest. Spaces, other punctuation and
     letters of any script stay as they are. The query of an http(s) address, which may hold a key,
-    is left out, and addresses that differ in it alone get a digest of it.
+    is left out, and addresses that differ in it alone get a digest of it; so is the user info of
+    a URL, and addresses that differ in that alone are numbered.
 
     Args:
         paths: Paths of files, each once.
@@ -217,10 +219,23 @@ def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]
     base = _components(root) if root else ()
     names = {path: _name_below(base, path) for path in paths}
     count = Counter(names.values())
-    return {
-        path: name if count[name] == 1 else f"{name}%~{_digest(path)}"
+    names = {
+        path: name if count[name] == 1 else f"{name}%~{_digest(_public(path))}"
         for path, name in names.items()
     }
+    count = Counter(names.values())
+    number: Counter[str] = Counter()
+    for path in sorted(path for path, name in names.items() if count[name] > 1):
+        number[names[path]] += 1
+        names[path] += f"~{number[names[path]]}"
+    return names
+
+
+def _public(path: str) -> str:
+    """Return a path without the user info of a URL, for a digest that gives nothing away."""
+    scheme, separator, rest = path.partition("://")
+    host, slash, below = rest.partition("/")
+    return f"{scheme}://{without_user_info(host)}{slash}{below}" if separator else path
 
 
 def _name_below(base: tuple[str, ...], path: str) -> str:
@@ -232,10 +247,16 @@ def _name_below(base: tuple[str, ...], path: str) -> str:
 
 
 def _components(path: str) -> tuple[str, ...]:
-    """Split a path into its scheme ("" for a local one) and the names on the way down."""
+    """Split a path into its scheme ("" for a local one) and the names on the way down.
+
+    The user and password of a URL are left out.
+    """
     scheme, separator, rest = path.partition("://")
     if not separator:
         scheme, rest = "", path
+    else:
+        host, slash, below = rest.partition("/")
+        rest = without_user_info(host) + slash + below
     if scheme in {"http", "https"}:
         rest = rest.partition("?")[0]
     rest = rest.removeprefix("/")

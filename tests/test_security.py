@@ -321,6 +321,30 @@ def test_passwords_are_not_repeated(tmp_path, capfd):
     assert [path for path in written if SECRET.encode() in everything_in(path)] == []
 
 
+def test_passwords_of_addresses_are_in_no_name_record_or_log(tmp_path, capfd):
+    """Of two hosts, so that their names become names of folders; and one file that fails."""
+    with s3_bucket() as bucket:
+        dump = write_dump(tmp_path / "dump", [6])
+        for name in ("a", "bad"):
+            fsspec.filesystem("s3").put(str(dump / "shard-000.parquet"), f"{bucket}/{name}.parquet")
+        fsspec.filesystem("s3").pipe_file(f"{bucket}/bad.parquet", b"PAR1 not PAR1")
+        address = over_http(f"{bucket}/a.parquet").replace("//", f"//me:{SECRET}@{SECRET}@")
+        other = address.replace("127.0.0.1", "localhost")
+        bad = over_http(f"{bucket}/bad.parquet").replace("//", f"//me:{SECRET}@") + f"?pwd={SECRET}"
+        flags = ["--input", address, other, bad, "--output", str(tmp_path / "out")]
+        flags += ["--device", "cpu", "--max-reject-fraction", "1"]
+        assert cli.main(["score", *flags]) == cli.DONE
+    said = capfd.readouterr()
+    assert SECRET not in said.out + said.err
+    parts = [
+        path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("part-*.parquet")
+    ]
+    assert {path.parts[0].partition("%3A")[0] for path in parts} == {"127.0.0.1", "localhost"}
+    for path in files_below(tmp_path / "out"):
+        assert SECRET not in str(path)
+        assert SECRET.encode() not in everything_in(path)
+
+
 HOSTILE = st.lists(
     st.text(st.sampled_from("a.-_ ~%:*?[]#\\\n\x00\x7f\u202e\udc80é"), max_size=6)
     | st.sampled_from([".", "..", "...", "_manifest", "_SUCCESS", "%2E%2E", "s3:", "part-0"]),

@@ -11,14 +11,13 @@ import requests
 import urllib3
 
 from pipelines.commoncrawl.fetch_attempt import AttemptError, describe
+from pipelines.commoncrawl.fetch_watch import Watch
 
 LONGEST_RETRY_AFTER = 600.0
 """Seconds a server may ask us to wait. More would only keep a worker from other files."""
 REFUSED_FACTOR = 5.0
 """How many times the usual pause to wait after a 403: Common Crawl gives that answer to too many
 requests, and goes on giving it for a while."""
-SLOWEST = 1024.0
-"""Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
 
 _BLOCK = 1 << 20
 # Passing errors of servers and of what stands in front of them. 403: see REFUSED_FACTOR.
@@ -50,7 +49,8 @@ def http_blocks(
 
     Args:
         url: Its address.
-        timeout: Seconds to wait for a connection, and for the next byte.
+        timeout: Seconds to wait for a connection, for the next byte, and half of those for the head
+            of the answer; see `Watch`.
         pause: Seconds between two requests to a host.
         user_agent: How the request signs itself.
 
@@ -62,33 +62,36 @@ def http_blocks(
     # `identity`: the file is compressed already, and its length is what is compared.
     headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
     limits = (timeout, timeout)
-    try:
-        with (
-            requests.Session() as session,
-            session.get(url, headers=headers, stream=True, timeout=limits) as response,
-        ):
-            yield from _body(response, timeout)
-    except _OUR_FAULT as error:
-        raise AttemptError(describe(error), permanent=True) from error
-    except _NETWORK as error:
-        raise AttemptError(describe(error)) from error
+    with Watch(timeout) as watch:
+        try:
+            with (
+                watch.session() as session,
+                session.get(url, headers=headers, stream=True, timeout=limits) as response,
+            ):
+                yield from _body(response, watch)
+        except (*_NETWORK, AttemptError) as error:
+            if watch.problem is not None:
+                raise AttemptError(watch.problem) from error
+            if isinstance(error, AttemptError):
+                raise
+            raise AttemptError(describe(error), permanent=isinstance(error, _OUR_FAULT)) from error
 
 
-def _body(response: requests.Response, timeout: float) -> Iterator[bytes]:
+def _body(response: requests.Response, watch: Watch) -> Iterator[bytes]:
     """Yield the body of an answer as it came over the wire, never unpacked.
 
     Raises:
-        AttemptError: The answer is no file, is shorter than it says, or comes too slowly.
+        AttemptError: The answer is no file, or is shorter than it says.
     """
     if response.status_code != 200:
         raise _refusal(response)
     length = _length(response)
     received = 0
-    pace = _Pace(timeout)
+    watch.received(0)
     # One read of the socket each: a read of a whole block would wait for it however slowly it came.
     while block := response.raw.read1(_BLOCK, decode_content=False):
         received += len(block)
-        pace.check(received)
+        watch.received(received)
         yield block
     if length is not None and received != length:
         raise AttemptError(f"a body of {received} of {length} bytes")
@@ -138,29 +141,6 @@ def _retry_after(value: str) -> float:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     return max(0.0, (moment - datetime.datetime.now(datetime.UTC)).total_seconds())
-
-
-class _Pace:
-    """Watches that a transfer gets on: a server that sends a byte now and then never times out."""
-
-    def __init__(self, window: float) -> None:
-        self._window = window
-        self._start = time.monotonic()
-        self._received = 0
-
-    def check(self, received: int) -> None:
-        """Look at the speed whenever a window has passed.
-
-        Raises:
-            AttemptError: It was below `SLOWEST`.
-        """
-        passed = time.monotonic() - self._start
-        if passed < self._window:
-            return
-        speed = (received - self._received) / passed
-        if speed < SLOWEST:
-            raise AttemptError(f"a stalled transfer ({speed:.0f} bytes a second)")
-        self._start, self._received = time.monotonic(), received
 
 
 def _wait_for_turn(host: str, pause: float) -> None:

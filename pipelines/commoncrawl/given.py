@@ -5,7 +5,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,12 @@ from pipelines.io.files import mask_credentials, open_source
 TEXT_COLUMN = "text"
 SUFFIXES = (".txt", ".txt.gz", ".parquet")
 """How the names of files end that a folder stands for."""
+MAX_LINE = 1 << 20
+"""Characters of a line at most: a longer one is no sentence. It is counted and left out."""
+# What a block holds at most: so many lines, or of long ones so many characters.
 _BLOCK = 200_000
+_BLOCK_CHARACTERS = 1 << 25
+_BATCH_ROWS = 8192
 _MAGIC = b"PAR1"
 _TEXT_TYPES = frozenset({"string", "large_string", "string_view", "binary", "large_binary", "null"})
 _GZIP = b"\x1f\x8b"
@@ -56,16 +60,14 @@ def read_sentences(
         path: A local file: Parquet with a column `text`, or UTF-8 text, gzipped or not.
         language: The language they are in.
         seed: Seed of the priorities.
-        counts: Gets `lines`, and `lines_blank` for those left out.
+        counts: Gets `lines`, and `lines_blank` and `lines_too_long` for those left out.
 
     Raises:
         CrawlFileError: it is neither, is damaged, or holds no sentence.
     """
     try:
-        lines = _lines(path)
         found = False
-        while block := list(islice(lines, _BLOCK)):
-            counts["lines"] += len(block)
+        for block in _blocks(_lines(path), counts):
             normal = [normalize(line or "") for line in block]
             counts["lines_blank"] += normal.count("")
             texts = sorted(set(normal) - {""})
@@ -85,9 +87,27 @@ def read_sentences(
         ) from error
     if not found:
         raise CrawlFileError(
-            "the file holds no sentence: got blank lines or none; expected one a line. Leave the "
-            "file out."
+            "the file holds no sentence: got blank lines, lines of more than "
+            f"{MAX_LINE} characters, or none; expected a sentence a line. Leave the file out."
         )
+
+
+def _blocks(lines: Iterator[str | None], counts: Counter[str]) -> Iterator[list[str | None]]:
+    """Gather lines in blocks that fit the memory, without those that are too long."""
+    block: list[str | None] = []
+    characters = 0
+    for line in lines:
+        counts["lines"] += 1
+        if line is not None and len(line) > MAX_LINE:
+            counts["lines_too_long"] += 1
+            continue
+        block.append(line)
+        characters += len(line or "")
+        if len(block) >= _BLOCK or characters >= _BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def _lines(path: Path) -> Iterator[str | None]:
@@ -101,7 +121,7 @@ def _lines(path: Path) -> Iterator[str | None]:
 def _rows(path: Path) -> Iterator[str | None]:
     with pq.ParquetFile(path) as file:
         _check_columns(file.schema_arrow)
-        for batch in file.iter_batches(columns=[TEXT_COLUMN]):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[TEXT_COLUMN]):
             yield from batch.column(0).cast(pa.string()).to_pylist()
 
 
@@ -123,7 +143,11 @@ def _check_columns(schema: pa.Schema) -> None:
 
 
 def _text(path: Path, *, zipped: bool) -> Iterator[str]:
+    """Yield the lines of a text; of one that is too long no more than shows that it is."""
     with open(path, "rb") as raw:
         stream = gzip.GzipFile(fileobj=raw) if zipped else raw
         with io.TextIOWrapper(stream, encoding="utf-8") as lines:
-            yield from lines
+            while line := lines.readline(MAX_LINE + 1):
+                yield line.removesuffix("\n")
+                while len(line) > MAX_LINE and not line.endswith("\n"):
+                    line = lines.readline(MAX_LINE + 1)  # the rest of one that is too long

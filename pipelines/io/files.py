@@ -8,7 +8,6 @@ name (`io/inputs.py` is where patterns are understood). No error message holds c
 import contextlib
 import os
 import posixpath
-import re
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import ConfigError
+from pipelines.io.credentials import mask_credentials as mask_credentials
 
 # Hidden from every reader; what a killed process leaves behind can be told by it.
 TEMPORARY_PREFIX = ".bertscore-tmp-"
@@ -37,10 +37,6 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
-_SENSITIVE = r"(?:key|secret|token|passw(?:or)?d|signature|sig|credential)"
-_SECRET_PAIR = re.compile(rf"((?:^|[?&;,\s-])[\w.-]*{_SENSITIVE}[\w.-]*=)[^&;,\s]+", re.I)
-_USER_INFO = re.compile(r"(\w://)[^/@\s]+@")
 
 
 class NoFileError(OSError):
@@ -349,8 +345,3 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def mask_credentials(text: str) -> str:
-    """Replace user info and secret-looking `key=value` pairs of a path or flag by "***"."""
-    return _SECRET_PAIR.sub(r"\1***", _USER_INFO.sub(r"\1***@", text))

@@ -38,6 +38,32 @@ HOSTILE_NAMES = [
 ]
 
 
+NAMES = [
+    "pwd",
+    "pass",
+    "password",
+    "passwd",
+    "auth",
+    "sas",
+    "sig",
+    "signature",
+    "code",
+    "jwt",
+    "bearer",
+    "token",
+    "key",
+    "secret",
+    "credential",
+    "api_key",
+    "apikey",
+    "access_key",
+    "AWSAccessKeyId",
+    "X-Amz-Security-Token",
+    "X-Goog-Credential",
+    "accessToken",
+]
+
+
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     with s3_bucket() as url:
@@ -298,6 +324,23 @@ def test_unknown_scheme_is_an_error_that_names_it(path: str) -> None:
         ),
         ("https://h/x?sig=abc", "https://h/x?sig=***"),
         ("--secret_key=abc", "--secret_key=***"),
+        ("http://user:p@ss@w@host/x@y", "http://***@host/x@y"),
+        ("http://user@host/x", "http://***@host/x"),
+        *(
+            (f"https://h/x?a=1&{name}=hunter2&b=2", f"https://h/x?a=1&{name}=***&b=2")
+            for name in NAMES
+        ),
+        ("--experiments=x,token=abc", "--experiments=x,token=***"),
+        ("--option=password=abc", "--option=password=***"),
+        ("?next=https%3A%2F%2Fh%2Fx%3Fsig%3Dabc&a=1", "?next=https%3A%2F%2Fh%2Fx%3Fsig%3D***&a=1"),
+        ("got {'api_key': 'a b', 'anon': 'x'}", "got {'api_key': '***', 'anon': 'x'}"),
+        ('{"secret": "a\\"b", "region": "x"}', '{"secret": "***", "region": "x"}'),
+        ("AccountName=a;AccountKey=b+/=;x=1", "AccountName=a;AccountKey=***;x=1"),
+        ("Authorization: Basic aGk6aGk=", "Authorization: Basic ***"),
+        ("bearer eyJ.a-b_c", "bearer ***"),
+        ("--max_batch_tokens=512 tokenizer:5e0a", "--max_batch_tokens=512 tokenizer:5e0a"),
+        ("--author=me --passes=3 --design=x", "--author=me --passes=3 --design=x"),
+        ("s3://b/token=1/year=2026/a.parquet", "s3://b/token=1/year=2026/a.parquet"),
         ("--runner=DataflowRunner", "--runner=DataflowRunner"),
         ("/data/a@b/key=1.parquet", "/data/a@b/key=1.parquet"),
     ],

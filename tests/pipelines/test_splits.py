@@ -227,3 +227,19 @@ def test_names_are_unique_reversible_and_cannot_leave_the_output(below: list[str
             assert component
             assert not component.startswith(("_", "."))
             assert not set(component) & set("\\:\0\n")
+
+
+def test_the_user_of_a_url_is_in_no_name_and_names_stay_apart() -> None:
+    paths = [
+        "http://me:hunter2@a.example/x.parquet",
+        "http://me:hun@ter2@b.example/x.parquet",
+        "http://you:hunter2@b.example/x.parquet",
+        "s3://hunter2@bucket/x.parquet",
+    ]
+    names = input_names(paths)
+    assert "hunter2" not in str(list(names.values()))
+    assert "ter2" not in str(list(names.values()))
+    assert len(set(names.values())) == len(paths)
+    assert names[paths[0]] == "http/a.example/x.parquet"
+    changed = input_names([path.replace("hunter2", "new") for path in paths[:2]])
+    assert list(changed.values()) == list(input_names(paths[:2]).values())

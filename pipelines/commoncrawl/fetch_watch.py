@@ -1,0 +1,135 @@
+"""Ends a transfer that does not get on, whatever its reader is waiting for.
+
+A timeout of a socket ends a wait for the next byte. A server that sends one now and then, in the
+head of its answer or between two chunks, keeps every such wait short and the reader for ever. So
+somebody else has to look at the clock, and shut the connection.
+"""
+
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import requests
+import requests.adapters
+import urllib3
+
+SLOWEST = 1024.0
+"""Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
+
+
+class Watch:
+    """Watches one request, in a thread, from connecting to the last byte.
+
+    The head of the answer has to be there after twice the window, once for the connection and once
+    for the server; of the body `SLOWEST` bytes a second have to come in every window.
+
+    Attributes:
+        problem: Why the transfer was ended, None if it was not.
+    """
+
+    def __init__(self, window: float) -> None:
+        self.problem: str | None = None
+        self._window = window
+        self._begun: float | None = None  # when the body began
+        self._received = 0
+        self._sockets: list[socket.socket] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Watch no more."""
+        self._over.set()
+        self._thread.join()
+
+    def session(self) -> requests.Session:
+        """Return a session whose connections can be shut by this watch."""
+        session = requests.Session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _WatchedAdapter(self))
+        return session
+
+    def connected(self, connection: socket.socket) -> None:
+        """Take note of a connection, of which a redirect makes several."""
+        self._sockets.append(connection)
+        if self.problem is not None:
+            self._shut()
+
+    def received(self, num_bytes: int) -> None:
+        """Take note of how much of the body is there, 0 when it begins."""
+        if self._begun is None:
+            self._begun = time.monotonic()
+        self._received = num_bytes
+
+    def _look_on(self) -> None:
+        if self._over.wait(2 * self._window):
+            return
+        if self._begun is None:
+            self._end(f"no answer within {2 * self._window:g} s")
+            return
+        before, seen = self._begun, 0
+        while self.problem is None:
+            now, received = time.monotonic(), self._received
+            if now - before >= self._window:
+                speed = (received - seen) / (now - before)
+                if speed < SLOWEST:
+                    self._end(f"a stalled transfer ({speed:.0f} bytes a second)")
+                before, seen = now, received
+            if self._over.wait(self._window):
+                return
+
+    def _end(self, problem: str) -> None:
+        self.problem = problem
+        self._shut()
+
+    def _shut(self) -> None:
+        for connection in list(self._sockets):
+            try:
+                # Of the plain socket: that of TLS forgets its state while another thread reads.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            except OSError:  # closed already
+                continue
+
+
+class _WatchedAdapter(requests.adapters.HTTPAdapter):
+    """Connects as requests does, and tells a watch of every connection."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._pools = {
+            "http": _watched_pool(urllib3.HTTPConnectionPool, watch),
+            "https": _watched_pool(urllib3.HTTPSConnectionPool, watch),
+        }
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the manager of direct connections."""
+        super().init_poolmanager(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.poolmanager.pool_classes_by_scheme = self._pools
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the manager of connections through a proxy."""
+        manager = super().proxy_manager_for(*args, **kwargs)  # type: ignore[no-untyped-call]
+        manager.pool_classes_by_scheme = self._pools
+        return manager
+
+
+def _watched_pool(pool: Any, watch: Watch) -> Any:
+    """Return a kind of pool whose connections are known to a watch."""
+
+    class Connection(pool.ConnectionCls):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            watch.connected(self.sock)
+
+    return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
