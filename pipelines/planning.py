@@ -197,14 +197,30 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     """
     if not rejected:
         return InputError("no input: got no file to plan; expected at least one Parquet file.")
-    lines = [f"  {file.path}: {file.message}" for file in rejected[:_SHOWN]]
-    if len(rejected) > _SHOWN:
-        lines.append(f"  and {len(rejected) - _SHOWN} more")
+    groups = grouped([(file.path, file.message) for file in rejected])
+    lines = [f"  {line}" for line in groups[:_SHOWN]]
+    if len(groups) > _SHOWN:
+        lines.append(f"  and {len(groups) - _SHOWN} other reasons")
     kind = OSError if any(f.reason is FileReason.UNREADABLE for f in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
         "at least one good one.\n" + "\n".join(lines)
     )
+
+
+def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a line for each message, with the first file that it is about and how many more.
+
+    Args:
+        messages: Path and message of every file.
+    """
+    paths: dict[str, list[str]] = {}
+    for path, message in messages:
+        paths.setdefault(message, []).append(path)
+    return [
+        f"{first}{f' and {len(others):,} more' if others else ''}: {message}"
+        for message, (first, *others) in paths.items()
+    ]
 
 
 def _digest(splits: Sequence[Split], *columns: str | None) -> str:
