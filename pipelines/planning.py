@@ -200,7 +200,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:
-        lines.append(f"  and {len(groups) - _SHOWN} other reasons")
+        lines.append(f"  and {len(groups) - _SHOWN} more")
     kind = OSError if any(f.reason is FileReason.UNREADABLE for f in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "

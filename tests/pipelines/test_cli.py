@@ -252,7 +252,7 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not parts.exists() and process.poll() is None:
+        while not list(parts.glob("part-*.parquet")) and process.poll() is None:
             time.sleep(0.05)
         workers = beam_workers(process.pid)
         for worker in workers[:1]:
