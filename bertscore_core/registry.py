@@ -88,6 +88,13 @@ def find_model_spec(name: str) -> ModelSpec | None:
     return next((spec for spec in known_models() if spec.name == wanted), None)
 
 
+def near_models(name: str) -> list[str]:
+    """Return up to three names of the registry that are spelt like a name, the nearest first."""
+    names = {spec.name.lower(): spec.name for spec in known_models()}
+    wanted = canonical_name(name).lower()
+    return [names[near] for near in difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)]
+
+
 def get_model_spec(name: str) -> ModelSpec:
     """Return the registry's row for a model.
 
@@ -96,7 +103,7 @@ def get_model_spec(name: str) -> ModelSpec:
     """
     spec = find_model_spec(name)
     if spec is None:
-        near = difflib.get_close_matches(name, [spec.name for spec in known_models()], n=3)
+        near = near_models(name)
         raise UnknownModelError(
             f"model {name!r} is not in the registry"
             + (f"; near it: {', '.join(near)}" if near else "")

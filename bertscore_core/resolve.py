@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_core.errors import ConfigError, ModelLoadError, UnknownModelError
-from bertscore_core.registry import EMBEDDED_MODEL, ModelSpec, find_model_spec, read_table
+from bertscore_core.registry import (
+    EMBEDDED_MODEL,
+    ModelSpec,
+    find_model_spec,
+    near_models,
+    read_table,
+)
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the embedded model's `model.safetensors`."""
@@ -195,7 +201,7 @@ def _embedded_folder() -> Path:
 
 
 def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> Path:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HFValidationError
 
     patterns = _SAFE_PATTERNS + (_PICKLE_PATTERNS if allow_pickle_weights else [])
@@ -215,10 +221,18 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
             break
         except Exception as error:  # the hub client's errors share no base class
             last = error
+    hub = (
+        ", and the hub was not asked, since HF_HUB_OFFLINE is set"
+        if constants.HF_HUB_OFFLINE
+        else f", nor to be had from the hub ({type(last).__name__})"
+    )
+    near = near_models(name)
+    known = find_model_spec(name) is not None
     raise UnknownModelError(
-        f"model {name!r} is neither a local folder, nor in the local cache, nor to be had from the "
-        f"hub ({type(last).__name__}). Give a folder, or fetch it where there is a network: "
-        f"`hf download {name}`. `bertscore-beam models` lists the registry."
+        f"model {name!r} is neither a local folder, nor in the local cache{hub}."
+        + (f" Did you mean {near[0]!r}?" if near and not known else "")
+        + f" Give a folder, or fetch it where there is a network: `hf download {name}`. "
+        "`bertscore-beam models` lists the registry."
     ) from last
 
 

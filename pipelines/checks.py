@@ -3,7 +3,7 @@
 import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from bertscore_core.errors import ConfigError
@@ -20,6 +20,11 @@ _KINDS: Mapping[object, str] = {
 _MOST_BITS = 64
 _MOST_SHOWN = 500
 """Characters shown of a value."""
+_DESTROYS = frozenset({"overwrite", "no_overwrite"})
+"""What nobody may be led to by a suggestion, nor to its opposite."""
+
+_ALIKE = 0.68
+"""Least ratio of difflib's at which a word may be meant: `compare` and `score` have 0.67."""
 
 
 def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
@@ -67,11 +72,40 @@ def plain_value(value: object) -> Any:
 
 def unknown_key(key: str, known: list[str], source: str) -> ConfigError:
     """Say that a key is not known, and which one may be meant."""
-    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
+    near = nearest(key, known)
+    hint = f"Did you mean {near!r}?" if near else "Remove it."
     return ConfigError(
         f"unknown option in {source}: got {key!r}; expected one of {', '.join(sorted(known))}. "
         f"{hint}"
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a word is likely meant for, None where none is near.
+
+    One of as many words, each the beginning of the other's, comes first (--ref-col); then one that
+    is spelt alike; then the longest whose words are all there. Never one that destroys something.
+    """
+    names = {_bare(name): name for name in known if _bare(name) not in _DESTROYS}
+    asked = _bare(word)
+    words = asked.split("_")
+    begun = [name for name in names if _begin_alike(words, name.split("_"))]
+    alike = difflib.get_close_matches(asked, names, n=1, cutoff=_ALIKE)
+    within = [name for name in names if set(name.split("_")) <= set(words)]
+    for found in (begun, alike, sorted(within, key=len, reverse=True)):
+        if found:
+            return names[found[0]]
+    return None
+
+
+def _bare(name: str) -> str:
+    return name.strip("-").replace("-", "_")
+
+
+def _begin_alike(first: Sequence[str], second: Sequence[str]) -> bool:
+    return len(first) == len(second) and all(
+        one.startswith(other) or other.startswith(one)
+        for one, other in zip(first, second, strict=True)
     )
 
 

@@ -9,16 +9,15 @@ only once the options are known to be good.
 
 import json
 import logging
-import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib.metadata import version
 from typing import cast
 
 from bertscore_core import BertScoreError, ConfigError, known_languages
+from pipelines.checks import nearest
 from pipelines.exit_status import (
     BROKEN,
     DONE,
@@ -29,8 +28,10 @@ from pipelines.exit_status import (
 )
 from pipelines.flags import StrictParser, read_options, unknown_flag
 from pipelines.io.files import absolute, mask_credentials
+from pipelines.io.reach import NotBegunError
 from pipelines.options import IdfOptions, ScoreOptions
 from pipelines.report import registry_rows, show, show_registry
+from pipelines.streams import forgive_output, printed
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
@@ -53,6 +54,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
+    forgive_output()
     given = list(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     if given == ["--version"]:
@@ -64,11 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command = COMMANDS.get(given[0])
         if command is None:
+            near = nearest(given[0], COMMANDS)
             raise ConfigError(
                 f"unknown command {given[0]!r}; expected one of {', '.join(COMMANDS)}."
-                + "".join(
-                    f" Did you mean {near}?" for near in get_close_matches(given[0], COMMANDS, 1)
-                )
+                + (f" Did you mean {near}?" if near else "")
             )
         return command(given[1:])
     except BertScoreError as error:
@@ -78,6 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind = type(error).__name__
         print(f"bertscore-beam: {mask_credentials(str(error))} ({kind})", file=sys.stderr)
         return UNUSABLE
+    except NotBegunError as error:
+        print(
+            f"bertscore-beam: {mask_credentials(str(error))}\nNothing was begun. Run the same "
+            "command again when it can be reached.",
+            file=sys.stderr,
+        )
+        return BROKEN
     except KeyboardInterrupt:
         print("bertscore-beam: interrupted.", file=sys.stderr)
         return interrupted(signal.SIGINT)
@@ -121,7 +129,7 @@ def baseline_command(arguments: Sequence[str]) -> int:
         from pipelines.baseline.compare import compare_command
 
         return compare_command(arguments[1:])
-    if get_close_matches(arguments[0] if arguments else "", ["compare"], 1):
+    if arguments and nearest(arguments[0], ["compare"]):
         raise ConfigError(
             f"unknown argument {arguments[0]!r}; expected flags, or compare. Did you mean compare?"
         )
@@ -170,15 +178,11 @@ def models_command(arguments: Sequence[str]) -> int:
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
-    try:
-        if parsed.json:
-            print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
-        else:
-            show(show_registry())
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads it has had enough; Python flushes once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return DONE
+    if parsed.json:
+        print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
+    else:
+        show(show_registry())
+    return printed()
 
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {

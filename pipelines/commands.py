@@ -16,8 +16,10 @@ from pipelines.estimate import estimate_run
 from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.idf import build_idf_pipeline, finish_idf, prepare_idf, start_idf
 from pipelines.io.files import join, mask_credentials, read_bytes
+from pipelines.io.reach import before_work, reaching
 from pipelines.lock import RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
+from pipelines.planning import grouped
 from pipelines.prepare import ScoreJob, plan_score, resume_score
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
@@ -40,6 +42,7 @@ from pipelines.running import (
 )
 from pipelines.score import build_score_pipeline, start_run
 from pipelines.sketch import sketch_idf, sketch_score
+from pipelines.streams import printed
 from pipelines.success import SUCCESS_FILE
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
@@ -50,15 +53,17 @@ def score(options: ScoreOptions) -> int:
     """Check, plan, run, report."""
     if options.print_job:
         print(print_job(sketch_score(options)))
-        return DONE
+        return printed()
     console = Console(stderr=True)
     _announce_model(options, console)
     pipeline = job_pipeline(options)
-    planned = plan_score(options)
-    if options.dry_run:
-        job = resume_score(planned)
-        show(show_plan(job, estimate_run(job, job.goal.carried).words()))
-        return DONE
+    with before_work():
+        planned = plan_score(options)
+        if options.dry_run:
+            with reaching("output", options.output):
+                job = resume_score(planned)
+            show(show_plan(job, estimate_run(job, job.goal.carried).words()))
+            return printed()
 
     def say(words: str) -> None:
         console.print(words, soft_wrap=True, highlight=False)
@@ -101,22 +106,24 @@ def count_idf(options: IdfOptions) -> int:
     """Count the references of a dump and save the table."""
     if options.print_job:
         print(print_job(sketch_idf(options)))
-        return DONE
+        return printed()
     _announce_model(options, Console(stderr=True))
     check_waits(options)
     pipeline = job_pipeline(options)
-    job = prepare_idf(options)
-    for file in job.plan.rejected_files:
-        print(f"bertscore-beam: set aside {file.path}: {file.message}", file=sys.stderr)
+    with before_work():
+        job = prepare_idf(options)
+    for line in grouped([(file.path, file.message) for file in job.plan.rejected_files]):
+        print(f"bertscore-beam: rejected {line}", file=sys.stderr)
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
-        return DONE
+        return printed()
     if job.plan.num_rows < options.min_rows:
         words = few_rows_words(job.plan.num_rows, options.min_rows)
         print(f"bertscore-beam: {words} No table was saved.", file=sys.stderr)
         return TOO_MANY_REJECTS
     share_cores(options)
-    start_idf(job)
+    with first_writing(options):
+        start_idf(job)
     build_idf_pipeline(pipeline, job)
     with local_workers(options):
         pipeline.run().wait_until_finish()

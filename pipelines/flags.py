@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import difflib
 import re
 import types
 import typing
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bertscore_core import ConfigError
+from pipelines.checks import nearest
 from pipelines.options import RunOptions, load_yaml
 
 FILE_ONLY = frozenset({"beam", "beam_scoring"})
@@ -78,26 +78,12 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def unknown_flag(flag: str, parser: argparse.ArgumentParser) -> ConfigError:
     """Say that a flag is not known, and which one may be meant."""
     known = [name for action in parser._actions for name in action.option_strings]
-    near = _begin_alike(flag.partition("=")[0], known) or difflib.get_close_matches(
-        flag.partition("=")[0], known, n=1
-    )
-    hint = f"Did you mean {near[0]}?" if near else f"`{parser.prog} --help` lists the flags."
+    near = nearest(flag.partition("=")[0], known)
+    hint = f"Did you mean {near}?" if near else f"`{parser.prog} --help` lists the flags."
     return ConfigError(
         f"unknown argument {flag.partition('=')[0]!r}: expected one of this command's flags. "
         f"{hint} Beam's own options go behind `--`."
     )
-
-
-def _begin_alike(flag: str, known: Sequence[str]) -> list[str]:
-    """Return the known flags whose words the flag's words begin: --ref-col, --reference-column."""
-    words = flag.strip("-").split("-")
-    return [
-        name
-        for name in known
-        for full in [name.strip("-").split("-")]
-        if len(full) == len(words)
-        and all(whole.startswith(word) for whole, word in zip(full, words, strict=True))
-    ]
 
 
 def field_helps(options: type[RunOptions]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from bertscore_core import ConfigError, IdfTable, ScorerConfig
 from bertscore_core.config import settle_tokenizer
 from pipelines.io.files import absolute, delete, exists, read_bytes, write_atomically
 from pipelines.io.inputs import expand_inputs
+from pipelines.io.reach import reaching
 from pipelines.options import IdfOptions
 from pipelines.planning import Plan, check_all_reached, plan_inputs, plan_to_bytes
 from pipelines.prepare import scorer_config
@@ -58,19 +59,22 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
     """
     config = scorer_config(options)
     settle_tokenizer(config)
-    output = absolute(options.output)
-    if exists(output) and not options.overwrite:
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        there = exists(output)
+    if there and not options.overwrite:
         raise ConfigError(
             f"{options.output} is there already; expected a new file. Choose another --output, or "
             "use --overwrite."
         )
-    plan = plan_inputs(
-        expand_inputs(options.input),
-        candidate_column=None,
-        reference_column=options.reference_column,
-        target_rows=options.split_rows,
-        target_bytes=options.split_bytes,
-    )
+    with reaching("input", *options.input):
+        plan = plan_inputs(
+            expand_inputs(options.input),
+            candidate_column=None,
+            reference_column=options.reference_column,
+            target_rows=options.split_rows,
+            target_bytes=options.split_bytes,
+        )
     check_all_reached(plan)
     return IdfJob(
         output=output,

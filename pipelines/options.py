@@ -23,6 +23,7 @@ from pipelines.checks import (
     unknown_key,
 )
 from pipelines.io.files import mask_credentials, read_bytes
+from pipelines.io.reach import reaching
 
 IDF_WORDS = ("none", "corpus")
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
@@ -257,7 +258,9 @@ def load_yaml(path: str) -> dict[str, Any]:
     """
     shown = mask_credentials(path)
     try:
-        content = yaml.load(read_bytes(path), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        with reaching("config", path):
+            data = read_bytes(path)
+        content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise ConfigError(
             f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
@@ -314,13 +317,12 @@ def _check_idf(idf: str) -> None:
 
 def _check_rescale(options: ScoreOptions) -> None:
     """Raise for a rescaling without baseline, or a baseline without rescaling."""
-    check_value(
-        not options.rescale or options.lang is not None or options.baseline is not None,
-        "rescale",
-        True,
-        "a language, whose published baseline is used, or a baseline of your own",
-        "Add --lang CODE or --baseline PATH.",
-    )
+    if options.rescale and options.lang is None and options.baseline is None:
+        raise ConfigError(
+            "--rescale needs a baseline: got neither a language, whose published one would be "
+            "used, nor a table of your own; expected one of them. Add --lang CODE or --baseline "
+            "PATH."
+        )
     check_value(
         options.rescale or options.baseline is None,
         "baseline",

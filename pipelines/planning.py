@@ -253,9 +253,10 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     """
     if not rejected:
         return InputError("no input: got no file to plan; expected at least one Parquet file.")
-    lines = [f"  {file.path}: {file.message}" for file in rejected[:_SHOWN]]
-    if len(rejected) > _SHOWN:
-        lines.append(f"  and {len(rejected) - _SHOWN} more")
+    groups = grouped([(file.path, file.message) for file in rejected])
+    lines = [f"  {line}" for line in groups[:_SHOWN]]
+    if len(groups) > _SHOWN:
+        lines.append(f"  and {len(groups) - _SHOWN} more")
     kind = OSError if any(f.reason in _OUT_OF_REACH for f in rejected) else InputError
     return kind(
         f"none of the inputs can be scored: got {len(rejected)} file(s), all of them bad; expected "
@@ -276,6 +277,21 @@ def check_all_reached(plan: Plan) -> None:
             f"({away[0].message}); expected all of them, since idf is counted over all. Run the "
             "same command again when they can be, or leave them out of the input."
         )
+
+
+def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a line for each message, with the first file that it is about and how many more.
+
+    Args:
+        messages: Path and message of every file.
+    """
+    paths: dict[str, list[str]] = {}
+    for path, message in messages:
+        paths.setdefault(message, []).append(path)
+    return [
+        f"{first}{f' and {len(others):,} more' if others else ''}: {message}"
+        for message, (first, *others) in paths.items()
+    ]
 
 
 def _digest(splits: Sequence[Split], *columns: str | None) -> str:

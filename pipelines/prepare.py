@@ -45,6 +45,7 @@ from pipelines.io.files import (
     read_bytes,
 )
 from pipelines.io.inputs import expand_inputs
+from pipelines.io.reach import reaching
 from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
 from pipelines.planning import Plan, check_all_reached, plan_inputs
@@ -112,7 +113,10 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
     )
     if not isinstance(options, ScoreOptions):
         return config
-    baseline = None if options.baseline is None else _read_baseline(options, options.baseline)
+    baseline = None
+    if options.baseline is not None:
+        with reaching("baseline", options.baseline):
+            baseline = _read_baseline(options, options.baseline)
     return replace(
         config,
         num_layers=options.num_layers,
@@ -221,21 +225,24 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
     settings = settle(config)
     if is_local(options):
         resolve_device(config.device)
-    output = absolute(options.output)
-    check_output(options, output)
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        check_output(options, output)
     given_idf = None
     if options.idf not in IDF_WORDS:
-        given_idf = load_idf(options.idf)
+        with reaching("idf", options.idf):
+            given_idf = load_idf(options.idf)
         given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
-    files = expand_inputs(options.input, exclude=output)
-    plan = plan_inputs(
-        files,
-        candidate_column=options.candidate_column,
-        reference_column=options.reference_column,
-        target_rows=options.split_rows,
-        target_bytes=options.split_bytes,
-        records=join(output, manifest.PARTS_FOLDER),
-    )
+    with reaching("input", *options.input):
+        files = expand_inputs(options.input, exclude=output)
+        plan = plan_inputs(
+            files,
+            candidate_column=options.candidate_column,
+            reference_column=options.reference_column,
+            target_rows=options.split_rows,
+            target_bytes=options.split_bytes,
+            records=join(output, manifest.PARTS_FOLDER),
+        )
     if options.idf == "corpus":
         check_all_reached(plan)
     fields = TableFields(

@@ -14,6 +14,7 @@ from bertscore_core import (
     known_models,
     published_baselines,
 )
+from pipelines.planning import grouped
 
 if TYPE_CHECKING:
     from pipelines.prepare import ScoreJob
@@ -58,7 +59,7 @@ def show_plan(job: "ScoreJob", estimated: str) -> Shown:
         "model": job.signature.model,
         "layer": job.signature.num_layers,
         "input files": f"{job.goal.files:,}",
-        "files set aside": f"{job.goal.num_rejected_files:,}",
+        "files rejected": f"{job.goal.num_rejected_files:,}",
         "rows": f"{job.goal.rows:,}"
         + ("" if job.goal.rows >= job.goal.min_rows else f", fewer than {job.goal.min_rows:,}"),
         "splits": f"{job.goal.parts:,}",
@@ -70,9 +71,21 @@ def show_plan(job: "ScoreJob", estimated: str) -> Shown:
         "output": job.output,
         "signature": job.signature.format(),
     }
-    aside = list(job.goal.rejected_files.items())[:SHOWN_FILES]
-    listed = [("set aside", f"{path}: {message}") for path, message in aside]
+    listed = _rejected_rows(job.goal.rejected_files, job.goal.num_rejected_files)
     return Shown("Plan", ("", ""), [*rows.items(), *listed])
+
+
+def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
+    """Show which files were rejected, those with the same message in one row.
+
+    Args:
+        rejected: The message by path, of some of them.
+        total: How many there are.
+    """
+    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
+    if total > len(rejected):
+        lines.append(f"{total - len(rejected):,} more that are not named here")
+    return [("file rejected", line) for line in lines]
 
 
 def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
@@ -87,8 +100,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
-    aside = list(summary["rejected_files"].items())[:SHOWN_FILES]
-    rows += [("file set aside", f"{path}: {message}") for path, message in aside]
+    rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
     failed = list(summary["failures"].items())[:SHOWN_FILES]
     rows += [("split failed", f"{part}: {message}") for part, message in failed]
     rows.append(("parts", f"{summary['parts']:,} ({summary['parts_of_earlier_runs']:,} earlier)"))

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from bertscore_core import BertScoreError, ConfigError
 from pipelines.exit_status import BROKEN, REFUSED
 from pipelines.io.files import mask_credentials
+from pipelines.io.reach import reaching
 from pipelines.lock import FolderLostError
 from pipelines.options import RunOptions
 from pipelines.runners import has_separate_workers, is_local, is_remote, threads_per_worker
@@ -24,7 +25,8 @@ from pipelines.worker_log import workers_log_to_file
 def first_writing(options: RunOptions) -> Iterator[None]:
     """Say of the first thing that cannot be written that the output is at fault."""
     try:
-        yield
+        with reaching("output", options.output):
+            yield
     except REFUSED as error:
         raise ConfigError(
             f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
@@ -67,7 +69,8 @@ def original_terminal() -> Iterator[int]:
 
 def end_for(error: FolderLostError, terminal: int) -> None:
     """End the process from whichever thread noticed: the runner cannot be stopped otherwise."""
-    os.write(terminal, f"bertscore-beam: {error}\n".encode())
+    with suppress(OSError):  # nobody may be listening any more
+        os.write(terminal, f"bertscore-beam: {error}\n".encode())
     leave(BROKEN)
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from pipelines.streams import forgiving
+
 
 @contextmanager
 def workers_log_to_file(*, enabled: bool) -> Iterator[tuple[TextIO, Path | None]]:
@@ -29,7 +31,7 @@ def workers_log_to_file(*, enabled: bool) -> Iterator[tuple[TextIO, Path | None]
     handle, name = tempfile.mkstemp(prefix="bertscore-beam-", suffix=".log")
     sys.stderr.flush()
     terminal_fd = os.dup(2)
-    terminal = os.fdopen(os.dup(terminal_fd), "w", encoding="utf-8", errors="replace")
+    terminal = forgiving(terminal_fd)
     os.dup2(handle, 2)
     os.close(handle)
     try:
@@ -42,5 +44,5 @@ def workers_log_to_file(*, enabled: bool) -> Iterator[tuple[TextIO, Path | None]
     finally:
         sys.stderr.flush()
         os.dup2(terminal_fd, 2)
-        os.close(terminal_fd)
         terminal.close()
+        os.close(terminal_fd)

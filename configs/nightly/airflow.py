@@ -6,11 +6,15 @@ reads the scores should wait for: it looks for the `_SUCCESS` of the very run th
 which an older job whose folder was taken over cannot write. A retry goes on where the night
 broke off, since parts that are committed are not made again; should the job of a launcher that died
 still be at work, as after the timeout below, the retry takes its folder over, and that job writes
-no more and fails. `ds` is the day on which the run starts, and the dump's folder is called by it.
+no more and fails. Exit statuses 2 (it cannot work as asked) and 3 (done, but a gate was not passed)
+are not retried: the same command would end the same way. `ds` is the day on which the run starts,
+and the dump's folder is called by it.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from airflow.exceptions import AirflowFailException, AirflowSkipException
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 
@@ -23,6 +27,22 @@ bertscore-beam score --config /opt/configs/dataflow-l4.yaml
 
 CHECK = "bertscore-beam check gs://your-bucket/scores/{{ ds }}"
 
+FINAL = (2, 3)
+"""Exit statuses that another try would not change."""
+
+
+class ScoreOperator(BashOperator):
+    """A command that fails at once, whatever its retries, where another try would not help."""
+
+    def execute(self, context: Any) -> Any:
+        """Run the command; what the operator would skip fails, and is not tried again."""
+        try:
+            return super().execute(context)
+        except AirflowSkipException as error:
+            said = str(error).removesuffix(" Skipping.")
+            raise AirflowFailException(f"{said} Another try would not change that.") from error
+
+
 with DAG(
     dag_id="bertscore_nightly",
     schedule="0 2 * * *",
@@ -30,9 +50,10 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ):
-    score = BashOperator(
+    score = ScoreOperator(
         task_id="score",
         bash_command=" ".join(SCORE.split()),
+        skip_on_exit_code=FINAL,
         retries=3,
         retry_delay=timedelta(minutes=5),
         execution_timeout=timedelta(hours=6),

@@ -35,6 +35,7 @@ from pipelines.io.files import (
     mask_credentials,
     write_atomically,
 )
+from pipelines.io.reach import before_work, reaching
 from pipelines.lock import RunLock, hold
 from pipelines.progress import RunProgress, show_progress
 from pipelines.report import Shown, show
@@ -46,6 +47,7 @@ from pipelines.running import (
     original_terminal,
     share_cores,
 )
+from pipelines.streams import printed
 from pipelines.success import SUCCESS_FILE, declare_success
 
 LARGE_ERROR = 0.005
@@ -56,16 +58,18 @@ def make_baselines(options: BaselineOptions) -> int:
     """Check, collect, pair, score, write the tables, report."""
     if options.print_job:
         print(print_job(sketch_baseline(options)))
-        return DONE
+        return printed()
     check_waits(options)
     for chosen in (options, options.for_scoring):
         job_pipeline(chosen)  # what is wrong with Beam's options is said before any work
-    job = prepare_baseline(options)
-    check_folder(job)
-    if options.dry_run:
-        show(_plan(job))
-        return DONE
-    sources = source_files(job) if options.overwrite else {}
+    with before_work():
+        job = prepare_baseline(options)
+        with reaching("output", options.output):
+            check_folder(job)
+        if options.dry_run:
+            show(_plan(job))
+            return printed()
+        sources = source_files(job) if options.overwrite else {}
     console = Console(stderr=True)
 
     def say(words: str) -> None:

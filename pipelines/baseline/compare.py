@@ -13,10 +13,10 @@ import numpy.typing as npt
 from bertscore_core.baseline import published_baselines
 from bertscore_core.errors import ConfigError
 from pipelines.baseline.sides import MEASURES, PUBLISHED, Side, Table, listed, open_side
-from pipelines.exit_status import DONE
 from pipelines.flags import StrictParser, unknown_flag
 from pipelines.io.files import mask_credentials, write_atomically
 from pipelines.report import Shown, show
+from pipelines.streams import printed
 
 LARGE_DIFFERENCE = 0.03
 """Other web text of one language is seldom this far apart; two languages often are."""
@@ -133,11 +133,11 @@ def compare_command(arguments: Sequence[str]) -> int:
         _write_picture(parsed.picture, comparisons)
     if parsed.json:
         print(json.dumps([describe_comparison(one) for one in comparisons]))
-        return DONE
+        return printed()
     for comparison in comparisons:
         for shown in show_comparison(comparison):
             show(shown)
-    return DONE
+    return printed()
 
 
 def _parse(arguments: Sequence[str]) -> Any:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from bertscore_core import ConfigError, InputError, ScorerConfig, Settings, Signature, settle
@@ -20,6 +21,7 @@ from pipelines.commoncrawl.listing import Listing, list_crawl, list_files_of
 from pipelines.commoncrawl.sentences import describe_filters
 from pipelines.io.files import IO_THREADS, absolute, mask_credentials
 from pipelines.io.inputs import file_version
+from pipelines.io.reach import reaching
 from pipelines.prepare import check_output, worker_device
 from pipelines.runners import is_local, threads_per_worker
 
@@ -109,8 +111,9 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
     languages = dict.fromkeys([*map(check_language, options.languages), *_given_files(options)])
     if is_local(options):
         resolve_device(options.device)
-    output = absolute(options.output)
-    check_output(options, output)
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        check_output(options, output)
     models = tuple(_model(options, name) for name in dict.fromkeys(options.models))
     names = [model.name for model in models]
     if len(set(names)) < len(names):
@@ -138,14 +141,16 @@ def prepare_baseline(options: BaselineOptions) -> BaselineJob:
 
 
 def _check_given(job: BaselineJob) -> None:
-    """Check what can be told of given sentences at a glance: paths, and columns of Parquet files.
+    """Check what can be told of given files at a glance: paths, and columns of Parquet files.
 
     Raises:
         InputError: A file is not there, or a Parquet file has no column of texts.
     """
-    if not job.options.sentences:
+    if is_crawl(job):
         return
     paths = {path for files in source_files(job).values() for path in files.paths.values()}
+    if not job.options.sentences:
+        return
     with ThreadPoolExecutor(IO_THREADS) as pool:
         list(pool.map(check_given, sorted(path for path in paths if not _HTTP.match(path))))
 
@@ -195,14 +200,17 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
     options = job.options
     if options.sentences:
         given = _given_files(options)
-        return {
-            code: _source(list_files_of(paths, suffixes=SUFFIXES), job)
-            for code, paths in given.items()
-        }
+        with reaching("sentences", *chain.from_iterable(given.values())):
+            return {
+                code: _source(list_files_of(paths, suffixes=SUFFIXES), job)
+                for code, paths in given.items()
+            }
     if options.crawl is not None:
-        listing = _list_crawl(job, options.crawl)
+        with reaching("crawl_root", options.crawl_root):
+            listing = _list_crawl(job, options.crawl)
     else:
-        listing = list_files_of(options.wet)
+        with reaching("wet", *options.wet):
+            listing = list_files_of(options.wet)
     return dict.fromkeys(job.languages, _source(listing, job))
 
 

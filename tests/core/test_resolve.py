@@ -35,6 +35,40 @@ def test_unknown_name_offers_the_ways_out(monkeypatch):
         resolve_model("./no/such/folder/anywhere")
 
 
+@pytest.mark.parametrize(
+    ("asked", "near"),
+    [
+        ("bert-base-uncasd", "bert-base-uncased"),
+        ("all-minilm", "all-MiniLM-L6-v2"),
+        ("FacebookAI/roberta-larg", "roberta-large"),
+    ],
+)
+def test_unknown_name_is_answered_with_the_nearest_known_one(asked, near):
+    with pytest.raises(UnknownModelError, match=f"Did you mean '{near}'"):
+        resolve_model(asked)
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "roberta-large"])
+def test_no_name_is_suggested_where_none_is_near_or_the_name_is_known(name):
+    with pytest.raises(UnknownModelError) as caught:
+        resolve_model(name)
+    assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("offline", "words"),
+    [
+        (True, "the hub was not asked, since HF_HUB_OFFLINE is set"),
+        (False, "nor to be had from the hub"),
+    ],
+)
+def test_a_hub_that_is_not_asked_is_said(monkeypatch, offline, words):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(UnknownModelError, match=words):
+        resolve_model("nobody/no-such-model")
+
+
 def test_half_a_model_in_the_cache_is_not_taken(tmp_path, monkeypatch):
     """Such as after loading the tokenizer alone."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -72,10 +72,15 @@ def test_flags_go_on_top_of_the_file(dump, tmp_path, capsys):
         (["--num-layer", "3"], "Did you mean --num-layers?"),
         (["--ref-col", "x"], "Did you mean --reference-column?"),
         (["--no-such"], "unknown argument '--no-such'"),
+        (["--language", "en"], "Did you mean --lang?"),
+        (["--model", "bert-base-uncasd"], "Did you mean 'bert-base-uncased'?"),
+        (["--model", "all-minilm"], "Did you mean 'all-MiniLM-L6-v2'?"),
+        (["--model", "all-minilm"], "the hub was not asked, since HF_HUB_OFFLINE is set"),
         (["--num-layers", "99"], "num_layers 99 is out of range"),
         (["--num-layers", "x"], "argument --num-layers: invalid int value: 'x'"),
         (["--lang", "english"], "no default model for language 'english'. Did you mean 'en'?"),
         (["--model", "no/such/model"], "neither a local folder"),
+        (["--rescale"], "--rescale needs a baseline: got neither a language"),
         (["--rescale"], "Add --lang CODE or --baseline PATH"),
         (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
         (["--device", "cuda:77"], "device 'cuda:77' cannot be used"),
@@ -95,6 +100,47 @@ def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
     assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score", "--verbose"],
+        ["score", "--json"],
+        ["score", "--overwrit"],
+        ["score", "--over"],
+        ["compare"],
+        ["baseline", "--overwrte"],
+    ],
+)
+def test_nothing_far_off_and_nothing_that_destroys_is_suggested(words, capsys):
+    assert cli.main(words) == cli.UNUSABLE
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["verbose", "overwrit", "json"])
+def test_nothing_of_the_kind_is_suggested_for_a_file_either(key, dump, tmp_path, capsys):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{key}: true\n")
+    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert f"unknown option in {config} and the flags: got {key!r}" in said
+    assert "Did you mean" not in said
+
+
+def test_equal_messages_of_many_files_are_one_line(tmp_path, capsys):
+    dump = write_dump(tmp_path / "dump", [5] * 4)
+    wrong = ["--candidate-column", "candidat"]
+    assert cli.main(arguments(dump, tmp_path, *wrong)) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert said.count("Did you mean 'candidate'?") == 1
+    assert "shard-000.parquet and 3 more: " in said
+    good = pa.table({"candidat": ["a cat"], "reference": ["the cat"]})
+    pq.write_table(good, dump / "shard-009.parquet")
+    assert cli.main(arguments(dump, tmp_path, *wrong, "--dry-run")) == cli.DONE
+    shown = capsys.readouterr().out
+    assert shown.count("file rejected: ") == 1
+    assert "shard-000.parquet and 3 more: " in shown
 
 
 def test_input_without_files_is_refused(tmp_path, capsys):
@@ -181,7 +227,7 @@ def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_
     assert "would count 30 rows of 1 files" in capsys.readouterr().out
     assert cli.main(flags) == cli.TOO_MANY_REJECTS
     shown = capsys.readouterr()
-    assert "set aside" in shown.err
+    assert "rejected" in shown.err
     assert "30 references of 1 files" in shown.out
     assert sorted(path.name for path in dump.iterdir()) == [
         "shard-000.parquet",
@@ -252,7 +298,7 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not parts.exists() and process.poll() is None:
+        while not list(parts.glob("part-*.parquet")) and process.poll() is None:
             time.sleep(0.05)
         workers = beam_workers(process.pid)
         for worker in workers[:1]:

@@ -1,17 +1,21 @@
 """Every shipped config, taken as far as a job goes without a network: built, fused, described."""
 
+import contextlib
 import json
+import runpy
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import apache_beam as beam
 import pytest
 
 from pipelines.blueprint import describe
 from pipelines.cli import main
-from pipelines.exit_status import DONE, UNUSABLE
+from pipelines.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from pipelines.lock import RunLock
 from pipelines.options import ScoreOptions, load_yaml
 from pipelines.prepare import prepare_score
@@ -328,6 +332,53 @@ def test_the_nightly_command_is_one_the_parser_takes(capsys, no_network):
     assert main(command[1:]) == DONE
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
     assert job["runner"] == "DataflowRunner"
+
+
+class Skipped(Exception):
+    """What Airflow's operator raises for the statuses that it is told to skip."""
+
+
+class Failed(Exception):
+    """What Airflow takes for a failure that is not to be retried."""
+
+
+class Bash:
+    """As much of Airflow's BashOperator as the nightly DAG rests on."""
+
+    made: ClassVar[list["Bash"]] = []
+
+    def __init__(self, *, bash_command, skip_on_exit_code, retries, **_):
+        self.bash_command, self.skipped, self.retries = bash_command, skip_on_exit_code, retries
+        self.made.append(self)
+
+    def execute(self, context):
+        status = subprocess.run(["bash", "-c", self.bash_command], check=False).returncode
+        if status in self.skipped:
+            raise Skipped(f"Bash command returned exit code {status}. Skipping.")
+        if status:
+            raise RuntimeError(f"exit code {status}")
+
+
+@pytest.mark.parametrize(
+    ("status", "ends"),
+    [(DONE, None), (BROKEN, RuntimeError), (UNUSABLE, Failed), (TOO_MANY_REJECTS, Failed)],
+)
+def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, monkeypatch):
+    """Airflow itself is not installed here; a stand-in has what its documentation promises."""
+    stand_ins = {
+        "airflow.exceptions": {"AirflowFailException": Failed, "AirflowSkipException": Skipped},
+        "airflow.providers.standard.operators.bash": {"BashOperator": Bash},
+        "airflow.sdk": {"DAG": lambda **_: contextlib.nullcontext()},
+    }
+    for name, content in stand_ins.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
+    monkeypatch.setattr(Bash, "made", [])
+    runpy.run_path(str(ROOT / "configs" / "nightly" / "airflow.py"))
+    (task,) = Bash.made
+    assert task.retries == 3
+    task.bash_command = f"exit {status}"
+    with contextlib.nullcontext() if ends is None else pytest.raises(ends):
+        task.execute({})
 
 
 @pytest.mark.parametrize(

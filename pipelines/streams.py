@@ -1,0 +1,56 @@
+"""Standard output and error that cannot stop a run.
+
+Whoever reads what a command prints may go away, or the disk that it is sent to may be full. Scores
+are files, so that work goes on all the same and succeeds or fails by what it has done.
+"""
+
+import errno
+import io
+import sys
+from typing import TextIO
+
+from pipelines.exit_status import BROKEN, DONE
+
+
+class _Forgiving(io.FileIO):
+    """A file descriptor to which writing never fails.
+
+    Attributes:
+        lost: What was not written, and why; a reader who has gone away wanted no more.
+    """
+
+    lost: OSError | None = None
+
+    def write(self, data: object, /) -> int | None:
+        """Write, or pretend to."""
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                self.lost = error
+            return len(memoryview(data))  # type: ignore[arg-type]
+
+
+def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
+    """Return a text stream to a descriptor that stays open, to which writing never fails."""
+    buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
+
+
+def forgive_output() -> None:
+    """Let nothing that this process prints fail, unless somebody has replaced its streams."""
+    if sys.stdout is not None and sys.stdout is sys.__stdout__:
+        sys.stdout = forgiving(sys.stdout.fileno(), sys.stdout.encoding)
+    if sys.stderr is not None and sys.stderr is sys.__stderr__:
+        sys.stderr = forgiving(sys.stderr.fileno(), sys.stderr.encoding)
+
+
+def printed() -> int:
+    """Return the exit status of a command whose result is what it printed."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    lost = raw.lost if isinstance(raw, _Forgiving) else None
+    if lost is None:
+        return DONE
+    sys.stderr.write(f"bertscore-beam: standard output cannot be written: got {lost}.\n")
+    return BROKEN
