@@ -69,7 +69,13 @@ def score(options: ScoreOptions) -> int:
             )
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
+            strange = len(manifest.strange_records(job.output))
             start_run(job, options, lock)
+        if strange:
+            say(
+                f"The folder has records of {strange} part(s) by an earlier version of "
+                "bertscore-beam, which this one does not read: their rows are scored again."
+            )
         if not job.pending:
             say("Everything is scored already; only the summary is made anew.")
         if job.superseded:
