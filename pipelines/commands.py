@@ -19,6 +19,7 @@ from pipelines.io.files import join, mask_credentials, read_bytes
 from pipelines.lock import RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.prepare import ScoreJob, plan_score, resume_score
+from pipelines.printing import escape_line, escape_text
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import show, show_plan, show_summary
@@ -53,7 +54,7 @@ def score(options: ScoreOptions) -> int:
         return DONE
 
     def say(words: str) -> None:
-        console.print(words, soft_wrap=True, highlight=False)
+        console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 
     handed_over = threading.Event()
     with ExitStack() as stack:
@@ -105,7 +106,8 @@ def count_idf(options: IdfOptions) -> int:
     pipeline = job_pipeline(options)
     job = prepare_idf(options)
     for file in job.plan.rejected_files:
-        print(f"bertscore-beam: set aside {file.path}: {file.message}", file=sys.stderr)
+        words = escape_line(f"{file.path}: {file.message}")
+        print(f"bertscore-beam: set aside {words}", file=sys.stderr)
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return DONE
@@ -119,7 +121,7 @@ def count_idf(options: IdfOptions) -> int:
         print("bertscore-beam: a file could not be read; no table was saved.", file=sys.stderr)
         return BROKEN
     documents = f"{table.frequencies.num_documents:,} references of {job.plan.num_files:,} files"
-    print(f"{documents}: {job.output} ({table.fingerprint})")
+    print(f"{documents}: {escape_line(job.output)} ({table.fingerprint})")
     return TOO_MANY_REJECTS if job.plan.rejected_files else DONE
 
 
@@ -188,7 +190,8 @@ def _conclude(job: ScoreJob) -> int:
 
 
 def _rejects_words(job: ScoreJob) -> str:
-    return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
+    folder = mask_credentials(join(job.output, REJECTS_FOLDER))
+    return f"They are listed in {escape_line(folder)}."
 
 
 def _announce_model(options: JobOptions, console: Console) -> None:
@@ -202,4 +205,4 @@ def _announce_model(options: JobOptions, console: Console) -> None:
         )
     else:
         words = f"Model for language {options.lang}: {model_for_language(options.lang)}."
-    console.print(words, highlight=False, soft_wrap=True)
+    console.print(words, highlight=False, markup=False, soft_wrap=True)
