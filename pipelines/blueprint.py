@@ -26,6 +26,7 @@ from google.protobuf import json_format
 from pipelines.dataflow import check_needs
 from pipelines.io.files import mask_credentials
 from pipelines.options import RunOptions
+from pipelines.printing import escape_json
 from pipelines.runners import beam_options, is_dataflow, is_local, new_pipeline
 
 Build = Callable[[beam.Pipeline], Any]
@@ -63,7 +64,7 @@ def print_job(sketches: Iterable[Sketch]) -> str:
         if is_dataflow(one.options):
             check_needs(one.options, beam_options(one.options))
         jobs.append({"name": one.name, **describe(one.options, one.build)})
-    return mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
+    return escape_json(mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False)))
 
 
 def describe(options: RunOptions, build: Build) -> dict[str, Any]:

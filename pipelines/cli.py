@@ -30,6 +30,7 @@ from pipelines.flags import StrictParser, read_options, unknown_flag
 from pipelines.io.files import absolute, mask_credentials
 from pipelines.io.reach import NotBegunError
 from pipelines.options import IdfOptions, ScoreOptions
+from pipelines.printing import EscapingFormatter, escape_text
 from pipelines.report import registry_rows, show, show_registry
 from pipelines.streams import forgive_output, printed
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     forgive_output()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    _log_to_stderr()
     if given == ["--version"]:
         print(f"bertscore-beam {version('bertscore-beam')}")
         return DONE
@@ -73,11 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return command(given[1:])
     except BertScoreError as error:
-        print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
+        print(f"bertscore-beam: {_words(str(error))}", file=sys.stderr)
         return UNUSABLE
     except REFUSED as error:
         kind = type(error).__name__
-        print(f"bertscore-beam: {mask_credentials(str(error))} ({kind})", file=sys.stderr)
+        print(f"bertscore-beam: {_words(str(error))} ({kind})", file=sys.stderr)
         return UNUSABLE
     except NotBegunError as error:
         print(
@@ -93,11 +94,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, OSError):
             logging.getLogger(__name__).exception("the job broke off")
         print(
-            f"bertscore-beam: the job broke off: {mask_credentials(_cause(error))}\nWhat was "
+            f"bertscore-beam: the job broke off: {_words(_cause(error))}\nWhat was "
             "committed is kept, and the same command goes on from there.",
             file=sys.stderr,
         )
         return BROKEN
+
+
+def _words(text: str) -> str:
+    """Return a message as it may be shown."""
+    return escape_text(mask_credentials(text))
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def _cause(error: BaseException) -> str:

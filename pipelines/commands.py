@@ -21,6 +21,7 @@ from pipelines.lock import RunLock, hold
 from pipelines.options import IdfOptions, JobOptions, ScoreOptions
 from pipelines.planning import grouped
 from pipelines.prepare import ScoreJob, plan_score, resume_score
+from pipelines.printing import escape_line, escape_text
 from pipelines.progress import RunProgress, show_progress
 from pipelines.rejects import REJECTS_FOLDER
 from pipelines.report import (
@@ -66,7 +67,7 @@ def score(options: ScoreOptions) -> int:
             return printed()
 
     def say(words: str) -> None:
-        console.print(words, soft_wrap=True, highlight=False)
+        console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 
     handed_over = threading.Event()
     with ExitStack() as stack:
@@ -82,7 +83,13 @@ def score(options: ScoreOptions) -> int:
             )
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
+            strange = len(manifest.strange_records(job.output))
             start_run(job, options, lock)
+        if strange:
+            say(
+                f"The folder has records of {strange} part(s) by an earlier version of "
+                "bertscore-beam, which this one does not read: their rows are scored again."
+            )
         if not job.pending:
             say("Everything is scored already; only the summary is made anew.")
         if job.superseded:
@@ -113,7 +120,7 @@ def count_idf(options: IdfOptions) -> int:
     with before_work():
         job = prepare_idf(options)
     for line in grouped([(file.path, file.message) for file in job.plan.rejected_files]):
-        print(f"bertscore-beam: rejected {line}", file=sys.stderr)
+        print(f"bertscore-beam: rejected {escape_line(line)}", file=sys.stderr)
     if options.dry_run:
         print(f"would count {job.plan.num_rows:,} rows of {job.plan.num_files:,} files")
         return printed()
@@ -132,7 +139,7 @@ def count_idf(options: IdfOptions) -> int:
         print("bertscore-beam: a file could not be read; no table was saved.", file=sys.stderr)
         return BROKEN
     documents = f"{table.frequencies.num_documents:,} references of {job.plan.num_files:,} files"
-    print(f"{documents}: {job.output} ({table.fingerprint})")
+    print(f"{documents}: {escape_line(job.output)} ({table.fingerprint})")
     return TOO_MANY_REJECTS if job.plan.rejected_files else DONE
 
 
@@ -191,7 +198,8 @@ def _conclude(job: ScoreJob) -> int:
 
 
 def _rejects_words(job: ScoreJob) -> str:
-    return f"They are listed in {mask_credentials(join(job.output, REJECTS_FOLDER))}."
+    folder = mask_credentials(join(job.output, REJECTS_FOLDER))
+    return f"They are listed in {escape_line(folder)}."
 
 
 def _announce_model(options: JobOptions, console: Console) -> None:
@@ -205,4 +213,4 @@ def _announce_model(options: JobOptions, console: Console) -> None:
         )
     else:
         words = f"Model for language {options.lang}: {model_for_language(options.lang)}."
-    console.print(words, highlight=False, soft_wrap=True)
+    console.print(words, highlight=False, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from pipelines.io.files import mask_credentials
+from pipelines.printing import escape_json
 
 
 def event(name: str, **fields: Any) -> str:
@@ -12,4 +13,4 @@ def event(name: str, **fields: Any) -> str:
         key: value if isinstance(value, int | float) else mask_credentials(str(value))
         for key, value in fields.items()
     }
-    return json.dumps({"event": name, **shown}, ensure_ascii=False)
+    return escape_json(json.dumps({"event": name, **shown}, ensure_ascii=False))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from bertscore_core import ConfigError
 from pipelines.cli import UNUSABLE, main
 from pipelines.options import RunOptions, ScoreOptions
+from pipelines.printing import escape_text
 
 _OPTIONS: Mapping[str, type[RunOptions]] = {"score": ScoreOptions}
 _TRUTH = {"true": True, "false": False}
@@ -26,7 +27,7 @@ def launch(verb: str, arguments: Sequence[str]) -> int:
     try:
         given = command(verb, arguments)
     except ConfigError as error:
-        print(f"bertscore-beam: {error}", file=sys.stderr)
+        print(f"bertscore-beam: {escape_text(str(error))}", file=sys.stderr)
         return UNUSABLE
     return main(given)
 

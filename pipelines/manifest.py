@@ -1,7 +1,7 @@
 """The files of an output folder, and what they say has been done.
 
     OUT/<input name>/part-000000020000.parquet            a part, whole or not there
-    OUT/_manifest/parts/<part name>.json                  its record, written after it
+    OUT/_manifest/parts/<digest>/part-000000020000.json   its record, written after it
     OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          what the run works from
     OUT/_manifest/lock.json                               who works on the folder now
     OUT/_rejects/...                                      rows, splits and files without scores
@@ -32,7 +32,7 @@ from pipelines.io.files import (
 )
 from pipelines.io.parquet import is_signed
 from pipelines.planning import Plan
-from pipelines.splits import HIDDEN_PREFIXES, Split
+from pipelines.splits import HIDDEN_PREFIXES, Split, note_name
 
 PARTS_FOLDER = "_manifest/parts"
 # Parquet, but not by that name: globs such as **/*.parquet must find parts alone.
@@ -43,6 +43,7 @@ RUN_FILE = neighbours.RUN_FILE
 SUMMARY_FILE = "_summary.json"
 
 _RECORD_SUFFIX = ".json"
+_RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12}\.json")
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
 _RECORD_FORMAT = 3
 
@@ -160,7 +161,21 @@ def _is_well_typed(record: PartRecord) -> bool:
 
 def record_path(output: str, part_name: str) -> str:
     """Return where the record of a part lies."""
-    return join(output, PARTS_FOLDER, part_name + _RECORD_SUFFIX)
+    return join(output, PARTS_FOLDER, record_name(part_name))
+
+
+def record_name(part_name: str) -> str:
+    """Return the path of a part's record below the folder of records."""
+    return note_name(part_name) + _RECORD_SUFFIX
+
+
+def strange_records(output: str) -> list[str]:
+    """Return the paths of records of versions that kept them under other names, and of other files.
+
+    Nothing reads them, and globs such as **/*.parquet match their folders.
+    """
+    folder = join(output, PARTS_FOLDER)
+    return [join(folder, name) for name in list_files(folder) if not _RECORD_FILE.fullmatch(name)]
 
 
 def delete_plans(output: str) -> None:
@@ -178,14 +193,14 @@ def read_records(output: str) -> dict[str, PartRecord]:
     folder = join(output, PARTS_FOLDER)
     names = list(list_files(folder, suffix=_RECORD_SUFFIX))
     found = {
-        name.removesuffix(_RECORD_SUFFIX): record_from_json(data)
+        name: record_from_json(data)
         for name, data in zip(names, read_many([join(folder, n) for n in names]), strict=True)
         if data is not None
     }
     return {
-        name: record
+        record.part_name: record
         for name, record in found.items()
-        if record is not None and record.part_name == name
+        if record is not None and record_name(record.part_name) == name
     }
 
 

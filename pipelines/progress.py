@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from pipelines.io.files import join, list_files
-from pipelines.manifest import PARTS_FOLDER
+from pipelines.manifest import PARTS_FOLDER, record_name
 from pipelines.splits import Split
 
 POLL_SECONDS = 1.0
@@ -50,7 +50,7 @@ class RunProgress:
     @classmethod
     def of_splits(cls, output: str, pending: Sequence[Split], started: float) -> "RunProgress":
         """Count the rows of parts as their records appear in an output folder."""
-        rows = {f"{split.part_name}.json": split.num_rows for split in pending}
+        rows = {record_name(split.part_name): split.num_rows for split in pending}
         return cls(join(output, PARTS_FOLDER), rows, started)
 
     def done(self) -> int:

@@ -1,7 +1,7 @@
 """What was rejected, as Parquet: file, row, rows, reason, message.
 
-    OUT/_rejects/rows/<input name>/part-000000020000.pq    rows of one part without scores
-    OUT/_rejects/files.pq                                  files and splits that could not be read
+    OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
+    OUT/_rejects/files.pq                              files and splits that could not be read
 
 All have one schema, so that `OUT/_rejects` reads as one table. The rows themselves stand in the
 parts; their texts are not repeated here.
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipelines.io.files import join, mask_credentials
 from pipelines.io.parquet import write_part
 from pipelines.planning import RejectedFile
-from pipelines.splits import Split
+from pipelines.splits import Split, note_name
 
 REJECTS_FOLDER = "_rejects"
 FILES_FILE = f"{REJECTS_FOLDER}/files.pq"
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
 def rows_path(output: str, part_name: str) -> str:
     """Return where the rejected rows of a part are listed."""
     # Only parts are called *.parquet, so that globs find nothing else.
-    return join(output, ROWS_FOLDER, part_name.removesuffix(".parquet") + ".pq")
+    return join(output, ROWS_FOLDER, note_name(part_name) + ".pq")
 
 
 def rejected_rows(split: Split, rejected: Mapping[int, str]) -> bytes:

@@ -15,6 +15,7 @@ from bertscore_core import (
     published_baselines,
 )
 from pipelines.planning import grouped
+from pipelines.printing import escape_line
 
 if TYPE_CHECKING:
     from pipelines.prepare import ScoreJob
@@ -34,22 +35,23 @@ class Shown:
 def show(shown: Shown) -> None:
     """Print a table on a terminal; elsewhere plain lines, a heading first if there is one.
 
-    Cells are shown as they are: rich would take brackets in a path for markup. In plain lines they
-    are apart by tabs, but by a colon if they are a name and what it stands for.
+    Cells are shown as they are, but for what could steer a terminal: rich would take brackets in a
+    path for markup. In plain lines they are apart by tabs, but by a colon if they are a name and
+    what it stands for.
     """
     console = Console()
     headed = any(shown.columns)
     if not console.is_terminal:
         separator = "\t" if headed or len(shown.columns) > 2 else ": "
         for row in [shown.columns, *shown.rows] if headed else shown.rows:
-            print(separator.join(row))
+            print(separator.join(map(escape_line, row)))
         return
-    title = Text(shown.title, style="table.title")
+    title = Text(escape_line(shown.title), style="table.title")
     table = Table(title=title, title_justify="left", show_header=headed)
     for column in shown.columns:
         table.add_column(column, overflow="fold")
     for row in shown.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(escape_line(cell)) for cell in row))
     console.print(table)
 
 

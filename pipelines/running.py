@@ -11,6 +11,7 @@ from pipelines.io.files import mask_credentials
 from pipelines.io.reach import reaching
 from pipelines.lock import FolderLostError
 from pipelines.options import RunOptions
+from pipelines.printing import escape_text
 from pipelines.runners import has_separate_workers, is_local, is_remote, threads_per_worker
 from pipelines.watchdog import (
     end_when_a_worker_dies,
@@ -70,7 +71,7 @@ def original_terminal() -> Iterator[int]:
 def end_for(error: FolderLostError, terminal: int) -> None:
     """End the process from whichever thread noticed: the runner cannot be stopped otherwise."""
     with suppress(OSError):  # nobody may be listening any more
-        os.write(terminal, f"bertscore-beam: {error}\n".encode())
+        os.write(terminal, f"bertscore-beam: {escape_text(str(error))}\n".encode())
     leave(BROKEN)
 
 

@@ -18,6 +18,7 @@ from pipelines import manifest
 from pipelines.identity import job_identity
 from pipelines.io.files import (
     delete,
+    delete_empty_folders,
     delete_many,
     delete_temporary,
     join,
@@ -64,10 +65,13 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
         [join(job.output, part) for part in parts],
         [manifest.record_path(job.output, part) for part in parts],
         [path for path in listed if path not in kept],
+        manifest.strange_records(job.output),
     ):
         if lock is not None:
             lock.check()
         delete_many(paths)
+    for emptied in (manifest.PARTS_FOLDER, ROWS_FOLDER):
+        delete_empty_folders(join(job.output, emptied))
     run = {
         "run": job.run,
         "identity": job_identity(job.signature, job.fields),

@@ -85,6 +85,17 @@ def part_name(input_name: str, row_offset: int) -> str:
     return f"{input_name}/part-{row_offset:012d}.parquet"
 
 
+def note_name(part_name: str) -> str:
+    """Name what is kept about a part, without a suffix: its record, its rejected rows.
+
+    Names of inputs end in .parquet, and readers that look for that must find parts alone. A digest
+    stands for the input, so that notes lie no deeper than the parts themselves.
+    """
+    input_name, _, file = part_name.rpartition("/")
+    digest = hashlib.sha256(input_name.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{digest[:32]}/{file.removesuffix('.parquet')}"
+
+
 def plan_file(
     path: str,
     input_name: str,

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from pipelines.exit_status import interrupted
+from pipelines.printing import escape_text
 
 _INTERRUPTED = (f"return code -{signal.SIGINT.value}", f"return code {128 + signal.SIGINT.value}")
 """How Beam says that a worker was interrupted, as all processes of a terminal are by Ctrl-C."""
@@ -64,7 +65,7 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
             time.sleep(_RETURN_CODE_SECONDS)
             said = "its connection broke"
         elif thread == _WORKER_THREAD:
-            said = str(error.exc_value)
+            said = escape_text(str(error.exc_value))
         else:
             before(error)
             return

@@ -37,6 +37,7 @@ from pipelines.io.files import (
 )
 from pipelines.io.reach import before_work, reaching
 from pipelines.lock import RunLock, hold
+from pipelines.printing import escape_text
 from pipelines.progress import RunProgress, show_progress
 from pipelines.report import Shown, show
 from pipelines.runners import check_waits, job_pipeline
@@ -73,7 +74,7 @@ def make_baselines(options: BaselineOptions) -> int:
     console = Console(stderr=True)
 
     def say(words: str) -> None:
-        console.print(words, soft_wrap=True, highlight=False, markup=False)
+        console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 
     with ExitStack() as stack:
         terminal = stack.enter_context(original_terminal())
@@ -86,7 +87,8 @@ def make_baselines(options: BaselineOptions) -> int:
         try:
             summary = run_baseline(job, console, lock)
         except TooManyFilesFailedError as error:
-            print(f"bertscore-beam: {mask_credentials(str(error))}", file=sys.stderr)
+            words = escape_text(mask_credentials(str(error)))
+            print(f"bertscore-beam: {words}", file=sys.stderr)
             return BROKEN
     show(_result(summary, job.output))
     return _conclude(summary, options)
@@ -137,7 +139,7 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
     started = time.time()
 
     def say(words: str) -> None:
-        console.print(words, soft_wrap=True, highlight=False, markup=False)
+        console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 
     def run(stage: Stage) -> None:
         say(f"{stage.words} ...")
@@ -237,7 +239,7 @@ def _conclude(summary: dict[str, Any], options: BaselineOptions) -> int:
     """Say what is short or strange, and turn it into an exit status."""
 
     def warn(words: str) -> None:
-        print(f"bertscore-beam: {words}", file=sys.stderr)
+        print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr)
 
     hint = "; more --max-files, another crawl or more --sentences-per-host give more"
     if options.sentences:

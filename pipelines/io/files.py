@@ -228,6 +228,15 @@ def delete_many(paths: Sequence[str]) -> None:
         list(pool.map(delete, paths))
 
 
+def delete_empty_folders(root: str) -> None:
+    """Remove the folders below a folder that hold nothing; object stores have none."""
+    fs, inner = resolve(root)
+    if isinstance(fs, LocalFileSystem):
+        for folder, _, _ in os.walk(inner, topdown=False):
+            with contextlib.suppress(OSError):  # it holds something, or is gone
+                os.rmdir(folder)
+
+
 def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
     """Write a file so that a reader sees the old content or the new one, never a part of it.
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from pipelines.manifest import record_path
 from tests.support.dumps import write_dump
 
 END_FILES = ("_SUCCESS", "_summary.json")
@@ -43,8 +44,7 @@ def take_away(output: Path, every: int) -> int:
     parts = sorted(output.glob("*.parquet/part-*.parquet"))[::every]
     for part in parts:
         part.unlink()
-        record = output / "_manifest" / "parts" / f"{part.relative_to(output)}.json"
-        record.unlink(missing_ok=True)
+        Path(record_path(str(output), str(part.relative_to(output)))).unlink(missing_ok=True)
     for name in END_FILES:
         (output / name).unlink(missing_ok=True)
     return len(parts)

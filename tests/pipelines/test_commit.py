@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import fsspec
 import pyarrow as pa
@@ -14,7 +15,7 @@ from bertscore_core import SignatureError
 from pipelines import cli
 from pipelines.io.files import TEMPORARY_PREFIX, create_exclusively, exists, write_atomically
 from pipelines.lock import FolderLostError, RunLock
-from pipelines.manifest import PARTS_FOLDER
+from pipelines.manifest import PARTS_FOLDER, record_name, record_path
 from pipelines.prepare import prepare_score
 from pipelines.rejects import SCHEMA
 from pipelines.score import start_run
@@ -109,11 +110,34 @@ def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
 def test_part_whose_record_was_not_written_is_made_again_alike(finished):
     dump, output = finished
     before = parts_of(output)
-    (output / PARTS_FOLDER / "shard-000.parquet/part-000000000014.parquet.json").unlink()
+    Path(record_path(str(output), "shard-000.parquet/part-000000000014.parquet")).unlink()
     chosen = job_options(dump, output)
     assert [split.row_offset for split in prepare_score(chosen).pending] == [14]
     assert run_options(chosen)["success"]
     assert parts_of(output) == before
+
+
+def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
+    """They lay in folders of the inputs' names, which globs for *.parquet match."""
+    dump, output = finished
+    before = parts_of(output)
+    for name in before:
+        old = output / PARTS_FOLDER / f"{name}.json"
+        old.parent.mkdir(exist_ok=True)
+        Path(record_path(str(output), name)).rename(old)
+    old = output / "_rejects" / "rows" / "shard-000.parquet" / "part-000000000000.pq"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    assert any(path.name.endswith(".parquet") for path in hidden_below(output))
+    flags = ["--input", str(dump), "--output", str(output), "--split-rows", "20"]
+    assert cli.main(["score", *flags, "--device", "cpu"]) == cli.DONE
+    assert "records of 4 part(s) by an earlier version" in " ".join(capsys.readouterr().err.split())
+    assert not any(path.name.endswith(".parquet") for path in hidden_below(output))
+    assert parts_of(output) == before
+
+
+def hidden_below(output):
+    return [path for path in output.rglob("*") if str(path.relative_to(output)).startswith("_")]
 
 
 def test_torn_part_is_made_again(finished):
@@ -131,7 +155,7 @@ def test_orphan_without_a_record_is_found_by_its_signature(finished):
     dump, output = finished
     (dump / "shard-001.parquet").unlink()
     name = "shard-001.parquet/part-000000000000.parquet"
-    (output / PARTS_FOLDER / f"{name}.json").unlink()
+    Path(record_path(str(output), name)).unlink()
     summary = run_options(job_options(dump, output))
     assert not summary["success"]
     assert name in summary["parts_of_inputs_gone"]
@@ -258,7 +282,7 @@ def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finish
     """As by a worker of an earlier run, asleep between its look at the lock and its put."""
     dump, output = finished
     name = "shard-000.parquet/part-000000000000.parquet"
-    paths = [output / name, output / PARTS_FOLDER / f"{name}.json"]
+    paths = [output / name, Path(record_path(str(output), name))]
     old = [path.read_bytes() for path in paths]
     chosen = job_options(dump, output, num_layers=3, overwrite=True)
     assert run_options(chosen)["success"]
@@ -326,7 +350,8 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     flags = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
     assert cli.main(flags) == cli.DONE
     left = [name for name in files_below(tmp_path / "out") if name.startswith("_manifest")]
-    assert left == [f"{PARTS_FOLDER}/shard-000.parquet/part-000000000000.parquet.json"]
+    name = record_name("shard-000.parquet/part-000000000000.parquet")
+    assert left == [f"{PARTS_FOLDER}/{name}"]
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,8 @@ def test_records_are_read_back_by_part_name(output: str) -> None:
     for record in records:
         write_record(output, record)
     assert read_records(output) == {record.part_name: record for record in records}
-    assert exists(join(output, "_manifest/parts/a.parquet/part-000000000010.parquet.json"))
+    digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
+    assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
 
 
 def test_folder_without_records_has_none(output: str) -> None:

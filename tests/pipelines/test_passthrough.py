@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import datasets
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -178,6 +180,38 @@ def test_columns_of_polars_have_their_types_and_values_in_the_output(tmp_path):
     back = pl.read_parquet(passed_through(tmp_path / "in.parquet"))
     assert back.drop(columns.F1).schema == frame.schema
     assert back.drop(columns.F1).equals(frame)
+
+
+# --- pandas and Hugging Face datasets: what they keep in the metadata --------------------------
+
+
+def test_columns_and_index_of_pandas_come_back(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "candidate": ["a", "b"],
+            "reference": ["c", "d"],
+            "kind": pd.Categorical(["x", "y"]),
+            "at": pd.to_datetime(["2020-01-01 00:00:00.123456789"] * 2),
+        },
+        index=pd.Index([5, 6], name="row"),
+    )
+    frame.to_parquet(tmp_path / "in.parquet")
+    back = pd.read_parquet(passed_through(tmp_path / "in.parquet")).drop(columns=columns.F1)
+    pd.testing.assert_frame_equal(back, frame)
+
+
+def test_features_of_datasets_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    label = datasets.ClassLabel(names=["x", "y"])
+    text = datasets.Value("string")
+    features = datasets.Features({"candidate": text, "reference": text, "label": label})
+    rows = {"candidate": ["a"], "reference": ["b"], "label": [1]}
+    made = datasets.Dataset.from_dict(rows, features=features)
+    made.to_parquet(tmp_path / "in.parquet")
+    part = str(passed_through(tmp_path / "in.parquet"))
+    back = datasets.load_dataset("parquet", data_files=part, split="train")
+    assert back.features == {**features, columns.F1: datasets.Value("float32")}
+    assert back[0] == {"candidate": "a", "reference": "b", "label": 1, columns.F1: 0.0}
 
 
 # --- INT96 -------------------------------------------------------------------------------------
