@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
+    DirectOptions,
     GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
@@ -17,10 +18,10 @@ from apache_beam.options.pipeline_options import (
     _BeamArgumentParser,
 )
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.environments import ExternalEnvironment
 
 from bertscore_core import ConfigError
 from pipelines.dataflow import check_credentials, check_needs
+from pipelines.local_runner import IN_THIS_THREAD, PROCESSES, LocalRunner, check_beam
 from pipelines.options import RunOptions
 
 LOCAL_RUNNER = "FnApiRunner"
@@ -61,12 +62,15 @@ def job_pipeline(options: RunOptions) -> beam.Pipeline:
     if is_dataflow(options):
         check_credentials(chosen)
     address = _worker_pool(options)
-    if address is None:
+    if not _is_fn_api(options):
         return new_pipeline(chosen)
-    _check_pool(address)
-    # It warns that several workers need another mode, which is not so with a worker pool.
+    if address is not None or chosen.view_as(DirectOptions).direct_running_mode != IN_THIS_THREAD:
+        check_beam()
+    if address is not None:
+        _check_pool(address)
+    # It warns that several workers need another mode; they have it, unseen by Beam.
     logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
-    return new_pipeline(chosen, FnApiRunner(default_environment=ExternalEnvironment(address)))
+    return new_pipeline(chosen, LocalRunner(address))
 
 
 def new_pipeline(
@@ -103,11 +107,12 @@ def beam_options(options: RunOptions) -> PipelineOptions:
             "FnApiRunner, DataflowRunner, FlinkRunner or SparkRunner."
         )
     _check_flags(options.beam, all_known=runner is None or runner in _KNOWN_OPTIONS_RUNNERS)
+    _check_running_mode(runner, options.beam)
     flags = list(options.beam)
     if runner is None:
         flags.append(f"--runner={LOCAL_RUNNER}")
     if has_worker_processes(options):
-        flags.append("--direct_running_mode=multi_processing")
+        flags.append(f"--direct_running_mode={PROCESSES}")
     if _is_fn_api(options) and options.workers > 1:
         flags.append(f"--direct_num_workers={options.workers}")
     if not _is_fn_api(options):
@@ -228,6 +233,16 @@ def _worker_pool(options: RunOptions) -> str | None:
             "address of a running worker pool."
         )
     return str(address)
+
+
+def _check_running_mode(runner: str | None, flags: Sequence[str]) -> None:
+    """Raise where Beam itself would start workers: it waits for them at ports open to anybody."""
+    mode = PipelineOptions(list(flags)).view_as(DirectOptions).direct_running_mode
+    if runner in ("direct", "switchingdirect") and mode != IN_THIS_THREAD:
+        raise ConfigError(
+            f"the workers of DirectRunner could be reached by anybody: got --direct_running_mode="
+            f"{mode}; expected FnApiRunner for it. Leave --runner out, and give --workers."
+        )
 
 
 def _check_pool(address: str) -> None:

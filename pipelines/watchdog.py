@@ -17,14 +17,15 @@ from typing import NoReturn, TextIO
 
 from pipelines.exit_status import interrupted
 from pipelines.printing import escape_text
+from pipelines.private_folder import remove_private_folders
 
 _INTERRUPTED = (f"return code -{signal.SIGINT.value}", f"return code {128 + signal.SIGINT.value}")
 """How Beam says that a worker was interrupted, as all processes of a terminal are by Ctrl-C."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_WORKER_THREAD = "run_worker"
-"""Name of the thread in which Beam waits for a worker process that it started."""
+WORKER_THREAD = "run_worker"
+"""Name of the thread in which a worker process is waited for."""
 
 _leaving = threading.Event()
 """Set when this process ends itself: workers that die from then on were ended by it."""
@@ -59,12 +60,12 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
-        if _leaving.is_set() and thread in (_WORKER_THREAD, _LISTENING_THREAD):
+        if _leaving.is_set() and thread in (WORKER_THREAD, _LISTENING_THREAD):
             return
         if thread == _LISTENING_THREAD:
             time.sleep(_RETURN_CODE_SECONDS)
             said = "its connection broke"
-        elif thread == _WORKER_THREAD:
+        elif thread == WORKER_THREAD:
             said = escape_text(str(error.exc_value))
         else:
             before(error)
@@ -188,6 +189,7 @@ def leave(status: int) -> NoReturn:
     end = time.monotonic() + _LAST_CALL_SECONDS
     while any(map(_is_alive, workers)) and time.monotonic() < end:
         time.sleep(0.01)
+    remove_private_folders()
     os._exit(status)
 
 

@@ -22,6 +22,7 @@ from bertscore_core import (
     SignatureError,
 )
 from pipelines import cli
+from pipelines.local_runner import LocalRunner
 from pipelines.options import ScoreOptions
 from pipelines.prepare import prepare_score
 from pipelines.score import build_score_pipeline, start_run
@@ -96,11 +97,11 @@ def test_separate_workers_give_the_same_parts(tmp_path, in_memory, workers):
     dump, expected = in_memory
     chosen = options(dump, tmp_path / "out", idf="corpus")
     if workers == "two processes":
-        run(chosen, flags=["--direct_running_mode=multi_processing", "--direct_num_workers=2"])
+        flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+        run(chosen, LocalRunner(), flags=flags)
     else:
         with worker_pool() as address:
-            runner = FnApiRunner(default_environment=ExternalEnvironment(address))
-            run(chosen, runner, flags=["--direct_num_workers=2"])
+            run(chosen, LocalRunner(address), flags=["--direct_num_workers=2"])
     output = read_output(tmp_path / "out")
     assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
     np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)

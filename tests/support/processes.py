@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.watchdog import descendants
@@ -77,3 +77,33 @@ def wait_until_gone(leader: int, seconds: float) -> list[int]:
     while (members := session_members(leader)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return members
+
+
+def listening(processes: Iterable[int]) -> tuple[set[str], set[str]]:
+    """Return where processes listen: TCP as /proc has it (address:port, in hex), Unix sockets."""
+    own = {inode for process in processes for inode in _sockets(process)}
+    ports, paths = set(), set()
+    for family in ("tcp", "tcp6"):
+        for line in _table(family):
+            if line[9] in own and line[3] == "0A":  # LISTEN
+                ports.add(line[1])
+    for line in _table("unix"):
+        if line[6] in own and line[3] == "00010000" and len(line) > 7:  # accepts connections
+            paths.add(line[7])
+    return ports, paths
+
+
+def _table(name: str) -> Iterator[list[str]]:
+    """Yield the lines of a table of sockets."""
+    for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+        yield line.split(maxsplit=7) if name == "unix" else line.split()
+
+
+def _sockets(process: int) -> Iterator[str]:
+    """Yield the inodes of a process's sockets."""
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                kind, _, inode = str(descriptor.readlink()).partition(":")
+                if kind == "socket":
+                    yield inode.strip("[]")
