@@ -357,8 +357,8 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
 def _column_types() -> pa.Schema:
     """Return the schema of a saved plan: the fields of a split, in order."""
     kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
-    kinds |= {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
-    return pa.schema([pa.field(f.name, kinds[f.type], nullable=False) for f in fields(Split)])
+    names = {f.name: f.type if isinstance(f.type, str) else f.type.__name__ for f in fields(Split)}
+    return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in names.items()])
 
 
 _SCHEMA = _column_types()
