@@ -4,6 +4,7 @@ Every store's client has errors of its own, most of which are no OSErrors, and i
 not be installed: they are told by their names.
 """
 
+import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ _CREDENTIALS = {
     "hf": "Run `hf auth login`, or set HF_TOKEN.",
 }
 _CONNECTION = {
+    "gs": "Check the network.",
     "s3": "Check the network, and AWS_ENDPOINT_URL if the store is not AWS.",
     "hf": "Check the network, and that HF_HUB_OFFLINE is not set.",
 }
@@ -51,7 +53,8 @@ def reaching(option: str, *paths: str) -> Iterator[None]:
         NotBegunError: the store failed otherwise, so that asking again may help.
     """
     try:
-        yield
+        with _hushed():
+            yield
     except BertScoreError:
         raise
     except Exception as error:
@@ -63,7 +66,7 @@ def reaching(option: str, *paths: str) -> Iterator[None]:
             cures = _CREDENTIALS if expected == "credentials" else _CONNECTION
             raise ConfigError(
                 f"{option} {_shown(remote)} cannot be reached: got {got}; expected {expected}. "
-                + cures.get(scheme, f"Check the {expected} for {scheme}://.")
+                + cures.get(scheme, f"See what the client for {scheme}:// needs.")
             ) from error
         if _client(error):
             raise NotBegunError(f"{option} {_shown(remote)} cannot be reached: {got}.") from error
@@ -85,6 +88,18 @@ def before_work() -> Iterator[None]:
         raise
     except OSError as error:
         raise NotBegunError(str(error)) from error
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep gcsfs from logging the traceback of every error that it raises."""
+    logger = logging.getLogger("gcsfs")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _missing(error: BaseException) -> str | None:

@@ -1,8 +1,14 @@
 """Places that cannot be reached: one message, the right status, and nothing begun."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import fsspec
 import pytest
 
+from bertscore_core import EMBEDDED_MODEL as MODEL
 from pipelines import cli
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
@@ -99,6 +105,23 @@ def test_the_hub_without_a_network_is_one_message_with_status_2(places, capsys, 
     assert "input 'hf://datasets/a/b' cannot be reached" in line
     assert "HF_HUB_OFFLINE" in line
     assert not caplog.records
+
+
+def test_google_cloud_storage_without_a_network_is_one_message_with_status_2(places, tmp_path):
+    """In a process of its own, since gcsfs keeps the address that it was given first."""
+    program = Path(sys.executable).with_name("bertscore-beam")
+    done = subprocess.run(
+        [program, "score", "--input", "gs://bucket/x", "--output", places["out"], "--model", MODEL],
+        env=os.environ | {"STORAGE_EMULATOR_HOST": CLOSED},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == cli.UNUSABLE
+    assert line.startswith("bertscore-beam: input 'gs://bucket/x' cannot be reached: got Cannot")
+    assert line.endswith("expected a connection. Check the network.")
 
 
 def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys):
