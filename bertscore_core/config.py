@@ -72,7 +72,8 @@ class ScorerConfig:
             bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ
             where a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer
             is always `cut`.
-        num_threads: Threads the encoder may use on a CPU. None: torch's own choice.
+        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 they
+            move no bit, as long as this package was imported before torch's first product.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.

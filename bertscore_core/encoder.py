@@ -25,7 +25,11 @@ from bertscore_core.openvino_runtime import (
     computes_in,
     openvino_version,
 )
+from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.resolve import ModelFiles
+
+# Here, and not when a scorer is made: what computes with torch before that imports this, too.
+fix_order_of_sums()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

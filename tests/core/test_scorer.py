@@ -144,17 +144,18 @@ def test_windows_of_all_layers_keep_equal_references_together():
     assert found == [[0, 2, 4, 1, 3], [5]]
 
 
+@pytest.mark.parametrize("all_layers", [True, False], ids=["all layers", "one layer"])
 @pytest.mark.parametrize("backend", ["torch", "openvino"])
-def test_threads_do_not_move_a_bit_of_all_layers(backend):
-    """Baselines must come out the same on workers with more threads or fewer."""
+def test_threads_do_not_move_a_bit(backend, all_layers):
+    """Parts and baselines must come out the same on workers with more threads or fewer."""
     before = torch.get_num_threads()
     texts = [" ".join(["a", "cat", "sat", "down"][: 1 + n % 4] * (1 + n % 9)) for n in range(80)]
     try:
         one, two = (
             BertScorer(
                 ScorerConfig(
-                    all_layers=True,
-                    layer_semantics="cut",
+                    all_layers=all_layers,
+                    layer_semantics="cut" if all_layers else "hidden",
                     device="cpu",
                     backend=backend,
                     num_threads=threads,

@@ -16,7 +16,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, fn_runner, worker_handlers
 
-from bertscore_core import ConfigError
+from bertscore_core import ConfigError, ScorerConfig
+from bertscore_core.order_of_sums import MKL_VALUE, MKL_VARIABLE
 from pipelines import cli
 from pipelines.local_runner import LocalRunner
 from pipelines.options import ScoreOptions
@@ -177,6 +178,24 @@ def test_beams_own_server_is_never_made(tmp_path, monkeypatch, mode):
 
     monkeypatch.setattr(worker_handlers.GrpcServer, "__init__", opens_ports)
     squared(tmp_path, mode)
+
+
+def test_a_worker_has_one_order_of_sums_though_nobody_tells_it(tmp_path, monkeypatch):
+    """A worker on another machine inherits nothing from the launcher."""
+    monkeypatch.delenv(MKL_VARIABLE, raising=False)
+
+    def say(config):
+        return f"{config.device} {os.environ.get(MKL_VARIABLE)} {os.getpid()}"
+
+    config = ScorerConfig(device="cpu")
+    options = PipelineOptions(["--direct_running_mode=multi_processing", "--direct_num_workers=2"])
+    pipeline = beam.Pipeline(runner=LocalRunner(), options=options)
+    said = pipeline | beam.Create([1]) | beam.Map(lambda _, config: say(config), config)
+    _ = said | beam.Map(tmp_path.joinpath("said").write_text)
+    pipeline.run().wait_until_finish()
+    device, value, process = (tmp_path / "said").read_text().split()
+    assert (device, value) == ("cpu", MKL_VALUE)
+    assert int(process) != os.getpid()
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "100%20", "what?", "#1", "a,b", "ü", "x" * 120])
