@@ -71,7 +71,12 @@ def score(options: ScoreOptions) -> int:
             # The folder is looked at only now: before, another run may have been at work on it.
             job = resume_score(planned)
             start_run(job, options, lock)
-        if not job.pending:
+        if job.unsure:
+            say(
+                f"{len(job.unsure)} earlier parts may still hold good: they are compared with the "
+                "input, and scored again only where its texts have changed."
+            )
+        if not job.work:
             say("Everything is scored already; only the summary is made anew.")
         if job.superseded:
             say(
@@ -123,7 +128,7 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
 
     One that is only submitted is submitted all the same: whoever asked waits for its state.
     """
-    if not job.pending and not job.detached:
+    if not job.work and not job.detached:
         with worker_errors():
             finish_run(
                 job.output,
