@@ -90,7 +90,12 @@ def score(options: ScoreOptions) -> int:
                 f"The folder has records of {strange} part(s) by an earlier version of "
                 "bertscore-beam, which this one does not read: their rows are scored again."
             )
-        if not job.pending:
+        if job.unsure:
+            say(
+                f"{len(job.unsure)} earlier parts may still hold good: they are compared with the "
+                "input, and scored again only where its texts have changed."
+            )
+        if not job.work:
             say("Everything is scored already; only the summary is made anew.")
         if job.superseded:
             say(
@@ -148,7 +153,7 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
 
     One that is only submitted is submitted all the same: whoever asked waits for its state.
     """
-    if not job.pending and not job.detached:
+    if not job.work and not job.detached:
         with worker_errors():
             finish_run(
                 job.output,

@@ -67,8 +67,8 @@ def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
 
 
 _HINTS = {
-    "idf": " (corpus@ stands for the input files by name, size, time and rows: with --idf corpus "
-    "any change of them moves every score)",
+    "idf": " (corpus@ stands for the input files by name and rows: with --idf corpus any change of "
+    "them moves every score)",
     "backend": " (--backend; for openvino that version must be installed)",
 }
 """What is said to a difference in a field."""

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bertscore_core.errors import SignatureError
@@ -32,6 +32,7 @@ from pipelines.io.files import (
 )
 from pipelines.io.parquet import is_signed
 from pipelines.planning import Plan
+from pipelines.row_digests import RowDigests
 from pipelines.splits import HIDDEN_PREFIXES, Split, note_name
 
 PARTS_FOLDER = "_manifest/parts"
@@ -59,7 +60,8 @@ class PartRecord:
         num_rows: Rows of the part.
         file_rows: Rows of the whole input file.
         file_size: Size of the input file in bytes.
-        file_version: Etag or modification time of the input file, or "".
+        file_version: Version of the input file, as `InputFile.version` says, or "".
+        digests: Digests of the rows.
         job_digest: Digest of the settings of the job, `job_identity`.
         idf: Fingerprint of the idf table the scores were weighed with, or "".
         summary: Rows, scored rows, sums of the scores and rejected rows by reason.
@@ -75,6 +77,7 @@ class PartRecord:
     file_rows: int
     file_size: int
     file_version: str
+    digests: RowDigests
     job_digest: str
     idf: str
     summary: ScoreSummary
@@ -87,6 +90,7 @@ class PartRecord:
         cls,
         split: Split,
         *,
+        digests: RowDigests,
         job_digest: str,
         idf: str,
         summary: ScoreSummary,
@@ -103,6 +107,7 @@ class PartRecord:
             file_rows=split.file_rows,
             file_size=split.file_size,
             file_version=split.file_version,
+            digests=digests,
             job_digest=job_digest,
             idf=idf,
             summary=summary,
@@ -121,6 +126,23 @@ class PartRecord:
             and self.file_version == split.file_version
         )
 
+    def is_current(self, split: Split) -> bool:
+        """Tell whether that is known without a look at the rows."""
+        return split.file_version != "" and self.covers(split)
+
+    def moved_to(self, split: Split) -> "PartRecord":
+        """Return the record of equal rows in the version of the file that a split is cut from."""
+        return replace(
+            self,
+            file_rows=split.file_rows,
+            file_size=split.file_size,
+            file_version=split.file_version,
+        )
+
+    def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
+        """Return the record of a part that was written again with the scores it had."""
+        return replace(self, digests=digests, part_bytes=part_bytes)
+
     def to_json(self) -> bytes:
         """Return the record as JSON."""
         fields = {"format": _RECORD_FORMAT, **asdict(self)}
@@ -133,7 +155,11 @@ def record_from_json(data: bytes) -> PartRecord | None:
         fields: dict[str, Any] = json.loads(data)
         if fields.pop("format") != _RECORD_FORMAT:
             return None
-        nested = {"summary": ScoreSummary(**fields["summary"]), "work": Work(**fields["work"])}
+        nested = {
+            "digests": RowDigests(**fields["digests"]),
+            "summary": ScoreSummary(**fields["summary"]),
+            "work": Work(**fields["work"]),
+        }
         record = PartRecord(**fields | nested)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -148,6 +174,7 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.file_version,
         record.job_digest,
         record.idf,
+        *asdict(record.digests).values(),
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
     counts = (record.part_bytes, record.summary.rows, record.summary.truncated)
@@ -186,6 +213,13 @@ def delete_plans(output: str) -> None:
 def write_record(output: str, record: PartRecord) -> None:
     """Save the record of a part that has been written."""
     write_atomically(record_path(output, record.part_name), record.to_json())
+
+
+def read_record(output: str, part_name: str) -> PartRecord | None:
+    """Read the record of a part, None if there is none or it cannot be read."""
+    (data,) = read_many([record_path(output, part_name)])
+    record = None if data is None else record_from_json(data)
+    return record if record is not None and record.part_name == part_name else None
 
 
 def read_records(output: str) -> dict[str, PartRecord]:

@@ -92,6 +92,11 @@ class Plan:
         return sum(split.num_rows for split in self.splits)
 
     @property
+    def has_versions(self) -> bool:
+        """Whether every file has a version to know it again by."""
+        return all(split.file_version for split in self.splits)
+
+    @property
     def unreachable_files(self) -> tuple[RejectedFile, ...]:
         """Files and folders set aside only because they could not be reached just now."""
         return tuple(f for f in self.rejected_files if f.reason in _OUT_OF_REACH)
@@ -292,6 +297,13 @@ def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
         f"{first}{f' and {len(others):,} more' if others else ''}: {message}"
         for message, (first, *others) in paths.items()
     ]
+
+
+def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
+    """Digest what of a corpus is known to have changed without a look at its texts. 16 digits."""
+    files = sorted({(split.input_name, split.file_rows) for split in splits})
+    text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _digest(splits: Sequence[Split], *columns: str | None) -> str:

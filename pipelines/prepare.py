@@ -48,13 +48,13 @@ from pipelines.io.inputs import expand_inputs
 from pipelines.io.reach import reaching
 from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, JobOptions, RunOptions, ScoreOptions
-from pipelines.planning import Plan, check_all_reached, plan_inputs
+from pipelines.planning import Plan, check_all_reached, plan_inputs, shape_digest
 from pipelines.runners import is_detached, is_local, threads_per_worker
 from pipelines.scoring import TableFields
 from pipelines.splits import Split
 from pipelines.standing import Standing, input_of, standing_of
 from pipelines.totals import SHOWN_FAILURES, RunGoal, RunTotals
-from pipelines.transforms.idf import load_idf
+from pipelines.transforms.idf import load_idf, split_corpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,13 @@ class ScoreJob:
         digest: Identity of the job's settings, kept in every part's record.
         plan: All splits.
         pending: Splits that still have to be scored.
+        unsure: Splits whose parts workers compare with the rows first.
         superseded: Parts to delete before: cut elsewhere now, or of inputs that are gone.
         outdated: Parts to be made anew, to delete before as well.
-        kept: Parts that stay.
+        kept: Parts that stay, for the time being at least.
         idf_path: Saved idf table, when there is one or there will be; None without idf.
         count_idf: Whether the table still has to be counted.
+        compare_idf: Whether a table is there that the references are compared with before.
         goal: What the run is judged against.
         accelerator: GPU to ask the runner for where pairs are scored; None for none.
         detached: Whether nobody waits for the end of the job.
@@ -88,14 +90,22 @@ class ScoreJob:
     digest: str
     plan: Plan
     pending: tuple[Split, ...]
+    unsure: tuple[Split, ...]
     superseded: tuple[str, ...]
     outdated: tuple[str, ...]
     kept: frozenset[str]
     idf_path: str | None
     count_idf: bool
     goal: RunGoal
+    compare_idf: bool = False
     accelerator: str | None = None
     detached: bool = False
+
+    @property
+    def work(self) -> tuple[Split, ...]:
+        """All that workers have to look at, in the order of the plan."""
+        names = {split.part_name for split in (*self.pending, *self.unsure)}
+        return tuple(split for split in self.plan.splits if split.part_name in names)
 
 
 def scorer_config(options: JobOptions) -> ScorerConfig:
@@ -297,11 +307,15 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
         digest=digest,
         plan=plan,
         pending=standing.pending,
+        unsure=standing.unsure,
         superseded=(*standing.stale, *(gone if options.overwrite else ())),
         outdated=standing.outdated,
-        kept=frozenset(record.part_name for record in standing.done).union(left),
+        kept=frozenset(record.part_name for record in standing.done).union(
+            (split.part_name for split in standing.unsure), left
+        ),
         idf_path=idf.path,
-        count_idf=idf.must_count and bool(standing.pending),
+        count_idf=idf.must_count,
+        compare_idf=idf.may_hold,
         accelerator=options.accelerator,
         detached=is_detached(options),
         goal=RunGoal(
@@ -367,12 +381,14 @@ class _IdfSource:
     Attributes:
         path: Its file, there or to be made; None without idf.
         must_count: Whether it has yet to be counted.
+        may_hold: Whether a table lies there that need not be, if the references are still the same.
         fingerprint: Its fingerprint, "" without idf, None before it is counted.
         label: What stands for it in the job's identity.
     """
 
     path: str | None
     must_count: bool
+    may_hold: bool = False
     fingerprint: str | None
     label: str
 
@@ -381,7 +397,8 @@ def _find_idf(planned: PlannedScore) -> _IdfSource:
     """Settle where the idf table is and whether it must be counted.
 
     The table is counted over the whole corpus once and kept, never over what a resumed run still
-    has to score. Until it is counted the corpus' digest stands for it.
+    has to score. It is known to hold where all files have the versions that were counted; elsewhere
+    workers compare the references first. In the job's identity names and rows stand for the corpus.
     """
     idf = planned.options.idf
     if idf == "none":
@@ -390,12 +407,16 @@ def _find_idf(planned: PlannedScore) -> _IdfSource:
         name = planned.given_idf.fingerprint
         return _IdfSource(path=idf, must_count=False, fingerprint=name, label=name)
     path = join(planned.output, manifest.IDF_FILE)
-    label = f"corpus@{planned.plan.digest}"
+    column = planned.fields.reference_column
+    label = f"corpus@{shape_digest(planned.plan.splits, column)}"
+    may_hold = False
     with suppress(IdfError):  # none, or a damaged one, is counted anew
         table = load_idf(path)
         tokenizer = planned.settings.tokenizer
-        found = (table.corpus, table.tokenizer, table.max_length)
-        if found == (planned.plan.digest, tokenizer.fingerprint, tokenizer.max_length):
+        table.check_fits(tokenizer.fingerprint, tokenizer.max_length)
+        versions, _ = split_corpus(table.corpus)
+        if planned.plan.has_versions and versions == planned.plan.digest:
             name = table.fingerprint
             return _IdfSource(path=path, must_count=False, fingerprint=name, label=label)
-    return _IdfSource(path=path, must_count=True, fingerprint=None, label=label)
+        may_hold = True
+    return _IdfSource(path=path, must_count=True, may_hold=may_hold, fingerprint=None, label=label)

@@ -68,6 +68,7 @@ def show_plan(job: "ScoreJob", estimated: str) -> Shown:
         "splits done earlier": f"{job.goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.pending):,}",
+        "rows to compare first": f"{sum(split.num_rows for split in job.unsure):,}",
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.output,
@@ -105,7 +106,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
     failed = list(summary["failures"].items())[:SHOWN_FILES]
     rows += [("split failed", f"{part}: {message}") for part, message in failed]
-    rows.append(("parts", f"{summary['parts']:,} ({summary['parts_of_earlier_runs']:,} earlier)"))
+    rows.append(("parts", _parts_words(summary)))
     rows.append(("seconds", f"{summary['seconds']:.1f}"))
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
@@ -176,6 +177,17 @@ _GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
 }
 
 
+def _parts_words(summary: Mapping[str, Any]) -> str:
+    """Say how many parts there are, and how many of them are not of this run."""
+    others = {
+        "earlier": summary["parts_of_earlier_runs"],
+        "compared and kept": summary["parts_kept"],
+        "written again with their scores": summary["parts_rewritten"],
+    }
+    said = [f"{number:,} {words}" for words, number in others.items() if number]
+    return f"{summary['parts']:,}" + (f" ({', '.join(said)})" if said else "")
+
+
 def registry_rows() -> list[dict[str, Any]]:
     """Return the registry, a mapping a model."""
     languages: dict[str, list[str]] = {}
@@ -223,4 +235,6 @@ def _shorten(words: list[str]) -> str:
 def _idf_words(job: "ScoreJob") -> str:
     if job.idf_path is None:
         return "none"
+    if job.compare_idf:
+        return "table of an earlier run, counted again should a reference have changed"
     return "to be counted over all references" if job.count_idf else f"table {job.idf_path}"

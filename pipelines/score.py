@@ -35,7 +35,7 @@ from pipelines.splits import Split
 from pipelines.success import SUCCESS_FILE
 from pipelines.transforms.finish import FinishRun
 from pipelines.transforms.hints import with_accelerator
-from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
+from pipelines.transforms.idf import CountDocumentFrequencies, CountUnlessSame, SaveIdf, load_idf
 from pipelines.transforms.scoring import ScoreSplits
 
 
@@ -82,7 +82,7 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
         "parts": len(job.plan.splits),
         "started": job.goal.started,
     }
-    pending = replace(job.plan, splits=job.pending)
+    pending = replace(job.plan, splits=job.work)
     if lock is not None:
         lock.check()
     write_atomically(join(job.output, manifest.PLAN_FILE), plan_to_bytes(job.plan))
@@ -163,16 +163,18 @@ def _read_splits(path: str) -> tuple[Split, ...]:
 
 
 def _idf_table(root: beam.Pipeline, job: ScoreJob) -> beam.PCollection[IdfTable] | None:
-    """Count the idf table over the whole corpus, or load it."""
+    """Load the idf table, or count it over the whole corpus where its references have changed."""
     if job.idf_path is None:
         return None
     if not job.count_idf:
         return root | "IdfPath" >> beam.Create([job.idf_path]) | "LoadIdf" >> beam.Map(load_idf)
+    column = job.fields.reference_column
+    splits = root | "ReadPlan" >> ReadPlan(join(job.output, manifest.PLAN_FILE))
+    count = CountDocumentFrequencies(job.config, column, job.plan.digest)
+    unless_same = CountUnlessSame(count, job.idf_path, job.output, job.digest)
     return (
-        root
-        | "ReadPlan" >> ReadPlan(join(job.output, manifest.PLAN_FILE))
-        | "CountDocumentFrequencies"
-        >> CountDocumentFrequencies(job.config, job.fields.reference_column, job.plan.digest)
+        splits
+        | "CountDocumentFrequencies" >> (unless_same if job.compare_idf else count)
         | "SaveIdf" >> SaveIdf(job.idf_path)
     )
 

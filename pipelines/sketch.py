@@ -36,6 +36,7 @@ def sketch_score(options: ScoreOptions) -> Iterator[Sketch]:
         digest="",
         plan=_NO_PLAN,
         pending=(),
+        unsure=(),
         superseded=(),
         outdated=(),
         kept=frozenset(),

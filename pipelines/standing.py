@@ -1,8 +1,10 @@
 """How an output folder stands against a plan: what is done, and what is in the way.
 
 A part counts as done when its record is whole, was made with the same settings from the same rows
-of the same version of the file, and the part is there in the size recorded. Everything else is done
-again, which is harmless: a part is a function of its split and the signature.
+of the same version of the file, and the part is there in the size recorded. Where only the version
+is another, or there is none to go by, the workers compare the rows with the record's digests.
+Everything else is done again, which is harmless: a part is a function of its split and the
+signature.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,11 +32,29 @@ def is_done(
             the table has yet to be counted, so that no earlier score can be known to fit it.
         part_sizes: Sizes in bytes of the parts that are there.
     """
-    if record is None or not record.covers(split):
-        return False
-    if (record.job_digest, record.idf) != (job_digest, idf):
-        return False
-    return part_sizes.get(record.part_name) == record.part_bytes
+    return (
+        record is not None
+        and idf is not None
+        and record.covers(split)
+        and may_hold(split, record, job_digest, idf)
+        and part_sizes.get(record.part_name) == record.part_bytes
+    )
+
+
+def may_hold(split: Split, record: PartRecord, job_digest: str, idf: str | None) -> bool:
+    """Tell whether the part of a split holds good if its rows are still the same.
+
+    Args:
+        split: What is to be done.
+        record: What is known of its part.
+        job_digest: As for `is_done`.
+        idf: As for `is_done`; None leaves the table out of it.
+    """
+    return (
+        (record.part_name, record.num_rows) == (split.part_name, split.num_rows)
+        and record.job_digest == job_digest
+        and idf in (None, record.idf)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +62,8 @@ class Standing:
     """How an output folder stands against a plan.
 
     Attributes:
-        pending: Splits that still have to be done, in the order of the plan.
+        pending: Splits that still have to be scored, in the order of the plan.
+        unsure: Splits whose parts hold good if their rows, and the idf table, are still the same.
         done: Records of the others.
         outdated: Parts to be made anew that are there or have a record: both must go before, so
             that in the end a part that is there is one that was made.
@@ -51,6 +72,7 @@ class Standing:
     """
 
     pending: tuple[Split, ...]
+    unsure: tuple[Split, ...]
     done: tuple[PartRecord, ...]
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
@@ -74,15 +96,23 @@ def standing_of(
         idf: Fingerprint of the idf table they should be weighed with, "" without one; None when
             the table has yet to be counted, so that no earlier score can be known to fit it.
     """
-    waiting = tuple(
-        split
-        for split in plan.splits
-        if not is_done(split, records.get(split.part_name), job_digest, idf, part_sizes)
-    )
+    done: list[PartRecord] = []
+    unsure: list[Split] = []
+    waiting: list[Split] = []
+    for split in plan.splits:
+        record = records.get(split.part_name)
+        whole = record is not None and part_sizes.get(record.part_name) == record.part_bytes
+        if record is None or not whole or not may_hold(split, record, job_digest, idf):
+            waiting.append(split)
+        elif idf is not None and record.is_current(split):
+            done.append(record)
+        else:
+            unsure.append(split)
     names = {split.part_name for split in waiting}
     return Standing(
-        pending=waiting,
-        done=tuple(records[s.part_name] for s in plan.splits if s.part_name not in names),
+        pending=tuple(waiting),
+        unsure=tuple(unsure),
+        done=tuple(done),
         outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
         stale=stale_parts(plan, part_sizes),
         orphans=orphan_parts(plan, part_sizes),

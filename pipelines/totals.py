@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bertscore_core import ScoreSummary
@@ -23,11 +23,27 @@ class FailedSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReusedPart:
+    """A part of an earlier run whose scores still hold.
+
+    Attributes:
+        record: Its record, as it is now.
+        rewritten: Whether other columns had changed, so that it was written again.
+    """
+
+    record: PartRecord
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals:
     """Sums over parts and failed splits.
 
     Attributes:
-        parts: Parts written.
+        parts: Parts written or kept.
+        parts_kept: Those of them whose rows were compared and found to be the same.
+        parts_rewritten: Those of them that were written again with the scores they had.
+        reused_rows: Rows of both.
         summary: Sums over their rows.
         seconds: Time spent scoring, over all workers.
         work: What their devices did.
@@ -37,6 +53,9 @@ class RunTotals:
     """
 
     parts: int = 0
+    parts_kept: int = 0
+    parts_rewritten: int = 0
+    reused_rows: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
     seconds: float = 0.0
     work: Work = field(default_factory=Work)
@@ -48,6 +67,16 @@ class RunTotals:
     def of_record(cls, record: PartRecord) -> "RunTotals":
         """Return the totals of one part."""
         return cls(parts=1, summary=record.summary, seconds=record.seconds, work=record.work)
+
+    @classmethod
+    def of_reused(cls, part: ReusedPart) -> "RunTotals":
+        """Return the totals of one part whose scores still hold."""
+        return replace(
+            cls.of_record(part.record),
+            parts_kept=int(not part.rewritten),
+            parts_rewritten=int(part.rewritten),
+            reused_rows=part.record.num_rows,
+        )
 
     @classmethod
     def of_failure(cls, failure: FailedSplit) -> "RunTotals":
@@ -70,6 +99,9 @@ class RunTotals:
         """Return the totals of both."""
         return RunTotals(
             parts=self.parts + other.parts,
+            parts_kept=self.parts_kept + other.parts_kept,
+            parts_rewritten=self.parts_rewritten + other.parts_rewritten,
+            reused_rows=self.reused_rows + other.reused_rows,
             summary=self.summary + other.summary,
             seconds=self.seconds + other.seconds,
             work=self.work + other.work,
@@ -155,6 +187,7 @@ def judge(
     gates = _gates(goal, share, summary.truncated_fraction)
     # The clock of the machine that ends a run may be behind that of the one that began it.
     seconds = max(time.time() - goal.started, 0.0)
+    scored_now = new.summary.rows - new.reused_rows
     return {
         "complete": complete,
         "success": complete and all(gates.values()),
@@ -173,6 +206,8 @@ def judge(
         **summary.means,
         "parts": total.parts,
         "parts_of_earlier_runs": goal.carried.parts,
+        "parts_kept": new.parts_kept,
+        "parts_rewritten": new.parts_rewritten,
         "num_parts_of_inputs_gone": goal.num_orphan_parts,
         "parts_of_inputs_gone": list(goal.orphan_parts),
         "files": goal.files,
@@ -194,7 +229,7 @@ def judge(
         "memory_retries": total.work.retries,
         "lowered_batches": total.work.lowered_batches,
         "pairs_per_second": (
-            round(new.summary.rows / seconds, 3) if new.summary.rows and seconds > 0 else None
+            round(scored_now / seconds, 3) if scored_now and seconds > 0 else None
         ),
         "signature": signature,
     }

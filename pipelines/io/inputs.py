@@ -1,12 +1,15 @@
 """Find the input files that patterns, folders and plain paths stand for."""
 
+import contextlib
 import datetime
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_core.errors import InputError
 from pipelines.io.files import mask_credentials, resolve, with_scheme
@@ -29,7 +32,8 @@ class InputFile:
     Attributes:
         path: Absolute path or URL.
         size: Size in bytes.
-        version: Etag or modification time, or "" if the file system knows neither.
+        version: Etag or modification time, on a local disk with more, or "" if the file system
+            knows neither.
         root: The folder the search began in: names are counted from it, so that they do not depend
             on which other files happen to be there.
         trouble: Why it cannot be read as it is, None for a file; it may be a folder then.
@@ -133,7 +137,7 @@ def file_version(path: str) -> str:
     """
     fs, inner = resolve(path)
     fs.invalidate_cache(inner)
-    return _version(fs.info(inner))
+    return _version(fs, inner, fs.info(inner))
 
 
 def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
@@ -141,15 +145,24 @@ def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
     return InputFile(
         path=with_scheme(fs, found.path),
         size=int(found.info.get("size") or 0),
-        version=_version(found.info),
+        version=_version(fs, found.path, found.info),
         root=with_scheme(fs, found.root),
         trouble=found.trouble,
         message=found.message,
     )
 
 
-def _version(info: Mapping[str, Any]) -> str:
-    """Return what identifies the content of a file, written alike by listing and by stat."""
+def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
+    """Return what identifies the content of a file, written alike by listing and by stat.
+
+    On a local disk that is the file itself and when it and its inode were last changed: tools that
+    copy set the first of the two times as they like, and none sets the other.
+    """
+    if isinstance(fs, LocalFileSystem):
+        with contextlib.suppress(OSError):
+            found = os.stat(path)
+            return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_ctime_ns}"
+        return ""
     for key in (*_VERSION_KEYS, *_DATE_KEYS):
         value = info.get(key)
         if value:

@@ -5,7 +5,7 @@ permission, no network) stay `OSError`, so that the caller can tell a bad file f
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -180,6 +180,17 @@ def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
         write_time_adjusted_to_utc=utc_times,
     )
     return bytes(sink.getvalue())
+
+
+def read_part(path: str, columns: Collection[str]) -> pa.Table:
+    """Read a part, and of its columns those that are among the given ones.
+
+    Raises:
+        InputError: If it is damaged.
+        OSError: If it cannot be reached.
+    """
+    with _open(path) as (file, _):
+        return file.read([name for name in file.schema_arrow.names if name in columns])
 
 
 def is_signed(path: str) -> bool:

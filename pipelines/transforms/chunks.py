@@ -12,16 +12,18 @@ import apache_beam as beam
 import pyarrow as pa
 
 from bertscore_core import IdfTable
+from pipelines.row_digests import RowDigests
 from pipelines.scoring import ScoredTable
 from pipelines.splits import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows and the idf table to weigh them with."""
+    """A split with its rows, their digests and the idf table to weigh them with."""
 
     split: Split
     table: pa.Table
+    digests: RowDigests
     idf: IdfTable | None
 
     def __len__(self) -> int:
@@ -36,10 +38,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows, the idf table's fingerprint ("" without) and the seconds."""
+    """A split with its scored rows, their digests, the idf fingerprint ("" without) and seconds."""
 
     split: Split
     scored: ScoredTable
+    digests: RowDigests
     idf: str
     seconds: float
 

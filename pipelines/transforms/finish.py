@@ -21,15 +21,15 @@ from pipelines.manifest import PartRecord
 from pipelines.planning import plan_from_bytes
 from pipelines.rejects import FILES_FILE, rejected_files
 from pipelines.scoring import final_signature
-from pipelines.standing import standing_of
+from pipelines.standing import is_done, stale_parts
 from pipelines.success import SUCCESS_FILE, declare_success, is_marked_by
-from pipelines.totals import FailedSplit, RunGoal, RunTotals, judge
+from pipelines.totals import FailedSplit, ReusedPart, RunGoal, RunTotals, judge
 from pipelines.transforms.idf import INCOMPLETE
 
 
 @dataclass
 class FinishRun(beam.PTransform):
-    """(part records, failed splits) -> summary, written with the success marker.
+    """(part records, parts reused, failed splits) -> summary, written with the success marker.
 
     Attributes:
         output: Folder of the run.
@@ -54,14 +54,20 @@ class FinishRun(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
-        self, results: tuple[beam.PCollection[PartRecord], beam.PCollection[FailedSplit]]
+        self,
+        results: tuple[
+            beam.PCollection[PartRecord],
+            beam.PCollection[ReusedPart],
+            beam.PCollection[FailedSplit],
+        ],
     ) -> beam.PCollection[RunTotals]:
         """Add up, then write; a single element comes through."""
-        records, failures = results
+        records, reused, failures = results
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         return (
             (
                 records | "OfRecord" >> beam.Map(RunTotals.of_record),
+                reused | "OfReused" >> beam.Map(RunTotals.of_reused),
                 failures | "OfFailure" >> beam.Map(RunTotals.of_failure),
             )
             | "Flatten" >> beam.Flatten()
@@ -127,15 +133,18 @@ def finish_run(
     plan = plan_from_bytes(read_bytes(join(output, manifest.PLAN_FILE)), output)
     records, sizes = manifest.read_parts(output, plan)
     name = "" if idf is None else idf.fingerprint
-    standing = standing_of(plan, records, sizes, job_digest, name)
-    missing = standing.pending
+    missing = [
+        split
+        for split in plan.splits
+        if not is_done(split, records.get(split.part_name), job_digest, name, sizes)
+    ]
     signed = final_signature(signature, idf).format()
     summary = judge(
         goal,
         new,
         signed,
         missing=[split.part_name for split in missing],
-        doubled=standing.stale,
+        doubled=stale_parts(plan, sizes),
         whole_idf=idf is None or not idf.corpus.startswith(INCOMPLETE),
     )
     _check(lock)

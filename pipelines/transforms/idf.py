@@ -1,8 +1,9 @@
 """Corpus document frequencies as a combine: counted split by split, added up, saved."""
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 import pyarrow as pa
@@ -12,10 +13,15 @@ from bertscore_core.config import settle_tokenizer
 from pipelines import metrics
 from pipelines.io.files import mask_credentials, read_bytes, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split
+from pipelines.manifest import read_record
+from pipelines.row_digests import digest_references
 from pipelines.scoring import readable_references
 from pipelines.splits import Split
+from pipelines.standing import may_hold
 
 logger = logging.getLogger(__name__)
+
+_CONTENT_RANGE = 1 << 128
 
 INCOMPLETE = "incomplete:"
 """Stands before the corpus of a table for which a split could not be read. A run that counted such
@@ -46,6 +52,68 @@ class CountDocumentFrequencies(beam.PTransform):
             | "MergeFrequencies" >> beam.CombineGlobally(MergeCounts()).with_fanout(16)
             | "LabelTable" >> beam.ParDo(_LabelTable(self.config, self.corpus))
         )
+
+
+@dataclass
+class CountUnlessSame(beam.PTransform):
+    """Splits -> one IdfTable over all their references: a saved one where that is of the same.
+
+    The digests of references are compared; those of splits that did not change are in the records
+    of their parts.
+
+    Attributes:
+        count: Counts, where that is needed.
+        path: The saved table.
+        output: Folder of the run.
+        job_digest: Identity of the run's settings, as the records have it.
+    """
+
+    count: CountDocumentFrequencies
+    path: str
+    output: str
+    job_digest: str
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+        """Compare first; where nothing changed no split passes on to be counted."""
+        same = beam.pvalue.AsSingleton(
+            splits
+            | "DigestSplit"
+            >> beam.ParDo(_DigestSplit(self.count.reference_column, self.output, self.job_digest))
+            | "MergeDigests" >> beam.CombineGlobally(MergeCounts())
+            | "CompareTable" >> beam.Map(_is_of, self.path)
+        )
+        return (
+            splits
+            | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
+            | "CountChanged" >> self.count
+            | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=self.count.corpus)
+        )
+
+
+def _is_of(count: "SplitCount", path: str) -> bool:
+    """Tell whether a saved table was counted over the references that were digested."""
+    return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
+
+
+def _choose(counted: IdfTable, same: bool, path: str, corpus: str) -> IdfTable:
+    """Return the table counted, or the saved one, which is of these versions of the files, too."""
+    if not same:
+        return counted
+    saved = load_idf(path)
+    return replace(saved, corpus=_join_corpus(corpus, split_corpus(saved.corpus)[1]))
+
+
+def split_corpus(corpus: str) -> tuple[str, int]:
+    """Return what identifies a table's corpus: by versions of files, and by texts."""
+    versions, _, content = corpus.partition("/")
+    try:
+        return versions, int(content, 16)
+    except ValueError:
+        return versions, -1
+
+
+def _join_corpus(versions: str, content: int) -> str:
+    return f"{versions}/{content:032x}"
 
 
 @dataclass
@@ -91,10 +159,17 @@ def count_references(tokenizer: TextTokenizer, column: pa.ChunkedArray) -> Docum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCount:
-    """Document frequencies of some splits, and how many of the splits could not be read."""
+    """Document frequencies of some splits, and what identifies their references.
+
+    Attributes:
+        frequencies: The frequencies.
+        unreadable: Splits that could not be read.
+        content: Sum over digests of the references and where they stand; free of order.
+    """
 
     frequencies: DocumentFrequencies
     unreadable: int = 0
+    content: int = 0
 
     @classmethod
     def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
@@ -103,6 +178,7 @@ class SplitCount:
         return cls(
             frequencies=DocumentFrequencies.merge(count.frequencies for count in kept),
             unreadable=sum(count.unreadable for count in kept),
+            content=sum(count.content for count in kept) % _CONTENT_RANGE,
         )
 
 
@@ -141,9 +217,40 @@ class _CountSplit(beam.DoFn):
             logger.warning("not counted: %s", mask_credentials(str(error)))
             count = SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
         else:
-            count = SplitCount(frequencies=count_references(self._tokenizer, column))
+            count = SplitCount(
+                frequencies=count_references(self._tokenizer, column),
+                content=_content_of(split, digest_references(column)),
+            )
         metrics.count(metrics.DOCUMENTS_COUNTED, count.frequencies.num_documents)
         yield count
+
+
+class _DigestSplit(beam.DoFn):
+    def __init__(self, reference_column: str, output: str, job_digest: str) -> None:
+        self._column = reference_column
+        self._output = output
+        self._job_digest = job_digest
+
+    def process(self, split: Split) -> Iterator[SplitCount]:
+        record = read_record(self._output, split.part_name)
+        known = record is not None and may_hold(split, record, self._job_digest, None)
+        try:
+            if record is not None and known and record.is_current(split):
+                digest = record.digests.references
+            else:
+                digest = digest_references(read_split(split, [self._column])[self._column])
+        except UNREADABLE as error:
+            logger.warning("not compared: %s", mask_credentials(str(error)))
+            yield SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
+        else:
+            content = _content_of(split, digest)
+            yield SplitCount(frequencies=DocumentFrequencies.zero(), content=content)
+
+
+def _content_of(split: Split, digest: str) -> int:
+    """Return what a split adds to the content of its corpus."""
+    text = f"{split.part_name} {split.num_rows} {digest}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])
 
 
 class _LabelTable(beam.DoFn):
@@ -155,9 +262,10 @@ class _LabelTable(beam.DoFn):
         self._tokenizer = settle_tokenizer(self._config)
 
     def process(self, count: SplitCount) -> Iterator[IdfTable]:
+        corpus = _join_corpus(self._corpus, count.content)
         yield IdfTable(
             frequencies=count.frequencies,
             tokenizer=self._tokenizer.fingerprint,
             max_length=self._tokenizer.max_length,
-            corpus=f"{INCOMPLETE}{self._corpus}" if count.unreadable else self._corpus,
+            corpus=f"{INCOMPLETE}{corpus}" if count.unreadable else corpus,
         )

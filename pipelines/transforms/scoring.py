@@ -25,12 +25,17 @@ from pipelines.io.parquet import UNREADABLE, read_split, write_part
 from pipelines.lock import RunLock
 from pipelines.manifest import PartRecord, write_record
 from pipelines.rejects import rejected_rows, rows_path
+from pipelines.row_digests import RowDigests
 from pipelines.scoring import TableFields, score_table
 from pipelines.splits import Split
-from pipelines.totals import FailedSplit
+from pipelines.totals import FailedSplit, ReusedPart
 from pipelines.transforms.chunks import Chunk, ScoredChunk
+from pipelines.transforms.reuse import EarlierParts
 
 logger = logging.getLogger(__name__)
+
+REUSED = "reused"
+"""Tag of the output with the parts of earlier runs whose scores still hold."""
 
 FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
@@ -114,7 +119,11 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         metrics.count_work(scored.work)
         metrics.observe(metrics.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
-        return [ScoredChunk(split=batch.split, scored=scored, idf=idf, seconds=seconds)]
+        return [
+            ScoredChunk(
+                split=batch.split, scored=scored, digests=batch.digests, idf=idf, seconds=seconds
+            )
+        ]
 
     def get_num_bytes(self, batch: Chunk) -> int:
         """Size of the chunk's rows."""
@@ -131,7 +140,9 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
 
 @dataclass
 class ScoreSplits(beam.PTransform):
-    """Splits -> (records of the parts written, splits that could not be read).
+    """Splits -> (records of the parts written, parts reused, splits that could not be read).
+
+    The part that an earlier run made of a split is compared with the split's rows first.
 
     The side input goes to the reader and not to the scoring step: a step with a side input cannot
     be fused with what comes before it, and the rows would be stored between the two.
@@ -160,9 +171,9 @@ class ScoreSplits(beam.PTransform):
         idf = None if self.idf is None else AsSingleton(self.idf)
         handler = ChunkModelHandler(self.config, self.fields, self.signature)
         # Chunk: the rows of one split.
-        read = splits | "ReadSplit" >> beam.ParDo(ReadSplit(), idf).with_output_types(
-            Chunk
-        ).with_outputs(FAILED, main="chunks")
+        earlier = EarlierParts(output=self.output, job_digest=self.job_digest, lock=self.lock)
+        reader = beam.ParDo(ReadSplit(earlier, self.fields), idf).with_output_types(Chunk)
+        read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
         records = (
             read.chunks
             # ScoredChunk: the same rows with score columns.
@@ -170,14 +181,29 @@ class ScoreSplits(beam.PTransform):
             # PartRecord: what was written, a few hundred bytes a split.
             | "WritePart" >> beam.ParDo(WritePart(self.output, self.job_digest, self.lock))
         )
-        return records, read[FAILED]
+        return records, read[REUSED], read[FAILED]
 
 
 class ReadSplit(beam.DoFn):
-    """Read a split's rows; one that cannot be read goes to the failed output, with the reason."""
+    """Read a split's rows; one that cannot be read goes to the failed output, with the reason.
+
+    Rows whose part still holds good go no further: the part is kept, or written again.
+    """
+
+    def __init__(self, earlier: EarlierParts, fields: TableFields) -> None:
+        """Keep where earlier parts are, and which columns are scored."""
+        self._earlier = earlier
+        self._fields = fields
 
     def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
-        """Yield the chunk, or the failure."""
+        """Yield the chunk, the part reused, or the failure."""
+        lying = self._earlier.record_of(element)
+        weighed = "" if idf is None else idf.fingerprint
+        holds = lying is not None and self._earlier.may_hold(lying, element, weighed)
+        record = lying if holds else None
+        if record is not None and record.is_current(element):
+            yield self._reused(ReusedPart(record=record, rewritten=False))
+            return
         try:
             table = read_split(element)
         except UNREADABLE as error:
@@ -186,7 +212,21 @@ class ReadSplit(beam.DoFn):
             logger.warning(event("split_failed", part=element.part_name, reason=reason))
             yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))
             return
-        yield Chunk(split=element, table=table, idf=idf)
+        fields = self._fields
+        digests = RowDigests.of(table, fields.candidate_column, fields.reference_column)
+        if record is not None:
+            part = self._earlier.reuse(record, element, table, digests)
+            if part is not None:
+                yield self._reused(part)
+                return
+        if lying is not None:
+            self._earlier.discard(element)
+        yield Chunk(split=element, table=table, digests=digests, idf=idf)
+
+    def _reused(self, part: ReusedPart) -> TaggedOutput:
+        metrics.count(metrics.PARTS_WRITTEN if part.rewritten else metrics.PARTS_KEPT)
+        logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
+        return TaggedOutput(REUSED, part)
 
 
 class WritePart(beam.DoFn):
@@ -210,6 +250,7 @@ class WritePart(beam.DoFn):
         write_atomically(join(self._output, split.part_name), data)
         record = PartRecord.of(
             split,
+            digests=element.digests,
             job_digest=self._job_digest,
             idf=element.idf,
             summary=element.scored.summary,

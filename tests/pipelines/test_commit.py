@@ -265,8 +265,10 @@ def test_damaged_idf_table_is_counted_anew(tmp_path):
     before = parts_of(tmp_path / "out")
     table = tmp_path / "out" / "_manifest" / "idf.npz"
     table.write_bytes(table.read_bytes()[:50])
-    assert len(prepare_score(chosen).pending) == 2
-    assert run_options(chosen)["success"]
+    assert len(prepare_score(chosen).unsure) == 2
+    summary = run_options(chosen)
+    assert summary["success"]
+    assert summary["parts_kept"] == 2
     assert parts_of(tmp_path / "out") == before
 
 

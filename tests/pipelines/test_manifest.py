@@ -24,6 +24,7 @@ from pipelines.manifest import (
     write_record,
 )
 from pipelines.planning import Plan
+from pipelines.row_digests import RowDigests
 from pipelines.splits import RowGroup, Split, plan_file
 from pipelines.standing import is_done, orphan_parts, stale_parts, standing_of
 
@@ -65,6 +66,7 @@ def record_of(
     )
     return PartRecord.of(
         split,
+        digests=RowDigests(candidates="c", references="r", rows="all"),
         job_digest=job_digest,
         idf=idf,
         summary=summary,
@@ -114,6 +116,8 @@ BROKEN_RECORDS = {
     "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
     "wrong type": mangled(num_rows="10"),
     "true for a number": mangled(num_rows=True),
+    "digests are no mapping": mangled(digests="r"),
+    "digest is no text": mangled(digests={"candidates": "c", "references": 1, "rows": "all"}),
     "summary is no mapping": mangled(summary=None),
     "summary of other fields": mangled(summary={"rows": 1, "strange": 2}),
     "deep nonsense": b"[" * 100_000,
@@ -218,6 +222,37 @@ def test_moved_file_and_other_row_groups_are_no_change() -> None:
 )
 def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int], done: bool) -> None:
     assert is_done(SPLIT, record_of(SPLIT), DIGEST, IDF, sizes) is done
+
+
+UNSURE = {
+    "another size of the file": (replace(SPLIT, file_size=1), IDF),
+    "another version of the file": (replace(SPLIT, file_version="v2"), IDF),
+    "no version": (replace(SPLIT, file_version=""), IDF),
+    "rows that were put behind": (replace(SPLIT, file_rows=31, file_version="v2"), IDF),
+    "an idf table to be counted": (SPLIT, None),
+}
+
+
+@pytest.mark.parametrize(("split", "idf"), UNSURE.values(), ids=UNSURE.keys())
+def test_part_whose_rows_may_still_be_the_same_is_compared_first(
+    split: Split, idf: str | None
+) -> None:
+    records = {SPLIT.part_name: record_of(split if split.file_version == "" else SPLIT)}
+    standing = standing_of(plan_of(split), records, SIZES, DIGEST, idf)
+    assert (standing.unsure, standing.pending, standing.done) == ((split,), (), ())
+    assert standing.outdated == ()
+    for part_sizes in ({}, {SPLIT.part_name: 4}):  # gone, or torn
+        standing = standing_of(plan_of(split), records, part_sizes, DIGEST, idf)
+        assert (standing.unsure, standing.pending) == ((), (split,))
+
+
+SURE = {name: CHANGES[name] for name in CHANGES if "file" not in name}
+
+
+@pytest.mark.parametrize(("split", "record"), SURE.values(), ids=SURE.keys())
+def test_part_that_cannot_hold_is_not_compared(split: Split, record: PartRecord | None) -> None:
+    records = {} if record is None else {split.part_name: record}
+    assert standing_of(plan_of(split), records, SIZES, DIGEST, IDF).pending == (split,)
 
 
 def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:

@@ -1,0 +1,41 @@
+"""Digests of a split's rows, by which a later run tells whether their scores still hold."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pipelines.io.columns import is_list
+from pipelines.io.digests import digest_columns, digest_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDigests:
+    """Digests of the values of some rows; how the file stores them does not matter.
+
+    Attributes:
+        candidates: Of the column of candidates.
+        references: Of the column of references.
+        rows: Of all columns, with their names, types and the file's metadata.
+    """
+
+    candidates: str
+    references: str
+    rows: str
+
+    @classmethod
+    def of(cls, table: pa.Table, candidate_column: str, reference_column: str) -> "RowDigests":
+        """Digest the rows of a split."""
+        return cls(
+            candidates=digest_columns(table[candidate_column]),
+            references=digest_references(table[reference_column]),
+            rows=digest_table(table),
+        )
+
+    def same_texts(self, other: "RowDigests") -> bool:
+        """Tell whether the texts scored are the same."""
+        return (self.candidates, self.references) == (other.candidates, other.references)
+
+
+def digest_references(column: pa.ChunkedArray) -> str:
+    """Digest references. Lists of texts are scored into a column more than single texts are."""
+    return f"{'lists' if is_list(column.type) else 'texts'}-{digest_columns(column)}"
