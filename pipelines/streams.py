@@ -7,7 +7,7 @@ are files, so that work goes on all the same and succeeds or fails by what it ha
 import errno
 import io
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from pipelines.exit_status import BROKEN, DONE
 
@@ -21,14 +21,14 @@ class _Forgiving(io.FileIO):
 
     lost: OSError | None = None
 
-    def write(self, data: object, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         """Write, or pretend to."""
         try:
-            return super().write(data)  # type: ignore[arg-type]
+            return super().write(data)
         except OSError as error:
             if error.errno != errno.EPIPE:
                 self.lost = error
-            return len(memoryview(data))  # type: ignore[arg-type]
+            return len(memoryview(data))
 
 
 def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
@@ -39,10 +39,15 @@ def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
 
 def forgive_output() -> None:
     """Let nothing that this process prints fail, unless somebody has replaced its streams."""
-    if sys.stdout is not None and sys.stdout is sys.__stdout__:
-        sys.stdout = forgiving(sys.stdout.fileno(), sys.stdout.encoding)
-    if sys.stderr is not None and sys.stderr is sys.__stderr__:
-        sys.stderr = forgiving(sys.stderr.fileno(), sys.stderr.encoding)
+    sys.stdout = _forgiven(sys.stdout, sys.__stdout__)
+    sys.stderr = _forgiven(sys.stderr, sys.__stderr__)
+
+
+def _forgiven(stream: Any, original: Any) -> Any:
+    """Return a stream of this process in its forgiving form; a process may have none."""
+    if stream is None or stream is not original:
+        return stream
+    return forgiving(stream.fileno(), stream.encoding)
 
 
 def printed() -> int:
