@@ -53,6 +53,8 @@ class ScorerConfig:
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
         adds_prefix_space: Put a space before every text. None: as the reference does.
+        fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, as bert-score does
+            with `use_fast_tokenizer=True`, and not of its slow one.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
@@ -78,6 +80,7 @@ class ScorerConfig:
     baseline: str | Baseline | None = None
     max_length: MaxLength = None
     adds_prefix_space: bool | None = None
+    fast_tokenizer: bool = False
     dtype: str = "float32"
     device: str = "auto"
     attention: str = "auto"
@@ -116,6 +119,11 @@ class ScorerConfig:
         if self.model is not None:
             return self.model
         return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
+
+
+def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
+    """Take the name of a model for a configuration with nothing else in it."""
+    return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +203,7 @@ def settle(config: ScorerConfig) -> Settings:
         max_length=config.max_length,
         adds_prefix_space=config.adds_prefix_space,
         trust_remote_code=config.trust_remote_code,
+        fast=config.fast_tokenizer,
     )
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
