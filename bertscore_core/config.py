@@ -59,6 +59,8 @@ class ScorerConfig:
         empty: What a pair with an empty side scores: `reference`, as bert-score; `zero`; or `null`
             for no score. None: `reference` here, and `zero` in the job and in `ScorePairs`. See
             `bertscore_core.empty_texts`.
+        fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, as bert-score does
+            with `use_fast_tokenizer=True`, and not of its slow one.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
@@ -88,6 +90,7 @@ class ScorerConfig:
     max_length: MaxLength = None
     adds_prefix_space: bool | None = None
     empty: str | None = None
+    fast_tokenizer: bool = False
     dtype: str = "float32"
     device: str = "auto"
     attention: str = "auto"
@@ -130,6 +133,11 @@ class ScorerConfig:
         if self.model is not None:
             return self.model
         return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
+
+
+def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
+    """Take the name of a model for a configuration with nothing else in it."""
+    return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +267,7 @@ def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
         max_length=config.max_length,
         adds_prefix_space=config.adds_prefix_space,
         trust_remote_code=config.trust_remote_code,
+        fast=config.fast_tokenizer,
     )
 
 

@@ -6,14 +6,15 @@ applied between special tokens, byte fallback, and the pieces that ALBERT and XL
 
 import base64
 import json
-import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import models
+from tokenizers import AddedToken, models
+
+from bertscore_core.added_tokens import HIDDEN, AddedTokens, read_tokenizer_json
 
 _MODEL_FILES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
 
@@ -27,31 +28,33 @@ class SentencepieceTraits:
         lowers: Default of `do_lower_case`; None where the class has no such setting.
         trailing: Special tokens at the end of a text, where pieces such as `9,` are split; else 0.
         ends_once: Adds no end mark to ids that end in one.
+        mask_eats: Its mask token takes in the white space before it.
     """
 
     cleans: bool = False
     lowers: bool | None = None
     trailing: int = 0
     ends_once: bool = False
+    mask_eats: bool = False
 
 
 SENTENCEPIECE: Mapping[str, SentencepieceTraits] = {
-    "AlbertTokenizer": SentencepieceTraits(cleans=True, lowers=True, trailing=1),
-    "XLNetTokenizer": SentencepieceTraits(cleans=True, lowers=False, trailing=2),
+    "AlbertTokenizer": SentencepieceTraits(cleans=True, lowers=True, trailing=1, mask_eats=True),
+    "XLNetTokenizer": SentencepieceTraits(cleans=True, lowers=False, trailing=2, mask_eats=True),
     "DebertaV2Tokenizer": SentencepieceTraits(lowers=False),
     "T5Tokenizer": SentencepieceTraits(ends_once=True),
-    "BigBirdTokenizer": SentencepieceTraits(),
-    "MBartTokenizer": SentencepieceTraits(),
-    "MBart50Tokenizer": SentencepieceTraits(),
+    "BigBirdTokenizer": SentencepieceTraits(mask_eats=True),
+    "MBartTokenizer": SentencepieceTraits(mask_eats=True),
+    "MBart50Tokenizer": SentencepieceTraits(mask_eats=True),
     "PegasusTokenizer": SentencepieceTraits(),
-    "XLMRobertaTokenizer": SentencepieceTraits(),
+    "XLMRobertaTokenizer": SentencepieceTraits(mask_eats=True),
 }
 
 
 def prepare_sentencepiece(
     text: str,
     *,
-    added: re.Pattern[str],
+    added: AddedTokens,
     normalize: Callable[[str], str],
     lowers: bool,
     cleaning: tuple[bool, bool, bool] | None,
@@ -60,20 +63,25 @@ def prepare_sentencepiece(
 
     Args:
         text: A stripped text.
-        added: Matches the tokens that texts are split at, in one group.
+        added: The tokens that texts are split at.
         normalize: The model's normalisation.
         lowers: Whether characters are lowercased first.
         cleaning: What to do before that: collapse space, drop marks, lowercase. None: nothing.
     """
-    pieces = added.split(text)
+    pieces = added.split(added.lower(text) if lowers else text)
     for index in range(0, len(pieces), 2):
         piece = pieces[index]
-        if lowers:
-            piece = "".join(map(str.lower, piece))
         if cleaning is not None:
             piece = _clean(piece, *cleaning)
-        pieces[index] = normalize(piece).replace("▁", " ").strip(" ")
+        pieces[index] = added.hide(_spaced(normalize(piece)))
     return "".join(pieces)
+
+
+def _spaced(normalized: str) -> str:
+    """Part words by spaces; a mark that the model keeps as such is a word of its own."""
+    if not normalized:
+        return ""
+    return " ".join(word or "▁" for word in normalized.removeprefix("▁").split("▁"))
 
 
 def _clean(text: str, collapses: bool, drops_marks: bool, lowers: bool) -> str:
@@ -91,14 +99,20 @@ def model_proto(folder: Path) -> bytes | None:
     for name in _MODEL_FILES:
         if (folder / name).is_file():
             return (folder / name).read_bytes()
-    try:
-        normalizer = json.loads((folder / "tokenizer.json").read_bytes())["normalizer"] or {}
-    except (OSError, ValueError, KeyError):
-        return None
+    normalizer = read_tokenizer_json(folder).get("normalizer") or {}
     for part in (normalizer, *normalizer.get("normalizers", [])):
         if part.get("type") == "Precompiled":
             return _proto_of_table(part["precompiled_charsmap"])
     return None
+
+
+def character_table(folder: Path) -> bytes:
+    """Return the normalisation table of a sentencepiece model. Empty where it has none."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    proto.ParseFromString(model_proto(folder) or b"")
+    return bytes(proto.normalizer_spec.precompiled_charsmap)
 
 
 def _proto_of_table(table: str) -> bytes:
@@ -111,11 +125,24 @@ def _proto_of_table(table: str) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def fall_back_to_bytes(backend: Any) -> None:
-    """Spell unknown characters by the byte pieces of the vocabulary (mT5)."""
-    model = json.loads(backend.to_str())["model"]
-    vocabulary = [(piece, score) for piece, score in model["vocab"]]
-    backend.model = models.Unigram(vocabulary, model["unk_id"], byte_fallback=True)
+def rebuild_model(backend: Any, added: AddedTokens) -> None:
+    """Let texts alone not make an added token, and spell what is unknown in bytes if asked (mT5).
+
+    Pieces of the vocabulary that are added tokens too get another spelling: sentencepiece never
+    makes one of a text, and what the user writes is found before the model is asked.
+    """
+    state = json.loads(backend.to_str())
+    model = state["model"]
+    vocabulary = [
+        (HIDDEN + piece if added.pattern.fullmatch(piece) else piece, score)
+        for piece, score in model["vocab"]
+    ]
+    for token in state["added_tokens"]:
+        if token.pop("normalized"):  # else it is looked for once more behind the normaliser
+            del token["id"]
+            backend.add_special_tokens([AddedToken(**token, normalized=False)])
+    in_bytes = backend.token_to_id("<0x00>") is not None
+    backend.model = models.Unigram(vocabulary, model["unk_id"], byte_fallback=in_bytes)
 
 
 def split_parts(backend: Any, unknown: int) -> dict[int, tuple[int, ...]]:

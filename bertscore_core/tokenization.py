@@ -17,6 +17,7 @@ import numpy as np
 from transformers import AutoTokenizer
 
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
+from bertscore_core.fast_rules import apply_fast_rule
 from bertscore_core.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.resolve import ModelFiles
 from bertscore_core.tokens import TokenizedTexts
@@ -116,6 +117,16 @@ class TextTokenizer:
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
         tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
         return self._rule.mend(tokens, self.max_length)
+
+    @property
+    def num_ids(self) -> int:
+        """One more than the highest token id."""
+        highest: int = max(self._tokenizer.get_vocab().values())
+        return highest + 1
+
+    def decode(self, token: int) -> str:
+        """Return what one token id stands for in a text."""
+        return str(self._tokenizer.decode([token]))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokenizer's spelling of token ids."""
@@ -273,6 +284,7 @@ def load_tokenizer(
     max_length: MaxLength = None,
     adds_prefix_space: bool | None = None,
     trust_remote_code: bool = False,
+    fast: bool = False,
 ) -> TextTokenizer:
     """Load a model's tokenizer and settle its truncation length and prefix space.
 
@@ -281,10 +293,12 @@ def load_tokenizer(
         max_length: Truncation length; None takes the registry's, else the tokenizer's own.
         adds_prefix_space: Overrides the registry's rule.
         trust_remote_code: Whether code from the model's folder may run.
+        fast: Make the ids of transformers 4's fast tokenizer, not of its slow one.
 
     Raises:
         ConfigError: no length was given and the tokenizer states none, so the reference would score
-            texts of any length or die in the encoder, depending on the model.
+            texts of any length or die in the encoder, depending on the model; or there is no fast
+            tokenizer.
         ModelLoadError: the tokenizer's files cannot be read.
     """
     try:
@@ -301,7 +315,8 @@ def load_tokenizer(
             "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
             "there."
         )
-    rule = apply_legacy_rule(
+    apply_rule = apply_fast_rule if fast else apply_legacy_rule
+    rule = apply_rule(
         tokenizer, folder=files.folder, stated=files.tokenizer_config()
     )  # first, since it may change how many special tokens there are
     return TextTokenizer(

@@ -1,7 +1,6 @@
 """What the slow tokenizers did, rule by rule. Whole tokenizers are compared in test_parity."""
 
 import json
-import re
 import shutil
 
 import numpy as np
@@ -10,12 +9,14 @@ from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
 
 from bertscore_core import load_tokenizer
+from bertscore_core.added_tokens import AddedTokens, pattern_of
 from bertscore_core.legacy_rules import LegacyRule, prepare_bert
 from bertscore_core.resolve import resolve_model
 from bertscore_core.sentencepiece_rules import prepare_sentencepiece
 from bertscore_core.tokens import TokenizedTexts
 
-ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent")
+ALL_TREATMENTS = ("drop", "punctuation", "ideograph", "accent", "keep")
+STAND_IN = "\U00016800"
 
 
 @pytest.fixture
@@ -46,13 +47,16 @@ def _change_settings(folder, settings):
         ("a\u07fdb", "ab", "a mark newer than the backend's tables"),
         ("a\u2e5db", "a \u2e5d b", "punctuation newer than the backend's tables"),
         ("a\U0002b820b", "a \U0002b820 b", "an ideograph of extension E"),
-        ("a\u166db", "a\u166db", "known to remain: the backend splits it off"),
+        ("a\u166db", "a\U00016800b", "a letter to the slow tokenizer, a mark to the backend"),
+        ("a\u1734b", "a\U00016800b", "the same"),
+        ("a\U000111c9b", "ab", "an accent to the slow tokenizer, a mark to the backend"),
         ("a\u200bé—河b", "a\u200bé—河b", "what the backend does right is left to it"),
         ("a\ud800b", "a\ud800b", "a lone surrogate stays, to be refused with its place"),
     ],
 )
 def test_bert_characters(raw, prepared, reason):
-    assert prepare_bert(raw, treatments=ALL_TREATMENTS, composes=False) == prepared, reason
+    found = prepare_bert(raw, treatments=ALL_TREATMENTS, composes=False, stand_in=STAND_IN)
+    assert found == prepared, reason
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,22 @@ def test_bert_characters(raw, prepared, reason):
 )
 def test_bert_rule_follows_its_settings(spell, family, settings, text, same_as, reason):
     assert spell(family, text, **settings) == spell(family, same_as, **settings), reason
+
+
+def test_a_letter_that_the_vocabulary_knows_has_no_stand_in(tiny_folder, tmp_path):
+    shutil.copytree(tiny_folder("bert"), tmp_path, dirs_exist_ok=True)
+    with (tmp_path / "vocab.txt").open("a", encoding="utf-8") as vocabulary:
+        vocabulary.write("\u166d\n")
+    tokenizer = load_tokenizer(resolve_model(str(tmp_path)))
+    assert "\u166d" in tokenizer.tokens(tokenizer.encode(["\u166d"]).ids.tolist())
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_what_the_files_say_of_the_mask_holds(spell, stated):
+    mask = {"content": "<mask>", "lstrip": stated, "rstrip": False, "normalized": False}
+    decoder = {"4": {**mask, "special": True, "single_word": False}}
+    found = spell("bart", "a <mask>", added_tokens_decoder=decoder)
+    assert ("Ġ" in found) == (not stated)
 
 
 def test_accents_and_ideographs_stay_where_the_tokenizer_keeps_them():
@@ -137,7 +157,8 @@ def test_sentencepiece_cleaning_follows_its_settings(spell, family, settings, te
 
 
 def test_marks_without_combining_class_outlive_the_cleaning():
-    options = {"added": re.compile("(<s>)"), "normalize": str, "lowers": False}
+    added = AddedTokens(pattern=pattern_of({"<s>"}), eat_left=frozenset(), eat_right=frozenset())
+    options = {"added": added, "normalize": str, "lowers": False}
     cleaned = prepare_sentencepiece("हैं <s> é", cleaning=(True, True, False), **options)
     assert cleaned == "हैं<s>e"
 

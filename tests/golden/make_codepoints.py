@@ -47,18 +47,43 @@ def slow_treatment(code: int) -> str:
 
 
 def differing() -> Iterator[tuple[int, str]]:
-    """Yield code points for which the Rust tokenizer makes other words, with the treatment."""
-    normalizer = normalizers.BertNormalizer(lowercase=True)
-    splitter = pre_tokenizers.BertPreTokenizer()
-    for code in range(0x80, 0x110000):
-        treatment = "" if 0xD800 <= code <= 0xDFFF else slow_treatment(code)
-        if not treatment:
+    """Yield code points for which the Rust tokenizer makes other words, with the treatment.
+
+    And control characters, which both drop, but the slow one before it composes letters and marks.
+    """
+    for code in range(0x110000):
+        if 0xD800 <= code <= 0xDFFF:
             continue
-        text = normalizer.normalize_str(f"a{chr(code)}b")
-        words = [word for word, _ in splitter.pre_tokenize_str(text)]
+        treatment = slow_treatment(code)
+        words = rust_words(code, lowercase=True)
         apart = len(words) == 3 and (words[0], words[2]) == ("a", "b")
-        if not (words == ["ab"] if treatment in ("drop", "accent") else apart):
-            yield code, treatment
+        if treatment in ("drop", "accent"):
+            # Where accents stay, the slow tokenizers keep what these remove: it is a mark to them.
+            if treatment == "accent" and len(rust_words(code, lowercase=False)) != 1:
+                yield code, "mark"
+            elif words != ["ab"]:
+                yield code, treatment
+            elif unicodedata.category(chr(code)) in ("Cc", "Cf"):
+                yield code, "control"
+        elif treatment:
+            if not apart:
+                yield code, treatment
+        elif stays(chr(code)) and (len(words) != 1 or words == ["ab"]):
+            yield code, "keep"
+
+
+def stays(char: str) -> bool:
+    """Tell whether the slow tokenizer leaves a character without treatment as it is, in a word."""
+    if char.isascii() or char.isspace() or char == "\ufffd":
+        return False
+    return unicodedata.normalize("NFD", char) == char
+
+
+def rust_words(code: int, *, lowercase: bool) -> list[str]:
+    """Return the words that the Rust tokenizer makes of a character between two letters."""
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    text = normalizer.normalize_str(f"a{chr(code)}b")
+    return [word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text)]
 
 
 def main() -> None:

@@ -222,3 +222,22 @@ FAMILY_PAIR_NAMES: tuple[str, ...] = (
 FAMILY_PAIRS: tuple[PairCase, ...] = tuple(
     next(pair for pair in PAIRS if pair.name == name) for name in FAMILY_PAIR_NAMES
 )
+
+GAP_PAIRS: tuple[PairCase, ...] = (
+    PairCase("strike_through", "The price was <S>old</S> new", "The price was new"),
+    PairCase("upper_case_specials", "<MASK> the cat <PAD> sat", "</S> a <Mask> sat <UNK> here"),
+    PairCase("kelvin_sign_in_a_special", "the <MAS\u212a> sat", "the <ma\u017fk> sat"),
+    PairCase("mark_that_became_a_letter", "\u1734 U.S. caf\u00e9 $5", "a\u1734b U.S. cafe"),
+    PairCase("punctuation_that_became_a_symbol", "a\u166db \u166d c", "a\U000111c9b c"),
+    PairCase("separator_before_mask", "rivers\x1c<mask> bend", "rivers\x1f[MASK]\x1dbend"),
+    PairCase("next_line_beside_mask", "rivers\x85<mask>\x85bend", "rivers\x85[MASK]\x85bend"),
+    PairCase("next_line_beside_sentinel", "x\x85<extra_id_0>\x85y", "x <extra_id_0> y"),
+    PairCase("tab_beside_mask", "rivers\t<mask>\tbend", "rivers\n[MASK]\nbend"),
+    PairCase("special_by_normalisation", "\uff1cs\uff1erivers\uff1c/s\uff1e", "<s>rivers</s>"),
+    PairCase("literal_word_mark", "a \u2581 b \u2581c", "\u2581b a\u2581b"),
+    PairCase("control_before_mark", "cafe\x07\u0301 nin\u200d\u0303o", "caf\u00e9 ni\u00f1o"),
+    PairCase("second_separator", "rivers [X_SEP] bend", "rivers bend"),
+    PairCase("decomposed_korean", "\u1112\u1161\u11ab\u1100\u116e\u11a8", "\ud55c\uad6d"),
+)
+"""Texts that the tokenizers of transformers 5 read otherwise. They are kept apart from the others,
+and scored without idf, since a further document would move every weight."""

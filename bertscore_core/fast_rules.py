@@ -1,0 +1,145 @@
+"""The fast tokenizers of transformers 4, made from the backends of transformers 5.
+
+bert-score uses them when it is asked to (`use_fast_tokenizer=True`). transformers 4 took them from
+the folder's `tokenizer.json` as it stands, and made them of the slow tokenizer's files where there
+is none; transformers 5 builds some classes anew instead. Here both are done as version 4 did.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
+
+from bertscore_core.added_tokens import read_tokenizer_json, stated_tokens
+from bertscore_core.errors import ConfigError
+from bertscore_core.legacy_rules import (
+    MASK_CLASSES,
+    LegacyRule,
+    apply_legacy_rule,
+    set_end_mark,
+    set_mask,
+)
+from bertscore_core.sentencepiece_rules import SENTENCEPIECE, character_table
+
+_REVISION = 1
+"""Part of every fingerprint. Raise it when a rule changes in a way the backend does not show."""
+
+
+_MARKS = [normalizers.NFKD(), normalizers.StripAccents()]
+_ONE_SPACE = normalizers.Replace(Regex(" {2,}"), " ")
+
+_REFUSED = {"BlenderbotSmallTokenizer"}
+"""Classes whose fast tokenizer was another tokenizer, or could not be loaded."""
+
+
+def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
+    """Set the parts of a tokenizer's backend, and return what is left to do outside of it.
+
+    Args:
+        tokenizer: A tokenizer of transformers 5; its backend is changed.
+        folder: Where it was loaded from.
+        stated: Content of its tokenizer_config.json.
+
+    Raises:
+        ConfigError: the fast tokenizer of transformers 4 cannot be made of these files.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    name = type(tokenizer).__name__
+    from_json = bool(read_tokenizer_json(folder))
+    if name in _REFUSED:
+        raise _refusal(name, folder, from_json)
+    if backend is None:  # transformers 4 had no fast one either
+        return apply_legacy_rule(tokenizer, folder=folder, stated=stated)
+    if not from_json and not _can_be_made(tokenizer):
+        raise _refusal(name, folder, from_json)
+    if isinstance(backend.normalizer, normalizers.BertNormalizer):
+        pass  # version 5 makes the same one
+    elif isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
+        if not from_json:
+            set_mask(tokenizer, eats=True)
+            set_end_mark(tokenizer)
+    elif from_json:
+        _take_from_json(backend, folder)
+    else:
+        _make_from_model(tokenizer, folder, stated)
+    return LegacyRule(identity=f"{_REVISION} fast")
+
+
+def _refusal(name: str, folder: Path, from_json: bool) -> ConfigError:
+    return ConfigError(
+        f"use_fast_tokenizer=True cannot be followed: got a {name} "
+        f"{'with' if from_json else 'without'} a tokenizer.json in {folder.name}, of which "
+        "transformers 4 made no fast tokenizer that is known here. Leave use_fast_tokenizer "
+        "away, as bert-score does by default."
+    )
+
+
+def _can_be_made(tokenizer: Any) -> bool:
+    """Tell whether the fast tokenizer of a class can be made of the slow one's files."""
+    name = type(tokenizer).__name__
+    return (
+        isinstance(tokenizer.backend_tokenizer.normalizer, normalizers.BertNormalizer)
+        or name in MASK_CLASSES
+        or name in SENTENCEPIECE
+    )
+
+
+def _take_from_json(backend: Any, folder: Path) -> None:
+    own = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    backend.normalizer = own.normalizer
+    backend.pre_tokenizer = own.pre_tokenizer
+    backend.model = own.model
+    for token in own.get_added_tokens_decoder().values():
+        (backend.add_special_tokens if token.special else backend.add_tokens)([token])
+
+
+def _make_from_model(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) -> None:
+    """Do what transformers 4 did to make a fast tokenizer of a sentencepiece model."""
+    backend, name = tokenizer.backend_tokenizer, type(tokenizer).__name__
+    backend.normalizer = normalizers.Sequence(_normalizers(name, folder, stated))
+    words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    first: list[Any] = []
+    if name == "PegasusTokenizer":
+        first = [pre_tokenizers.WhitespaceSplit()]
+    elif name == "DebertaV2Tokenizer" and stated.get("split_by_punct"):
+        first = [pre_tokenizers.Punctuation(behavior="isolated")]
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*first, words])
+    named = {token["content"] for token in stated_tokens(folder, stated)}
+    normalized = _looked_for_twice(tokenizer)
+    eaters = {str(tokenizer.mask_token)} if SENTENCEPIECE[name].mask_eats else set()
+    backend.add_special_tokens(
+        [
+            AddedToken(token, lstrip=token in eaters, normalized=token in normalized, special=True)
+            for token in sorted((eaters | normalized) - named)
+        ]
+    )
+
+
+def _looked_for_twice(tokenizer: Any) -> set[str]:
+    """Return the special tokens that the class looks for in the normalised text, too."""
+    match type(tokenizer).__name__:
+        case "BigBirdTokenizer" | "DebertaV2Tokenizer":
+            return {str(tokenizer.unk_token)}
+        case "MBart50Tokenizer":
+            return {str(tokenizer.mask_token)}
+    return set()
+
+
+def _normalizers(name: str, folder: Path, stated: Mapping[str, Any]) -> list[Any]:
+    table = character_table(folder)
+    precompiled = [normalizers.Precompiled(table)] if table else []
+    traits = SENTENCEPIECE[name]
+    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
+    lowercase = [normalizers.Lowercase()] if lowers else []
+    if traits.cleans:
+        quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+        marks = [] if stated.get("keep_accents") else _MARKS
+        return [*quotes, *marks, *lowercase, *precompiled, _ONE_SPACE]
+    if name == "DebertaV2Tokenizer":
+        return [*lowercase, normalizers.Strip(), *precompiled, _ONE_SPACE]
+    return [
+        *precompiled,
+        normalizers.Strip(left=False, right=True),
+        normalizers.Replace(Regex(" {2,}"), "▁"),
+    ]
