@@ -114,12 +114,12 @@ class _WatchedAdapter(requests.adapters.HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the manager of direct connections."""
-        super().init_poolmanager(*args, **kwargs)  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = self._pools
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Return the manager of connections through a proxy."""
-        manager = super().proxy_manager_for(*args, **kwargs)  # type: ignore[no-untyped-call]
+        manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = self._pools
         return manager
 
@@ -127,7 +127,7 @@ class _WatchedAdapter(requests.adapters.HTTPAdapter):
 def _watched_pool(pool: Any, watch: Watch) -> Any:
     """Return a kind of pool whose connections are known to a watch."""
 
-    class Connection(pool.ConnectionCls):  # type: ignore[misc]
+    class Connection(pool.ConnectionCls):
         def connect(self) -> None:
             super().connect()
             watch.connected(self.sock)
