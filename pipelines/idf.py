@@ -12,8 +12,8 @@ from pipelines.io.inputs import expand_inputs
 from pipelines.io.reach import reaching
 from pipelines.options import IdfOptions
 from pipelines.planning import Plan, check_all_reached, plan_inputs, plan_to_bytes
-from pipelines.prepare import scorer_config
 from pipelines.score import ReadPlan
+from pipelines.scorer import scorer_config
 from pipelines.transforms.idf import CountDocumentFrequencies, SaveIdf, load_idf
 
 

@@ -22,8 +22,9 @@ from pipelines.commoncrawl.sentences import describe_filters
 from pipelines.io.files import IO_THREADS, absolute, mask_credentials
 from pipelines.io.inputs import file_version
 from pipelines.io.reach import reaching
-from pipelines.prepare import check_output, worker_device
+from pipelines.prepare import check_output
 from pipelines.runners import is_local, threads_per_worker
+from pipelines.scorer import worker_device
 
 _HTTP = re.compile(r"https?://")
 

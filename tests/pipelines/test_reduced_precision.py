@@ -8,7 +8,7 @@ from bertscore_core import ConfigError, Signature
 from bertscore_core.encoder import Encoder
 from pipelines.baseline.options import BaselineOptions
 from pipelines.baseline.prepare import prepare_baseline
-from pipelines.prepare import scorer_config
+from pipelines.scorer import scorer_config
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, run_job
 
