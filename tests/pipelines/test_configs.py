@@ -348,9 +348,13 @@ class Bash:
 
     made: ClassVar[list["Bash"]] = []
 
-    def __init__(self, *, bash_command, skip_on_exit_code, retries, **_):
-        self.bash_command, self.skipped, self.retries = bash_command, skip_on_exit_code, retries
+    def __init__(self, *, task_id, bash_command, skip_on_exit_code=(), retries=0, **_):
+        self.task_id, self.bash_command = task_id, bash_command
+        self.skipped, self.retries, self.follows = skip_on_exit_code, retries, None
         self.made.append(self)
+
+    def __rshift__(self, later):
+        later.follows = self
 
     def execute(self, context):
         status = subprocess.run(["bash", "-c", self.bash_command], check=False).returncode
@@ -375,8 +379,9 @@ def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, mon
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
     monkeypatch.setattr(Bash, "made", [])
     runpy.run_path(str(ROOT / "configs" / "nightly" / "airflow.py"))
-    (task,) = Bash.made
-    assert task.retries == 3
+    task, check = Bash.made
+    assert (task.task_id, task.retries) == ("score", 3)
+    assert (check.task_id, check.follows) == ("check", task)
     task.bash_command = f"exit {status}"
     with contextlib.nullcontext() if ends is None else pytest.raises(ends):
         task.execute({})
