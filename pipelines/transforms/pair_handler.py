@@ -26,6 +26,7 @@ from bertscore_core import (
     TokenWeights,
     settle,
 )
+from bertscore_core.config import as_config
 from bertscore_core.tokenization import is_encodable
 from pipelines import metrics
 from pipelines.io import columns
@@ -104,7 +105,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def __init__(
         self,
-        config: ScorerConfig,
+        config: ScorerConfig | str,
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",
@@ -117,8 +118,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Check everything that can be checked here; the model is loaded on the worker.
 
         Args:
-            config: How to score. Where the device is anything but `cpu`, the backend `auto` is
-                torch, since the workers' device cannot be seen from here.
+            config: How to score, or the name of a model. Where the device is anything but `cpu`,
+                the backend `auto` is torch, since the workers' device cannot be seen from here.
             candidate_field: Field of the candidate: a string.
             reference_field: Field of the reference, or of a list of references.
             empty: `zero` scores a pair with an empty side 0 before rescaling, as the reference
@@ -146,7 +147,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         )
         if empty not in ("zero", "null"):
             raise ConfigError(f"unknown empty {empty!r}; expected 'zero' or 'null'.")
-        settings = _settle(config, idf)
+        settings = _settle(as_config(config), idf)
         self._config = settings.config
         self._backend = settings.backend_version
         self._candidate_field = candidate_field
