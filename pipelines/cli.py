@@ -28,7 +28,7 @@ from pipelines.exit_status import (
 )
 from pipelines.flags import StrictParser, read_options, unknown_flag
 from pipelines.io.files import absolute, mask_credentials
-from pipelines.io.reach import NotBegunError
+from pipelines.io.reach import NotBegunError, before_work, reaching
 from pipelines.options import IdfOptions, ScoreOptions
 from pipelines.printing import EscapingFormatter, escape_text
 from pipelines.report import registry_rows, show, show_registry
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNUSABLE
     except NotBegunError as error:
         print(
-            f"bertscore-beam: {mask_credentials(str(error))}\nNothing was begun. Run the same "
+            f"bertscore-beam: {_words(str(error))}\nNothing was begun. Run the same "
             "command again when it can be reached.",
             file=sys.stderr,
         )
@@ -167,12 +167,14 @@ def check_command(arguments: Sequence[str]) -> int:
     from pipelines.success import SUCCESS_FILE, successful_run
 
     shown = mask_credentials(parsed.folder)
-    if read_run(absolute(parsed.folder)) is None:
+    with before_work(), reaching("folder", parsed.folder):
+        run, success = (find(absolute(parsed.folder)) for find in (read_run, successful_run))
+    if run is None:
         raise ConfigError(
             f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` or "
             "`baseline`. Check the path."
         )
-    if successful_run(absolute(parsed.folder)) is None:
+    if success is None:
         print(
             f"bertscore-beam: the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait "
             "for it, or run its command again.",

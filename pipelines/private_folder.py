@@ -73,9 +73,12 @@ def _fits(parent: Path, longest_name: int) -> bool:
 def _make(parent: Path) -> Path:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # mode 0700
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # another process took it for abandoned, since it was not locked
+            continue
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if folder.exists():  # else another process took it for abandoned before it was locked
+        if folder.exists():  # else the same has happened a moment later
             _held[folder] = descriptor
             return folder
         os.close(descriptor)

@@ -23,12 +23,26 @@ class RowDigests:
     rows: str
 
     @classmethod
-    def of(cls, table: pa.Table, candidate_column: str, reference_column: str) -> "RowDigests":
-        """Digest the rows of a split."""
+    def of(
+        cls,
+        table: pa.Table,
+        candidate_column: str,
+        reference_column: str,
+        *,
+        utc_times: bool = False,
+    ) -> "RowDigests":
+        """Digest the rows of a split.
+
+        Args:
+            table: The rows.
+            candidate_column: Name of the column of candidates.
+            reference_column: Name of the column of references.
+            utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
+        """
         return cls(
             candidates=digest_columns(table[candidate_column]),
             references=digest_references(table[reference_column]),
-            rows=digest_table(table),
+            rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
         )
 
     def same_texts(self, other: "RowDigests") -> bool:

@@ -65,7 +65,9 @@ class EarlierParts:
                 self._check()
                 write_record(self.output, now)
             return ReusedPart(record=now, rewritten=False)
-        data = self._with_scores(record, table) if digests.same_texts(record.digests) else None
+        data = (
+            self._with_scores(record, split, table) if digests.same_texts(record.digests) else None
+        )
         if data is None:
             return None
         self._check()
@@ -86,7 +88,7 @@ class EarlierParts:
         ):
             delete(path)
 
-    def _with_scores(self, record: PartRecord, table: pa.Table) -> bytes | None:
+    def _with_scores(self, record: PartRecord, split: Split, table: pa.Table) -> bytes | None:
         """Return the part with the given rows and the scores that it has; None if it is damaged."""
         try:
             old = read_part(join(self.output, record.part_name), OUTPUT_COLUMNS)
@@ -101,7 +103,7 @@ class EarlierParts:
             if key.startswith(b"bertscore.")
         }
         scores = {name: old[name].combine_chunks() for name in old.column_names}
-        return write_part(append_scores(table, scores, notes))
+        return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)
 
     def _check(self) -> None:
         if self.lock is not None:

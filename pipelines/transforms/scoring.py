@@ -213,7 +213,9 @@ class ReadSplit(beam.DoFn):
             yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))
             return
         fields = self._fields
-        digests = RowDigests.of(table, fields.candidate_column, fields.reference_column)
+        digests = RowDigests.of(
+            table, fields.candidate_column, fields.reference_column, utc_times=element.utc_times
+        )
         if record is not None:
             part = self._earlier.reuse(record, element, table, digests)
             if part is not None:

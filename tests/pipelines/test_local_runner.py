@@ -217,6 +217,22 @@ def test_no_folder_for_sockets_is_an_error_with_its_cure(monkeypatch):
         make_private_folder(7)
 
 
+def test_folder_that_another_run_sweeps_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    make, made = tempfile.mkdtemp, []
+
+    def swept_once(**where):
+        made.append(make(**where))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_once)
+    folder = make_private_folder(7)
+    assert [str(folder)] == made[1:]
+    remove_private_folder(folder)
+    assert not folder.exists()
+
+
 def test_sockets_of_a_killed_run_are_removed_by_the_next(tmp_path, monkeypatch):
     """And those of an interrupted one by itself; those of a living one stay."""
     short = Path(tempfile.mkdtemp())

@@ -128,11 +128,17 @@ def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys
     """It answers, so nothing is missing: status 1, and still no word of work that was begun."""
     faults = []
     with s3_bucket(faults) as bucket:
-        fsspec.filesystem("s3").pipe(f"{bucket}/x.parquet", b"")
         faults[0].set(FaultRule(rate=1.0, kinds=("500",)))
-        words = ("score", "--input", f"{bucket}/x.parquet", "--output", "{out}")
+        words = ("score", "--input", f"{bucket}/\x1b[31mx.parquet", "--output", "{out}")
         status, said = end(words, places, capsys)
     assert status == cli.BROKEN
+    assert "\x1b" not in "".join(said)
     assert "Nothing was begun. Run the same command again" in said[-1]
     assert "committed" not in "".join(said)
     assert not (tmp_path / "out").exists()
+
+
+def test_checking_a_run_that_cannot_be_reached_is_one_message_with_status_2(places, capsys):
+    status, (line,) = end(("check", "s3://bucket/scores"), places, capsys)
+    assert status == cli.UNUSABLE
+    assert "folder 's3://bucket/scores' cannot be reached" in line

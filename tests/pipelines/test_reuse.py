@@ -7,6 +7,7 @@ import threading
 from functools import partial
 
 import apache_beam as beam
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -294,3 +295,28 @@ def _until(countdown, do):
         return do(*args, **kwargs)
 
     return step
+
+
+@pytest.mark.parametrize("marked", [("UTC", "UTC"), ("", "UTC"), ("UTC", "")])
+def test_times_of_day_keep_the_mark_of_utc_that_the_file_has_now(marked, tmp_path):
+    """Arrow's types do not hold the mark, neither when rows are compared nor when written again."""
+    dump = tmp_path / "dump"
+    dump.mkdir()
+
+    def write(mark, number):
+        kind = "TIMETZ" if mark else "TIME"
+        with duckdb.connect() as connection:
+            connection.execute(
+                "COPY (SELECT 'the cat sat' AS candidate, 'a cat sat' AS reference, "
+                f"{number} AS id, {kind} '12:00:00' AS at) TO '{dump}/in.parquet' (FORMAT parquet)"
+            )
+
+    chosen = job_options(dump, tmp_path / "out")
+    write(marked[0], 1)
+    assert run_options(chosen)["success"]
+    write(marked[1], 2 if marked[0] == marked[1] else 1)
+    summary = run_options(chosen)
+    assert (summary["success"], summary["parts_rewritten"]) == (True, 1)
+    (part,) = (tmp_path / "out" / "in.parquet").glob("*.parquet")
+    found = pq.ParquetFile(part).schema.column(3).logical_type
+    assert f"isAdjustedToUTC={'true' if marked[1] else 'false'}" in str(found)
