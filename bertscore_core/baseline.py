@@ -296,7 +296,8 @@ def parse_baseline(
     """Read a `LAYER,P,R,F` table, the format bert-score reads.
 
     Args:
-        text: The file's content, comma-separated, one row a layer from 0 on.
+        text: The file's content, comma-separated, one row a layer from 0 on. Blanks around its
+            cells and a byte order mark do no harm.
         source: Its path, for error messages.
         name: Name of the baseline; see `table_name`.
         description: Content of the file that `description_path` names, if there is one.
@@ -306,7 +307,8 @@ def parse_baseline(
             below 1 a layer, in float32.
     """
     try:
-        rows = list(csv.reader(io.StringIO(text.strip())))
+        lines = csv.reader(io.StringIO(text.removeprefix("\ufeff").strip()))
+        rows = [[cell.strip() for cell in line] for line in lines]
         if rows[0] != HEADER:
             raise _NoTableError("another first line")
         if [int(row[0]) for row in rows[1:]] != list(range(len(rows) - 1)):

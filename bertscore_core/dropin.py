@@ -7,22 +7,29 @@ of rescaled ones, or an error after all scoring is done), an unknown language (t
 multilingual model), a candidate without a reference.
 """
 
-import logging
+import sys
+import time
 import warnings
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from bertscore_core import dropin_utils as utils
 from bertscore_core.config import ScorerConfig
 from bertscore_core.errors import ConfigError
 from bertscore_core.idf import TokenWeights
-from bertscore_core.scorer import BertScorer, References
-from bertscore_core.signature import upstream_hash
+from bertscore_core.matching import EMPTY_LENGTH
+from bertscore_core.registry import find_model_spec
+from bertscore_core.scorer import BertScorer, References, TokenizedPairs
+from bertscore_core.signature import UPSTREAM_VERSION
+from bertscore_core.similarity_plot import compare_tokens, draw
 
-logger = logging.getLogger(__name__)
+__version__ = UPSTREAM_VERSION
+"""What bert-score 0.3.13 calls itself."""
+
+__all__ = ["BERTScorer", "__version__", "plot_example", "score", "utils"]
 
 Triple = tuple[Tensor, Tensor, Tensor]
 
@@ -32,6 +39,10 @@ class BERTScorer:
 
     `batch_size` and `nthreads` are accepted and change nothing: batches are planned by token count,
     and scores do not depend on them.
+
+    Attributes:
+        baseline_path: The path given; None where the published baseline is meant, which is no file.
+        use_custom_baseline: Whether one was given.
     """
 
     def __init__(
@@ -56,6 +67,10 @@ class BERTScorer:
         """
         if model_type is None and lang is None:
             raise ConfigError("got neither lang nor model_type; expected at least one of them.")
+        if model_type is None and lang is not None:
+            model_type = utils.lang2model[lang.lower()]
+        if num_layers is None and model_type is not None and find_model_spec(model_type) is None:
+            num_layers = utils.model2layers.get(model_type)
         config = ScorerConfig(
             model=model_type,
             num_layers=num_layers,
@@ -66,12 +81,13 @@ class BERTScorer:
             max_length="reference",
             device=device or "auto",
             all_layers=all_layers,
-            # bert-score asks slow tokenizers alone for the space; fast ones ignore it.
+            fast_tokenizer=use_fast_tokenizer,
+            # bert-score asks slow tokenizers alone for the space.
             adds_prefix_space=False if use_fast_tokenizer else None,
         )
         self._scorer = BertScorer(config)
-        self._use_fast_tokenizer = use_fast_tokenizer
-        self._baseline_path = baseline_path
+        self.baseline_path = baseline_path
+        self.use_custom_baseline = baseline_path is not None
         self._weights: TokenWeights | None = None
         self.batch_size = batch_size
         self.nthreads = nthreads
@@ -108,7 +124,7 @@ class BERTScorer:
     @property
     def use_fast_tokenizer(self) -> bool:
         """Whether texts are tokenised as bert-score does with fast tokenizers."""
-        return self._use_fast_tokenizer
+        return self._scorer.config.fast_tokenizer
 
     @property
     def baseline_vals(self) -> Tensor:
@@ -123,18 +139,23 @@ class BERTScorer:
     @property
     def hash(self) -> str:
         """bert-score's hash string of these settings."""
-        return upstream_hash(
-            model=self.model_type,
-            num_layers=str(self.num_layers),
-            idf=self.idf,
-            rescaled=self.rescale_with_baseline,
-            custom_baseline=self._baseline_path is not None,
-            transformers=version("transformers"),
-            fast_tokenizer=self._use_fast_tokenizer,
+        return utils.get_hash(
+            self.model_type,
+            self.num_layers,
+            self.idf,
+            self.rescale_with_baseline,
+            self.use_custom_baseline,
+            self.use_fast_tokenizer,
         )
 
     def compute_idf(self, sents: Sequence[str]) -> None:
-        """Count the document frequencies of texts, for all later calls of `score`."""
+        """Count the document frequencies of texts, for all later calls of `score`.
+
+        Raises:
+            ConfigError: there are no texts, so that every token would weigh nothing.
+        """
+        if not sents:
+            raise ConfigError("idf cannot be counted: got no texts; expected at least one.")
         if self._weights is not None:
             warnings.warn("Overwriting the previous importance weights.", stacklevel=2)
         self._weights = self._scorer.count_idf(list(sents)).weights()
@@ -160,20 +181,36 @@ class BERTScorer:
         """
         if self.idf and self._weights is None:
             raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
-        weights = self._weights if self.idf else None
-        scores = self._score(cands, refs, weights)
+        started = time.perf_counter()
         if verbose:
-            logger.info("scored %d pairs", len(cands))
-        return (scores, self.hash) if return_hash else scores
-
-    def _score(
-        self, cands: Sequence[str], refs: References, weights: TokenWeights | None
-    ) -> Triple:
+            print("calculating scores...")
+        weights = self._weights if self.idf else None
         if weights is None:
             weights = TokenWeights.uniform(self._scorer.tokenizer.zero_weight_ids)
-        scores = self._scorer.score_weighted(cands, refs, weights)
+        pairs = self._scorer.tokenize(cands, refs)
+        _warn_of_empty(pairs)
+        scores = self._scorer.score_tokenized(pairs, weights)
         precision, recall, f1 = map(torch.from_numpy, (scores.precision, scores.recall, scores.f1))
-        return precision, recall, f1
+        if verbose:
+            seconds = time.perf_counter() - started
+            rate = len(pairs.references) / seconds
+            print(f"done in {seconds:.2f} seconds, {rate:.2f} sentences/sec")
+        triple = precision, recall, f1
+        return (triple, self.hash) if return_hash else triple
+
+    def plot_example(self, candidate: str, reference: str, fname: str = "") -> None:
+        """Draw how alike the tokens of two texts are, show it, and save it where a name is given.
+
+        Raises:
+            ConfigError: matplotlib is not installed.
+            InputError: an argument is no text.
+        """
+        self._scorer.tokenize([candidate], [reference])  # for its checks
+        plt = draw(compare_tokens(self._scorer, candidate, reference))
+        if fname:
+            plt.savefig(fname, dpi=100)
+            print("Saved figure to file: ", fname)
+        plt.show()
 
     def __repr__(self) -> str:
         """Show the hash string, as bert-score does."""
@@ -189,7 +226,7 @@ def score(
     model_type: str | None = None,
     num_layers: int | None = None,
     verbose: bool = False,
-    idf: bool | Mapping[int, float] = False,
+    idf: bool | Mapping[int | None, float] = False,
     device: str | None = None,
     batch_size: int = 64,
     nthreads: int = 4,
@@ -227,7 +264,7 @@ def score(
         use_fast_tokenizer=use_fast_tokenizer,
     )
     if idf and isinstance(idf, Mapping):
-        scorer._weights = _weights_of(idf)
+        scorer._weights = TokenWeights.from_mapping(idf, num_ids=scorer._scorer.tokenizer.num_ids)
     elif idf:
         scorer.compute_idf(
             [text for group in refs for text in ([group] if isinstance(group, str) else group)]
@@ -235,7 +272,35 @@ def score(
     return scorer.score(cands, refs, verbose, batch_size, return_hash)
 
 
-def _weights_of(weights: Mapping[int, float]) -> TokenWeights:
-    """Read a mapping of token weights; only a defaultdict says what other tokens weigh."""
-    factory = weights.default_factory if isinstance(weights, defaultdict) else None
-    return TokenWeights.from_mapping(weights, default=None if factory is None else factory())
+def plot_example(
+    candidate: str,
+    reference: str,
+    model_type: str | None = None,
+    num_layers: int | None = None,
+    lang: str | None = None,
+    rescale_with_baseline: bool = False,
+    baseline_path: str | None = None,
+    use_fast_tokenizer: bool = False,
+    fname: str = "",
+) -> None:
+    """Draw how alike the tokens of two texts are; see `BERTScorer.plot_example`."""
+    BERTScorer(
+        model_type=model_type,
+        num_layers=num_layers,
+        lang=lang,
+        rescale_with_baseline=rescale_with_baseline,
+        baseline_path=baseline_path,
+        use_fast_tokenizer=use_fast_tokenizer,
+    ).plot_example(candidate, reference, fname)
+
+
+def _warn_of_empty(pairs: TokenizedPairs) -> None:
+    """Print the reference's warnings, once each: it takes any text of two tokens for empty."""
+    empty = pairs.texts.lengths == EMPTY_LENGTH
+    for side, texts, word in (
+        ("candidate", pairs.candidates, "BERTscores"),
+        ("reference", pairs.references, "BERTScores"),
+    ):
+        if np.any(empty[texts]):
+            message = f"Warning: Empty {side} sentence detected; setting raw {word} to 0."
+            print(message, file=sys.stderr)

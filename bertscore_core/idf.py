@@ -4,14 +4,17 @@ A document is the set of token ids of one reference, special tokens included, af
 truncation. Candidates never count. Counts are integers, so merging is exact and free of order.
 """
 
+import copy
 import hashlib
 import io
 import json
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -133,17 +136,32 @@ class TokenWeights:
         return cls(table=table, default=1.0)
 
     @classmethod
-    def from_mapping(cls, weights: Mapping[int, float], default: float | None) -> "TokenWeights":
+    def from_mapping(
+        cls, weights: Mapping[int | None, float], default: float | None = None, *, num_ids: int = 0
+    ) -> "TokenWeights":
         """Take the weights from a mapping of token id to weight.
 
         Args:
-            weights: Weight by token id.
+            weights: Weight by token id. Keys that no token has, such as None, weigh nothing.
             default: Weight of all other ids; None when they have none.
+            num_ids: Ids from 0 on that a mapping with `__missing__`, such as a Counter or a
+                defaultdict, is asked for. It is not changed by that.
         """
+        kept = {int(key): value for key, value in weights.items() if _is_token(key)}
+        if hasattr(weights, "__missing__"):
+            asked = copy.copy(weights)
+            for token in range(num_ids):
+                if token not in kept:
+                    with suppress(KeyError):
+                        kept[token] = asked[token]
         other = float("nan") if default is None else default
-        table = np.full(max(weights, default=0) + 1, other)
-        table[list(weights.keys())] = list(weights.values())
+        table = np.full(max(kept, default=0) + 1, other)
+        table[list(kept.keys())] = list(kept.values())
         return cls(table=table, default=other)
+
+
+def _is_token(key: object) -> TypeGuard[int]:
+    return isinstance(key, Integral) and int(key) >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

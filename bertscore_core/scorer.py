@@ -2,16 +2,17 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from bertscore_core.baseline import Baseline, rescale
-from bertscore_core.config import ScorerConfig, Settings, settle
+from bertscore_core.config import ScorerConfig, Settings, as_config, settle
 from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError, InputError
@@ -52,13 +53,13 @@ class BertScorer:
         >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
     """
 
-    def __init__(self, config: ScorerConfig | None = None) -> None:
+    def __init__(self, config: ScorerConfig | str | None = None) -> None:
         """Settle the configuration and load the model; every error it can make comes from here.
 
         Args:
-            config: How to score; the embedded default model when None.
+            config: How to score, or the name of a model; the embedded default model when None.
         """
-        self.settings: Settings = settle(config or ScorerConfig())
+        self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
         self.encoder: Encoder = load_encoder(
@@ -142,8 +143,9 @@ class BertScorer:
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
+        references = _as_groups(references)
         if idf is None and self.config.idf:
-            _check(candidates, _as_groups(references))
+            _check(candidates, references)
             idf = self.count_idf(references)
         weights = self.token_weights(idf)
         return self.score_tokenized(self.tokenize(candidates, references), weights)
@@ -236,10 +238,10 @@ class BertScorer:
         references: IntArray,
         weights: TokenWeights,
     ) -> None:
-        """Raise where a score is NaN though its text has weight."""
+        """Raise where a score is NaN though the weights of its text have a sum."""
         for measure, texts in ((0, candidates), (1, references)):
             for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
-                if weights.of(tokens.row(int(texts[pair]))).any():
+                if _have_a_sum(weights.of(tokens.row(int(texts[pair])))):
                     raise ConfigError(
                         f"the encoder's numbers are not finite in {self.config.dtype}: got none "
                         f"that can be compared for pair {pair}; expected finite ones. Choose "
@@ -305,21 +307,34 @@ class BertScorer:
 
 def _as_groups(references: References) -> list[Sequence[str]]:
     """Give every candidate a list of references."""
+    if isinstance(references, str):
+        raise InputError("references is one text; expected a list of texts. Put it in a list.")
     return [(group,) if isinstance(group, str) else group for group in references]
+
+
+def _have_a_sum(weights: FloatArray) -> bool:
+    """Tell whether weights, of which own ones may be negative, do not cancel out."""
+    return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
 
 
 def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
     if isinstance(candidates, str):
         raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
+    if not isinstance(candidates, Sized):
+        raise InputError(
+            f"candidates is a {type(candidates).__name__}, which has no length; expected a list of "
+            "texts. Make one of it: list(candidates)."
+        )
     if len(candidates) != len(groups):
         raise InputError(
             f"got {len(candidates)} candidates and {len(groups)} references; expected one "
             "reference, or one list of references, for every candidate."
         )
     for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
-        texts = [candidate, *group] if isinstance(group, Iterable) else [None]
+        references = group if _is_group(group) else [group]
+        texts = [candidate, *references]
         if not all(isinstance(text, str) for text in texts):
-            raise InputError(f"pair {position} holds something that is no text; expected str.")
+            raise _no_text(position, candidate, references)
         if len(texts) == 1:
             raise InputError(
                 f"pair {position} has an empty list of references; expected at least one. Leave "
@@ -330,6 +345,24 @@ def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
                 f"pair {position} holds a lone surrogate, which is no character; expected valid "
                 "Unicode. Decode the source with errors='replace'."
             )
+
+
+def _is_group(group: object) -> TypeGuard[Collection[object]]:
+    return isinstance(group, Collection) and not isinstance(group, (str, bytes))
+
+
+def _no_text(position: int, candidate: object, references: Iterable[object]) -> InputError:
+    """Say which side of a pair is no text and what it is instead, but never what it says."""
+    sides = [("candidate", candidate), *(("reference", text) for text in references)]
+    side, value = next((side, text) for side, text in sides if not isinstance(text, str))
+    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
+    found = type(value).__name__ + (" (nan)" if is_nan else "")
+    missing = is_nan or value is None
+    cure = "Fill what is missing, or leave the pair out." if missing else "Convert it."
+    return InputError(
+        f"pair {position} holds something that is no text: got a {side} of type {found}; expected "
+        f"str. {cure}"
+    )
 
 
 def _number_texts(

@@ -26,6 +26,7 @@ from bertscore_core import (
     TokenWeights,
     settle,
 )
+from bertscore_core.config import as_config
 from bertscore_core.tokenization import is_encodable
 from pipelines import metrics
 from pipelines.io import columns
@@ -107,7 +108,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def __init__(
         self,
-        config: ScorerConfig,
+        config: ScorerConfig | str,
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",
@@ -120,8 +121,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Check everything that can be checked here; the model is loaded on the worker.
 
         Args:
-            config: How to score. Where the device is anything but `cpu`, the backend `auto` is
-                torch, since the workers' device cannot be seen from here.
+            config: How to score, or the name of a model. Where the device is anything but `cpu`,
+                the backend `auto` is torch, since the workers' device cannot be seen from here.
             candidate_field: Field of the candidate: a string.
             reference_field: Field of the reference, or of a list of references.
             empty: What a pair with an empty side scores, as `ScorerConfig.empty`, which may say it
@@ -148,6 +149,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             max_batch_size=max_batch_size,
             max_batch_duration_secs=max_batch_duration_secs,
         )
+        config = as_config(config)
         settings = _settle(replace(config, empty=_empty_rule(config, empty)), idf)
         self._config = settings.config
         self._backend = settings.backend_version

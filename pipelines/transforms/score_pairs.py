@@ -48,7 +48,7 @@ class ScorePairs(beam.PTransform):
 
     def __init__(
         self,
-        config: ScorerConfig,
+        config: ScorerConfig | str,
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",

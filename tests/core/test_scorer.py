@@ -243,16 +243,40 @@ def test_no_pairs_give_no_scores(scorer):
     ("candidates", "references", "message"),
     [
         (["a"], ["b", "c"], "got 1 candidates and 2 references"),
-        ("a", "b", "candidates is one text"),
+        ("a", "b", "references is one text"),
         (["a"], [[]], "pair 0 has an empty list of references"),
-        (["a", None], ["b", "c"], "pair 1 holds something that is no text"),
-        (["a"], [None], "pair 0 holds something that is no text"),
-        (["a"], [["b", 3]], "pair 0 holds something that is no text"),
+        ("a", ["b"], "candidates is one text"),
+        (["a"], "b", "references is one text"),
+        (["a", None], ["b", "c"], "pair 1 holds something that is no text: got a candidate of"),
+        ([float("nan")], ["b"], r"candidate of type float \(nan\); expected str. Fill what is"),
+        ([np.float32("nan")], ["b"], r"candidate of type float32 \(nan\)"),
+        (["a"], [None], "pair 0 holds something that is no text: got a reference of type NoneType"),
+        (["a"], [["b", 3]], "got a reference of type int; expected str. Convert it"),
+        (["a"], [b"b"], "got a reference of type bytes"),
+        (["a"], [(text for text in "b")], "got a reference of type generator"),
+        ((text for text in "a"), ["b"], "candidates is a generator, which has no length"),
     ],
 )
 def test_what_is_no_pair_is_refused(scorer, candidates, references, message):
     with pytest.raises(InputError, match=message):
         scorer.score(candidates, references)
+
+
+def test_refusal_does_not_say_what_the_values_are(scorer):
+    with pytest.raises(InputError) as caught:
+        scorer.score(["a secret", 1234567], [b"another secret", "b"])
+    assert not {"secret", "1234567"} & set(str(caught.value).split())
+
+
+def test_references_may_be_a_generator(scorer):
+    weighted = BertScorer(ScorerConfig(device="cpu", idf=True))
+    for one in (scorer, weighted):
+        found = one.score(CANDIDATES, (text for text in REFERENCES))
+        np.testing.assert_array_equal(stack(found), stack(one.score(CANDIDATES, REFERENCES)))
+
+
+def test_a_name_is_a_configuration():
+    assert BertScorer("all-MiniLM-L6-v2").config == ScorerConfig(model="all-MiniLM-L6-v2")
 
 
 def test_bfloat16_stays_close(device):

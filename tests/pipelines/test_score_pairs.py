@@ -131,6 +131,12 @@ def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
         assert row == {**expected, "bertscore_best_reference": None}
 
 
+def test_a_name_is_a_configuration():
+    name = "all-MiniLM-L6-v2"
+    wanted = ScorePairs(ScorerConfig(model=name)).signature()
+    assert ScorePairs(name).signature() == wanted == BertScoreModelHandler(name).signature()
+
+
 def test_dicts_keep_their_fields_and_the_columns_follow_in_order(run):
     (found,) = run(ScorePairs(CONFIG), [{"extra": (1, None), **pairs(1)[0]}])
     rescaled_alone = [name for name in OUTPUT_COLUMNS if "raw" not in name]

@@ -1,0 +1,40 @@
+"""What users take from `bert_score.utils`: the tables of models and languages, and the hash."""
+
+from importlib.metadata import version
+
+from bertscore_core.registry import known_languages, known_models, model_for_language
+from bertscore_core.signature import upstream_hash
+
+
+class _Languages(dict[str, str]):
+    """Models by language; an unknown one is an error, not a multilingual model."""
+
+    def __missing__(self, language: str) -> str:
+        return model_for_language(language)
+
+
+lang2model: dict[str, str] = _Languages(known_languages())
+"""Model of each language that bert-score knows. What is changed here holds for later scorers."""
+
+model2layers: dict[str, int] = {spec.name: spec.num_layers for spec in known_models()}
+"""Layer of each model. What is added here holds for later scorers, too."""
+
+
+def get_hash(
+    model: str,
+    num_layers: int,
+    idf: object,
+    rescale_with_baseline: bool,
+    use_custom_baseline: bool,
+    use_fast_tokenizer: bool,
+) -> str:
+    """Return bert-score's hash string of some settings."""
+    return upstream_hash(
+        model=model,
+        num_layers=str(num_layers),
+        idf=bool(idf),
+        rescaled=rescale_with_baseline,
+        custom_baseline=use_custom_baseline,
+        transformers=version("transformers"),
+        fast_tokenizer=use_fast_tokenizer,
+    )

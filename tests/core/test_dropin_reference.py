@@ -1,0 +1,246 @@
+"""The drop-in beside the real bert-score package: same names, same calls, same answers."""
+
+import functools
+import importlib
+import sys
+import warnings
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from packaging import version
+
+import bertscore_core.dropin as ours
+from bertscore_core import ConfigError, UnknownLanguageError
+from bertscore_core.resolve import resolve_model
+from tests.support.tolerances import PARITY_ATOL
+
+MODEL = "all-MiniLM-L6-v2"
+CANDIDATES = ["the cat sat", "rain tomorrow"]
+REFERENCES = ["a cat was sitting", "it will rain"]
+THE, CAT, SAT, SITTING = 1996, 4937, 2938, 3564
+
+
+@pytest.fixture(scope="module")
+def real():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("bert_score")
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return ours.BERTScorer(MODEL)
+
+
+def of_real(real, **options):
+    """Score with the real package, one pair at a time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return real.score(
+            CANDIDATES,
+            REFERENCES,
+            model_type=str(resolve_model(MODEL).folder),
+            num_layers=6,
+            batch_size=1,
+            nthreads=0,
+            device="cpu",
+            **options,
+        )
+
+
+def assert_equal(found, wanted):
+    for ours_, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours_, theirs, rtol=0, atol=PARITY_ATOL, equal_nan=True)
+
+
+class AsksTwice(dict):
+    """A mapping whose answer depends on the key."""
+
+    def __missing__(self, key):
+        return 0.5 if key % 2 else 2.0
+
+
+WEIGHTS = {
+    "counter": Counter({THE: 2, CAT: 1, 2003: 1, 2009: 3}),
+    "answer_by_key": AsksTwice({CAT: 3.0}),
+    "none_key": {None: 0, **dict.fromkeys(range(30522), 1.0)},
+    "negative_key": defaultdict(lambda: 1.5, {-1: 7.0, 101: 0.0, 102: 0.0}),
+    "sum_of_zero": defaultdict(float, {THE: 1.0, CAT: -1.0}),
+    "weight_of_one_side": Counter({SITTING: 1}),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_mappings_of_weights_count_as_in_the_reference(real, name):
+    before = dict(WEIGHTS[name])
+    found = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=WEIGHTS[name])
+    assert dict(WEIGHTS[name]) == before
+    assert_equal(found, of_real(real, idf=WEIGHTS[name]))
+
+
+@pytest.mark.parametrize("header", ["LAYER,P,R,F", " LAYER , P, R, F", "\ufeffLAYER,P,R,F"])
+def test_tables_with_blanks_or_a_byte_order_mark_are_read(real, header, tmp_path):
+    table = tmp_path / "baseline.tsv"
+    rows = "".join(f"{layer}, 0.5, 0.4 ,0.3\n" for layer in range(7))
+    table.write_text(f"{header}\n{rows}", encoding="utf-8")
+    options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
+    found = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, **options)
+    for mine, theirs in zip(found, of_real(real, **options), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=2 * PARITY_ATOL)
+
+
+def test_tables_of_models_and_languages_are_the_references(real):
+    utils = importlib.import_module("bert_score.utils")
+    assert utils.model2layers.items() <= ours.utils.model2layers.items()
+    for language in ("en", "zh", "tr", "en-sci", "de", "fr", "sw"):
+        assert ours.utils.lang2model[language] == utils.lang2model[language]
+    with pytest.raises(UnknownLanguageError, match="no default model"):
+        ours.utils.lang2model["english"]
+    assert ours.__version__ == real.__version__
+
+
+@pytest.mark.parametrize("idf", [True, False, {1: 0.5}])
+@pytest.mark.parametrize("rescaled", [True, False])
+@pytest.mark.parametrize("custom", [True, False])
+@pytest.mark.parametrize("fast", [True, False])
+def test_hash_is_the_references(real, idf, rescaled, custom, fast):
+    utils = importlib.import_module("bert_score.utils")
+    assert ours.utils.get_hash(MODEL, 6, idf, rescaled, custom, fast) == utils.get_hash(
+        MODEL, 6, idf, rescaled, custom, fast
+    )
+
+
+def test_a_layer_added_to_the_table_is_used(tiny_folder, monkeypatch):
+    folder = str(tiny_folder("bert"))
+    with pytest.raises(ConfigError, match="no layer is known"):
+        ours.BERTScorer(folder)
+    monkeypatch.setitem(ours.utils.model2layers, folder, 2)
+    assert ours.BERTScorer(folder).num_layers == 2
+
+
+def test_calls_of_the_evaluate_module_work():
+    """Every name that Hugging Face evaluate's bertscore takes, and every call that it makes."""
+    bert_score = importlib.import_module("bertscore_core.dropin")
+    get_hash = bert_score.utils.get_hash
+    scorer = bert_score.BERTScorer
+    assert version.parse(bert_score.__version__) >= version.parse("0.3.10")
+    get_hash = functools.partial(get_hash, use_fast_tokenizer=False)
+    scorer = functools.partial(scorer, use_fast_tokenizer=False)
+    assert bert_score.utils.lang2model["EN".lower()] == "roberta-large"
+    assert bert_score.utils.model2layers["roberta-large"] == 17
+    num_layers = bert_score.utils.model2layers[MODEL]
+    hashcode = get_hash(
+        model=MODEL,
+        num_layers=num_layers,
+        idf=False,
+        rescale_with_baseline=False,
+        use_custom_baseline=False,
+    )
+    cached = scorer(
+        model_type=MODEL,
+        num_layers=num_layers,
+        batch_size=64,
+        nthreads=4,
+        all_layers=False,
+        idf=False,
+        idf_sents=None,
+        device=None,
+        lang=None,
+        rescale_with_baseline=False,
+        baseline_path=None,
+    )
+    assert cached.hash == hashcode
+    (precision, recall, f1) = cached.score(
+        cands=CANDIDATES,
+        refs=[[text] for text in REFERENCES],
+        verbose=False,
+        batch_size=64,
+    )
+    assert all(isinstance(value, float) for value in precision.tolist() + recall.tolist())
+    assert len(f1.tolist()) == 2
+
+
+def test_attributes_are_the_references(scorer, tmp_path):
+    assert (scorer.baseline_path, scorer.use_custom_baseline) == (None, False)
+    table = str(tmp_path / "never_read.tsv")  # as in the reference, without rescaling
+    other = ours.BERTScorer(MODEL, baseline_path=table)
+    assert (other.baseline_path, other.use_custom_baseline) == (table, True)
+    assert other.hash == scorer.hash
+
+
+def test_texts_to_count_idf_of_must_be_there():
+    with pytest.raises(ConfigError, match="idf cannot be counted: got no texts"):
+        ours.BERTScorer(MODEL, idf=True, idf_sents=[])
+
+
+@pytest.mark.parametrize(
+    ("candidates", "references", "warned"),
+    [
+        (["", "a cat"], ["a", "a cat"], {"candidate"}),
+        (["a", "a cat"], [["a", ""], ["a cat"]], {"reference"}),
+        (["", "a"], ["a", ""], {"candidate", "reference"}),
+        (["a"], ["a"], set()),
+    ],
+)
+def test_empty_texts_are_warned_of_on_the_error_output(
+    scorer, candidates, references, warned, capsys
+):
+    scorer.score(candidates, references)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in lines] == sorted(warned)
+    assert all(line.startswith("Warning: Empty ") for line in lines)
+
+
+def test_verbose_says_when_it_begins_and_ends(scorer, capsys):
+    scorer.score(CANDIDATES, REFERENCES, verbose=True)
+    begun, ended = capsys.readouterr().out.splitlines()
+    assert begun == "calculating scores..."
+    assert ended.startswith("done in ")
+    assert ended.endswith(" sentences/sec")
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """Keep matplotlib from opening windows, and collect the figures shown."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+    yield shown
+    plt.close("all")
+
+
+def test_example_is_drawn_and_saved(scorer, drawings, tmp_path, capsys):
+    picture = tmp_path / "example.png"
+    scorer.plot_example("the cat sat", "a cat was sitting", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in capsys.readouterr().out
+    axes = drawings[0].axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["the", "cat", "sat"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "cat", "was", "sitting"]
+    assert axes.get_title() == "Similarity Matrix"
+    values = np.asarray(axes.images[0].get_array())
+    assert values.shape == (3, 4)
+    assert values.argmax(axis=1).tolist()[1:] == [1, 3]
+    assert [text.get_text() for text in axes.texts] == [f"{value:.3f}" for value in values.ravel()]
+
+
+def test_example_of_rescaled_scores_is_rescaled(drawings, tmp_path):
+    table = tmp_path / "baseline.tsv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.2,0.5\n" for n in range(7)))
+    options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
+    ours.plot_example("the cat", "a cat", model_type=MODEL, **options)
+    ours.plot_example("the cat", "a cat", model_type=MODEL)
+    rescaled, raw = (np.asarray(figure.axes[0].images[0].get_array()) for figure in drawings)
+    np.testing.assert_allclose(rescaled, raw * 2 - 1, atol=1e-6)
+    assert drawings[0].axes[0].get_title() == "Similarity Matrix (after Rescaling)"
+
+
+def test_drawing_without_matplotlib_says_what_to_install(scorer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[plot\]'"):
+        scorer.plot_example("a", "b")
