@@ -1,4 +1,4 @@
-"""The tokens that a text is split at before anything else is done to it.
+"""The added tokens, at which a text is split before anything else.
 
 The slow tokenizers of transformers 4 looked for them in the raw text and took in white space beside
 them by Python's `str.strip`; the batched ones know less white space (not U+001C to U+001F).
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 HIDDEN = "\U0010ffff"
-"""Put into what only looks like an added token, and removed again behind the split. A noncharacter:
-no text should hold it, and where one does it is replaced by another (`_OTHER`)."""
+"""Put into text that only looks like an added token, and removed after the split. It is a
+noncharacter, which no text should hold; where a text does, it is replaced by `_OTHER`."""
 _OTHER = "\U0010fffe"
 
 _EXTRA_ID = re.compile(r"<extra_id_\d+>")
@@ -48,13 +48,13 @@ class AddedTokens:
         return "".join(self.split(text))
 
     def lower(self, text: str) -> str:
-        """Lowercase what is no added token, character by character."""
+        """Lowercase everything except added tokens, character by character."""
         pieces = self.pattern.split(text)
         pieces[::2] = ["".join(map(str.lower, piece)) for piece in pieces[::2]]
         return "".join(pieces)
 
     def hide(self, piece: str) -> str:
-        """Mark what looks like an added token in a piece between them, so that it is none."""
+        """Mark text between added tokens that looks like one, so that it is not taken for one."""
         if HIDDEN in piece:
             piece = piece.replace(HIDDEN, _OTHER)
         return self.pattern.sub(lambda match: match[0][0] + HIDDEN + match[0][1:], piece)

@@ -34,7 +34,7 @@ class EmptySides:
     Attributes:
         candidate: Whether the candidate is empty. Shape (P,).
         reference: Whether the reference is. Shape (P,).
-        counted: Whether neither is, and bert-score takes one for empty all the same, since it has
+        counted: Whether neither is, but bert-score treats one as empty, since it has
             exactly two tokens. Shape (P,).
     """
 

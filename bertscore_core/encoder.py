@@ -28,7 +28,7 @@ from bertscore_core.openvino_runtime import (
 from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.resolve import ModelFiles
 
-# Here, and not when a scorer is made: what computes with torch before that imports this, too.
+# Here and not when a scorer is made: code that uses torch before that imports this module, too.
 fix_order_of_sums()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -49,7 +49,7 @@ _CONVERTED = {
 Longformer and LED (windows laid out by the length) and XLM (an empty cache) cannot be traced."""
 
 _CHECKED_LENGTH = 1024
-"""Tokens up to which an encoder is held against torch."""
+"""Tokens up to which an encoder is compared with torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def load_encoder(
         all_layers: Keep every layer and return them all.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
             what each layer gives when the encoder is cut there. The last row is the same.
-        dtype: Number format of the matrix products. Weights (but for DeBERTa's biases of queries
+        dtype: Number format of the matrix products. Weights (except DeBERTa's biases of queries
             and values), residual stream and, in most architectures, layer norms stay in float32,
             whatever format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
@@ -211,7 +211,7 @@ def choose_backend(
     """Return what runs a model unless asked otherwise.
 
     OpenVINO does where it is installed, on a CPU that has the number format, for the architectures
-    that are held against torch here, up to the length at which they are when loaded; torch else.
+    that are compared with torch here, up to the length at which they are when loaded; torch else.
 
     Args:
         files: The model's files.
@@ -280,7 +280,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def device_kind(device: str) -> torch.device:
-    """Return a device of the kind that a name stands for, which need not be there."""
+    """Return a device of the kind that a name means; it may be missing on this machine."""
     kind = device.partition(":")[0]
     return (
         resolve_device("auto")

@@ -1,8 +1,8 @@
 """The fast tokenizers of transformers 4, made from the backends of transformers 5.
 
-bert-score uses them when it is asked to (`use_fast_tokenizer=True`). transformers 4 took them from
-the folder's `tokenizer.json` as it stands, and made them of the slow tokenizer's files where there
-is none; transformers 5 builds some classes anew instead. Here both are done as version 4 did.
+bert-score uses them with `use_fast_tokenizer=True`. transformers 4 loaded them from the folder's
+`tokenizer.json` without changes, or made them from the slow tokenizer's files if there is none.
+transformers 5 builds some classes again instead. Here both are done as in version 4.
 """
 
 from collections.abc import Mapping

@@ -192,7 +192,7 @@ class IdfTable:
     def weights(self) -> TokenWeights:
         """Turn frequencies into weights: ln((N + 1) / (df + 1)), and ln(N + 1) for unseen ids.
 
-        Special tokens stand in every document and so weigh exactly 0.
+        Special tokens are in every document and so weigh exactly 0.
 
         References:
             Zhang et al. 2020, section 3, with the plus-one smoothing of bert-score 0.3.13.
@@ -277,7 +277,7 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
 
 
 def _check_head(head: Mapping[str, object]) -> None:
-    """Raise for what no count gives."""
+    """Raise for values that no count gives."""
     if head["format"] != FORMAT:
         raise ValueError(f"format {head['format']}")
     documents, length = head["num_documents"], head["max_length"]

@@ -50,9 +50,9 @@ def score_pairs(
         references: Index of each pair's reference. Shape (P,).
         weights: Token weights.
         pad_id: Token id to pad with.
-        budget: Memory bounds. Where memory does not suffice for them, batches and windows are
-            halved and the budget is lowered, which moves a score by rounding alone: in float32 by
-            2e-7, in bfloat16 and float16 by far more (1.8e-3 was seen).
+        budget: Memory bounds. If memory is too small for them, batches and windows are halved and
+            the budget is lowered. This moves a score only by rounding: in float32 by 2e-7, in
+            bfloat16 and float16 by far more (1.8e-3 was seen).
         work: Where the forward passes are counted.
 
     Returns:
@@ -60,7 +60,7 @@ def score_pairs(
         encoder returns all of them.
 
     Raises:
-        DeviceMemoryError: memory does not suffice for one pair alone.
+        DeviceMemoryError: memory is too small for a single pair.
     """
     scores = np.empty((encoder.num_outputs, len(candidates), 3), dtype=np.float32)
     for planned in _windows(texts, candidates, references, encoder, budget):
@@ -93,9 +93,9 @@ def _score_window(
     references: IntArray,
     budget: Budget,
 ) -> npt.NDArray[np.float32] | None:
-    """Score the pairs of a window; None where memory does not suffice.
+    """Score the pairs of a window; None if memory is too small.
 
-    What was made until then is let go of on return, and so is the error, which holds on to it.
+    On return the memory used so far is freed, and so is the error, which refers to it.
     """
     try:
         return _match(embed_needed(), candidates, references, budget)

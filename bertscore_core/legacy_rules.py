@@ -1,17 +1,17 @@
 """The slow tokenizers of transformers 4, made from the batched ones of transformers 5.
 
-The reference's scores rest on the slow tokenizers, which transformers 5 no longer has. Where its
-tokenizers give other ids, the difference is made good here in up to three places: the text is
+The reference's scores depend on the slow tokenizers, which transformers 5 no longer has. Where its
+tokenizers give other ids, the difference is removed here in up to three places: the text is
 prepared before the batched backend sees it, parts of the backend are set once at load, and ids are
-mended after. A rule sets what the slow class did, whatever the files made of the backend, so it is
-the same for folders with a `tokenizer.json`, with the files of the slow class, or with both.
+corrected after it. A rule sets what the slow class did, whatever the files made of the backend, so
+it is the same for folders with a `tokenizer.json`, with the files of the slow class, or with both.
 
 ========================  ======================================================================
 tokenizer                 what is restored
 ========================  ======================================================================
-BERT and its like         Unicode 14 for controls, accents, punctuation; NFC where accents stay;
+BERT and similar models   Unicode 14 for controls, accents, punctuation; NFC where accents stay;
                           what is a special token once lowercased (`</S>` with MPNet) is one
-byte-level BPE            `<mask>` takes in the space before it; a prefix space stands before the
+byte-level BPE            `<mask>` takes in the space before it; a prefix space is put before the
                           text only, not after special tokens; Blenderbot ends in its end mark
 sentencepiece unigram     the model's own normalisation, between special tokens; ALBERT's and
                           XLNet's cleaning, and their splitting of `9,`; T5's single end mark;
@@ -197,14 +197,14 @@ def _bert_rule(tokenizer: Any) -> LegacyRule:
 def prepare_bert(
     text: str, *, treatments: tuple[str, ...], composes: bool, stand_in: str | None = None
 ) -> str:
-    """Do to a text what the backend's own character tables would not.
+    """Change in a text what the backend's own character tables would not change.
 
     Args:
         text: A stripped text.
         treatments: What is done to characters, by the names of `codepoints.csv`.
         composes: Whether letters and their marks are composed.
-        stand_in: What stands for letters that the backend takes for marks or punctuation: a letter
-            that the vocabulary knows as little as them. None: they are left as they are.
+        stand_in: The replacement for letters that the backend takes for marks or punctuation: a
+            letter that is not in the vocabulary either. None: they are left as they are.
     """
     difficult, removed, apart, kept = _code_points(treatments)
     if difficult.search(text):
@@ -214,7 +214,7 @@ def prepare_bert(
 
 
 def _stand_in(tokenizer: Any) -> str | None:
-    """Choose a letter for `prepare_bert`, or none where the vocabulary knows what it stands for."""
+    """Choose a letter for `prepare_bert`, or none if the vocabulary knows the replaced one."""
     known = set().union(*tokenizer.backend_tokenizer.get_vocab())
     kept = (
         chr(code)

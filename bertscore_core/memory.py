@@ -35,9 +35,9 @@ _NUMBERS_PER_TOKEN = 24
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Bounds on what is in memory at once; lowered for good when memory does not suffice for them.
+    """Bounds on what is in memory at once; lowered permanently when memory is too small for them.
 
-    What is asked for depends on the options, the kind of device and the model alone, so that equal
+    The requested bounds depend only on the options, the kind of device and the model, so that equal
     jobs compute equal batches.
 
     Attributes:
@@ -45,7 +45,7 @@ class Budget:
         window_bytes: Bytes of embeddings on the device.
         match_elements: Numbers gathered for one matching batch, embeddings and similarities.
         pieces: Batches to make of what would fit into fewer.
-        lowered: Whether memory did not suffice for what was asked for.
+        lowered: Whether memory was too small for the requested bounds.
     """
 
     batch_tokens: int
@@ -77,7 +77,7 @@ class Budget:
     def for_device(
         cls, device: torch.device, batch_tokens: int | None = None, *, hidden_size: int = 1024
     ) -> "Budget":
-        """Choose for a kind of device, which need not be there.
+        """Choose for a kind of device, which may be missing on this machine.
 
         On a CPU a batch is as large as was measured best (two cores, three sizes of model). On a
         GPU it is large enough to fill it, and smaller for very wide models.

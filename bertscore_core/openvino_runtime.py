@@ -1,6 +1,6 @@
 """The encoder's forward pass on OpenVINO, which runs it on CPUs near the hardware's limit.
 
-The torch model is traced, converted and compiled; what comes out is held against torch on texts of
+The torch model is traced, converted and compiled; the result is compared with torch on texts of
 several shapes before it is used, since a trace keeps no branch that depends on the input.
 """
 

@@ -10,11 +10,11 @@ MKL_VALUE = "AUTO,STRICT"
 
 
 def fix_order_of_sums() -> None:
-    """Have torch's products come out the same to the bit with one thread and with many.
+    """Make torch's products equal to the bit with one thread and with many.
 
-    Without it they were seen to differ by 3.6e-7 on an Intel Xeon with AMX. It takes effect when no
-    product was computed in this process before; a value of the user's own stays. Processors with
-    other instructions may still round the last bit in another way.
+    Without it they were seen to differ by 3.6e-7 on an Intel Xeon with AMX. It takes effect
+    only if no product was computed in this process before; a value that the user has set stays.
+    Processors with other instructions may still round the last bit in another way.
 
     References:
         "Conditional numerical reproducibility" in the developer guide of Intel's oneMKL.

@@ -37,7 +37,7 @@ _LONG = {short: name for name, short in _SHORT.items()}
 _HEADS = {"bertscore": False, "bs": True}
 
 ANY_BATCH = "any"
-"""In the place of a batch budget, where scores do not depend on it."""
+"""Written instead of a batch budget where scores do not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Signature:
         empty: What a pair with an empty side scores before rescaling: `reference` for what
             bert-score gives it, `zero`, or `null` for nothing.
         dtype: Number format of the encoder's matrix products.
-        batch_tokens: Padded tokens a forward pass that were asked for, as `1024`, or `1024/4` where
+        batch_tokens: Requested padded tokens a forward pass, as `1024`, or `1024/4` where
             few texts are cut into four batches; in float32 `any`, since batches move scores by 2e-7
             at most there.
         attention: Attention implementation asked for.

@@ -12,9 +12,9 @@ class Work:
         batches: Forward passes.
         tokens: Tokens of the texts encoded.
         padded_tokens: The same with the padding, which is computed as well.
-        retries: Forward passes or windows done again in pieces for lack of memory.
-        lowered_batches: Forward passes under a budget that was lowered for lack of memory, in this
-            call or before: not the batches that the signature names.
+        retries: Forward passes or windows done again in pieces because memory was short.
+        lowered_batches: Forward passes under a budget that was lowered because memory was short, in
+            this call or before: not the batches that the signature names.
         busy_seconds: Time in which the call had the device.
         idle_seconds: Time from the end of the last call's use of the device to the start of this
             one's: nobody had it. 0 for the first.

@@ -21,7 +21,7 @@ _MOST_BITS = 64
 _MOST_SHOWN = 500
 """Characters shown of a value."""
 _DESTROYS = frozenset({"overwrite", "no_overwrite"})
-"""What nobody may be led to by a suggestion, nor to its opposite."""
+"""Options that no suggestion may name, nor their opposites."""
 
 _ALIKE = 0.68
 """Least ratio of difflib's at which a word may be meant: `compare` and `score` have 0.67."""

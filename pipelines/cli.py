@@ -1,7 +1,7 @@
 """bertscore-beam: score | idf | baseline | check | models.
 
-Exit status: 0 done; 1 the job broke off, run it again to go on; 2 it cannot work as asked; 3 done
-as far as possible, with more rejects than allowed; 130 or 143 interrupted, run it again to go on.
+Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
+far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
 
 Torch, transformers and Beam take seconds to import, so `commands.py`, which needs them, is imported
 only once the options are known to be good.

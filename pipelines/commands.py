@@ -151,7 +151,7 @@ def count_idf(options: IdfOptions) -> int:
 def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: RunLock) -> None:
     """Run the pipeline with progress; with nothing left to score only the end is written.
 
-    One that is only submitted is submitted all the same: whoever asked waits for its state.
+    One that is only submitted is submitted anyway: its sender waits for its state.
     """
     if not job.work and not job.detached:
         with worker_errors():
@@ -208,7 +208,7 @@ def _rejects_words(job: ScoreJob) -> str:
 
 
 def _announce_model(options: JobOptions, console: Console) -> None:
-    """Say aloud when a model was chosen for the user."""
+    """Print a message when a model was chosen for the user."""
     if options.model is not None:
         return
     if options.lang is None:

@@ -2,12 +2,12 @@
 
 DONE = 0
 BROKEN = 1
-"""The job broke off; the same command goes on."""
+"""The job stopped early; the same command continues it."""
 UNUSABLE = 2
 """It cannot work as asked."""
 TOO_MANY_REJECTS = 3
 """Done as far as possible, but a gate was not passed: too many rejects, too few rows, too many cut
-texts, or parts of inputs that are gone."""
+texts, or parts of missing inputs."""
 
 REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
 """What the file system answers when asking again is of no use."""

@@ -52,7 +52,7 @@ def check_same_command(output: str, identity: Mapping[str, str]) -> None:
 
 
 def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
-    """Check that the parts were made as this run would make them, should the run's file be gone.
+    """Check that the parts were made as this run would make them, should the run's file be missing.
 
     Raises:
         SignatureError: If one was made otherwise.

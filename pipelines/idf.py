@@ -55,7 +55,7 @@ def prepare_idf(options: IdfOptions) -> IdfJob:
 
     Raises:
         BertScoreError: whatever cannot work, before any work is done.
-        OSError: not everything to be counted can be reached just now.
+        OSError: something to be counted cannot be reached at the moment.
     """
     config = scorer_config(options)
     settle_tokenizer(config)

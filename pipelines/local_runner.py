@@ -1,9 +1,9 @@
-"""Beam's FnApiRunner with workers on this machine that no stranger can reach.
+"""Beam's FnApiRunner with workers on this machine that no other user can reach.
 
-Beam 2.77 waits for its workers at ports on all addresses, asks nobody who they are, unpickles what
-they send, and hands out every file that the user may read. Here it meets them at sockets in a
-folder that only this user may enter, and hands out no files: the workers have the same ones. Those
-of a worker pool may be anywhere; for them there are still ports, and no files either.
+Beam 2.77 waits for its workers at ports on all addresses, asks for no password, unpickles what they
+send, and hands out every file that the user may read. Here they connect over sockets in a folder
+that only this user may enter, and no files are handed out: the workers have the same ones. Workers
+of a worker pool may be anywhere; for them there are still ports, but no files either.
 
 What replaces Beam's part is `_Workers`. The pipeline itself asks for workers in this process, which
 need no ports, so that a Beam that no longer asks `_Workers` for them opens none either.
@@ -99,7 +99,7 @@ class LocalRunner(FnApiRunner):
 
 
 def check_beam() -> None:
-    """Check that Beam's own way to start workers can be kept out.
+    """Check that Beam's own way to start workers can be replaced.
 
     Raises:
         ConfigError: this Beam starts its workers in another way than is known here.
@@ -249,7 +249,7 @@ class _WorkerProcess(worker_handlers.GrpcWorkerHandler):
         self._thread.start()
 
     def stop_worker(self) -> None:
-        """Wait for its end; it has been told to."""
+        """Wait for its end; it has been told to end."""
         self._thread.join()
 
 

@@ -1,13 +1,13 @@
 """The files of an output folder, and what they say has been done.
 
-    OUT/<input name>/part-000000020000.parquet            a part, whole or not there
+    OUT/<input name>/part-000000020000.parquet            a part, whole or missing
     OUT/_manifest/parts/<digest>/part-000000020000.json   its record, written after it
     OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          what the run works from
     OUT/_manifest/lock.json                               who works on the folder now
     OUT/_rejects/...                                      rows, splits and files without scores
     OUT/_run.json, OUT/_summary.json, OUT/_SUCCESS        options and signature, totals, the end
 
-What follows from them for the next run is in `standing`, who may go on in them in `identity`.
+`standing` decides what they mean for the next run, `identity` which run may continue in them.
 """
 
 import json
@@ -51,7 +51,7 @@ _RECORD_FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """What became of one split.
+    """The result of one split.
 
     Attributes:
         part_name: Path of the part below the output folder.
@@ -150,7 +150,7 @@ class PartRecord:
 
 
 def record_from_json(data: bytes) -> PartRecord | None:
-    """Read a record. None stands for one that is torn, foreign or of another format."""
+    """Read a record. None for one that is damaged, foreign or of another format."""
     try:
         fields: dict[str, Any] = json.loads(data)
         if fields.pop("format") != _RECORD_FORMAT:

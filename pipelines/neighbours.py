@@ -1,6 +1,6 @@
-"""An output folder holds one run: no other run's folder lies below it, and it lies in none.
+"""An output folder holds one run: it neither holds another run's folder nor is inside one.
 
-A folder of runs reads as one dataset, and whoever deletes parts of one run would meet the other's.
+A folder of runs would read as one dataset, and deleting parts of one run could delete the other's.
 """
 
 import json

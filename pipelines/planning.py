@@ -1,6 +1,6 @@
 """Plan a run: which splits there are, and which files cannot be scored.
 
-Only footers are read, many files at a time. A bad file is set aside with its reason and never stops
+Only footers are read, many files at a time. A bad file is rejected with its reason and never stops
 the others. The plan is saved next to the output, and a pipeline is given its path alone.
 """
 
@@ -35,7 +35,7 @@ _SHOWN = 3
 
 
 class FileReason(StrEnum):
-    """Why a file is set aside; also the word under which it is counted."""
+    """Why a file is rejected; also the word under which it is counted."""
 
     UNREADABLE = "unreadable_file"
     UNLISTED = "unreadable_folder"
@@ -77,7 +77,7 @@ class Plan:
 
     Attributes:
         splits: All splits, by file and then by row.
-        rejected_files: Files set aside, by path.
+        rejected_files: Files rejected, by path.
         digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
             read. 16 hex digits. The cut into splits does not enter.
     """
@@ -98,12 +98,12 @@ class Plan:
 
     @property
     def unreachable_files(self) -> tuple[RejectedFile, ...]:
-        """Files and folders set aside only because they could not be reached just now."""
+        """Files and folders rejected only because they could not be reached."""
         return tuple(f for f in self.rejected_files if f.reason in _OUT_OF_REACH)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every place to look for files could be listed: only then is a file gone."""
+        """Whether every place to look for files could be listed: else no file counts as missing."""
         return all(file.reason is not FileReason.UNLISTED for file in self.rejected_files)
 
     @property
@@ -273,7 +273,7 @@ def check_all_reached(plan: Plan) -> None:
     """Raise if something could not be reached: idf must be counted over all, or every score moves.
 
     Raises:
-        OSError: A file cannot be read, or a folder not listed, just now.
+        OSError: A file cannot be read, or a folder cannot be listed, at the moment.
     """
     away = plan.unreachable_files
     if away:
@@ -300,7 +300,7 @@ def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
-    """Digest what of a corpus is known to have changed without a look at its texts. 16 digits."""
+    """Digest what shows a change of a corpus without reading its texts. 16 digits."""
     files = sorted({(split.input_name, split.file_rows) for split in splits})
     text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

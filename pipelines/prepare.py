@@ -64,15 +64,15 @@ class ScoreJob:
         plan: All splits.
         pending: Splits that still have to be scored.
         unsure: Splits whose parts workers compare with the rows first.
-        superseded: Parts to delete before: cut elsewhere now, or of inputs that are gone.
-        outdated: Parts to be made anew, to delete before as well.
-        kept: Parts that stay, for the time being at least.
+        superseded: Parts to delete first: of splits with other bounds, or of missing inputs.
+        outdated: Parts to be made again, also to delete first.
+        kept: Parts that stay, at least until workers compare them.
         idf_path: Saved idf table, when there is one or there will be; None without idf.
         count_idf: Whether the table still has to be counted.
-        compare_idf: Whether a table is there that the references are compared with before.
+        compare_idf: Whether there is a table that the references are compared with first.
         goal: What the run is judged against.
         accelerator: GPU to ask the runner for where pairs are scored; None for none.
-        detached: Whether nobody waits for the end of the job.
+        detached: Whether no launcher waits for the end of the job.
     """
 
     run: str
@@ -166,10 +166,10 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
 
 
 def resume_score(planned: PlannedScore) -> ScoreJob:
-    """Hold a planned run against its output folder: what is done, and what is in the way.
+    """Compare a planned run with its output folder: what is done, and what prevents the run.
 
     Raises:
-        ConfigError: the folder holds another run's folder, or lies in one.
+        ConfigError: the folder holds another run's folder, or is inside one.
         SignatureError: the folder holds scores made otherwise.
     """
     options, plan, output = planned.options, planned.plan, planned.output
@@ -230,7 +230,7 @@ def resume_score(planned: PlannedScore) -> ScoreJob:
 
 
 def _gone(plan: Plan, standing: Standing) -> tuple[str, ...]:
-    """Return the parts whose inputs are known to be gone: none while a folder cannot be listed."""
+    """Return parts whose inputs are known to be missing: none while a folder cannot be listed."""
     away = {file.input_name for file in plan.unreachable_files}
     return tuple(p for p in standing.orphans if plan.is_whole and input_of(p) not in away)
 
@@ -273,10 +273,10 @@ class _IdfSource:
 
     Attributes:
         path: Its file, there or to be made; None without idf.
-        must_count: Whether it has yet to be counted.
+        must_count: Whether it must still be counted.
         may_hold: Whether a table lies there that need not be, if the references are still the same.
         fingerprint: Its fingerprint, "" without idf, None before it is counted.
-        label: What stands for it in the job's identity.
+        label: Its name in the job's identity.
     """
 
     path: str | None
@@ -290,8 +290,9 @@ def _find_idf(planned: PlannedScore) -> _IdfSource:
     """Settle where the idf table is and whether it must be counted.
 
     The table is counted over the whole corpus once and kept, never over what a resumed run still
-    has to score. It is known to hold where all files have the versions that were counted; elsewhere
-    workers compare the references first. In the job's identity names and rows stand for the corpus.
+    has to score. It is known to be valid if all files have the versions that were counted;
+    otherwise workers compare the references first. In the job's identity the corpus is represented
+    by its names and rows.
     """
     idf = planned.options.idf
     if idf == "none":
@@ -303,7 +304,7 @@ def _find_idf(planned: PlannedScore) -> _IdfSource:
     column = planned.fields.reference_column
     label = f"corpus@{shape_digest(planned.plan.splits, column)}"
     may_hold = False
-    with suppress(IdfError):  # none, or a damaged one, is counted anew
+    with suppress(IdfError):  # none, or a damaged one, is counted again
         table = load_idf(path)
         tokenizer = planned.settings.tokenizer
         table.check_fits(tokenizer.fingerprint, tokenizer.max_length)

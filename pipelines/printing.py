@@ -1,7 +1,7 @@
-"""What is printed or logged cannot steer a terminal: names of files and columns are other people's.
+"""Keep printed and logged text from controlling a terminal; names of files are not to be trusted.
 
-All that goes to a terminal or a log passes one of these, with what came out of files, names and
-messages of other libraries still in it.
+Everything for a terminal or a log passes one of these functions, since it may hold names, content
+of files and messages of other libraries.
 """
 
 import json
@@ -17,7 +17,7 @@ _STEERING = re.compile(
 
 
 def escape_text(text: str) -> str:
-    """Return a text with what could steer a terminal written as an escape; lines stay lines."""
+    """Return a text with characters that control a terminal as escapes; lines stay lines."""
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -32,7 +32,7 @@ def escape_json(text: str) -> str:
 
 
 class EscapingFormatter(logging.Formatter):
-    """Writes log lines, tracebacks included, without what could steer a terminal."""
+    """Writes log lines, tracebacks included, without characters that control a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""

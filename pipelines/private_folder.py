@@ -1,6 +1,6 @@
-"""Folders for sockets that nobody but this user can reach.
+"""Folders for sockets that only this user can reach.
 
-A socket in the file system can be connected to only by who may enter its folder.
+A socket in the file system accepts connections only from users who may enter its folder.
 """
 
 import fcntl
@@ -85,7 +85,7 @@ def _make(parent: Path) -> Path:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the folders of processes that were killed: their locks are gone."""
+    """Remove the folders of killed processes, which hold no locks any more."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if folder.lstat().st_uid != os.getuid():

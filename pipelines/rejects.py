@@ -3,7 +3,7 @@
     OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
     OUT/_rejects/files.pq                              files and splits that could not be read
 
-All have one schema, so that `OUT/_rejects` reads as one table. The rows themselves stand in the
+All have one schema, so that `OUT/_rejects` reads as one table. The rows themselves are in the
 parts; their texts are not repeated here.
 """
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         "file": pa.string(),
         # Position of the first row in it; null when the file is rejected as a whole.
         "row": pa.int64(),
-        # How many rows; null when nobody could count them.
+        # How many rows; null when they could not be counted.
         "rows": pa.int64(),
         # One word, as in bertscore_error and in the summary.
         "reason": pa.string(),
@@ -63,10 +63,10 @@ def rejected_rows(split: Split, rejected: Mapping[int, str]) -> bytes:
 def rejected_files(
     files: Iterable[RejectedFile], splits: Iterable[Split], messages: Mapping[str, str]
 ) -> bytes:
-    """List files set aside, and splits whose rows could not be read.
+    """List rejected files, and splits whose rows could not be read.
 
     Args:
-        files: Files set aside when planning.
+        files: Files rejected when planning.
         splits: Splits without a part.
         messages: Why, by part name, as far as it is known.
     """

@@ -35,9 +35,9 @@ class Shown:
 def show(shown: Shown) -> None:
     """Print a table on a terminal; elsewhere plain lines, a heading first if there is one.
 
-    Cells are shown as they are, but for what could steer a terminal: rich would take brackets in a
-    path for markup. In plain lines they are apart by tabs, but by a colon if they are a name and
-    what it stands for.
+    Cells are shown as they are, except characters that control a terminal: rich would take brackets
+    in a path for markup. In plain lines tabs separate the cells, or a colon if they are a name and
+    its value.
     """
     console = Console()
     headed = any(shown.columns)
@@ -92,7 +92,7 @@ def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, .
 
 
 def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
-    """Show what a run came to."""
+    """Show the result of a run."""
     rows: list[tuple[str, ...]] = []
     for name in ("precision", "recall", "f1"):
         value = summary[name]
@@ -127,10 +127,10 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
-    """Say of each gate that a run did not pass what it got and expected, and what helps.
+    """For each gate that a run did not pass, say what it got and expected, and what helps.
 
     Args:
-        summary: What the run came to.
+        summary: The result of the run.
         rejects: Folder in which the rejects are listed.
     """
     return [_GATES[name](summary, rejects) for name in summary["failed_gates"]]

@@ -1,4 +1,4 @@
-"""Digests of a split's rows, by which a later run tells whether their scores still hold."""
+"""Digests of a split's rows, by which a later run tells whether their scores are still valid."""
 
 from dataclasses import dataclass
 

@@ -121,7 +121,7 @@ def beam_options(options: RunOptions) -> PipelineOptions:
 
 
 def is_remote(options: RunOptions) -> bool:
-    """Whether another service runs the job, and goes on when this process has ended."""
+    """Whether another service runs the job, and continues when this process has ended."""
     return _given_runner(options.beam) not in _IN_THIS_PROCESS
 
 
@@ -131,7 +131,7 @@ def is_dataflow(options: RunOptions) -> bool:
 
 
 def is_detached(options: RunOptions) -> bool:
-    """Whether the job is only submitted, and goes on when this process has ended."""
+    """Whether the job is only submitted, and continues when this process has ended."""
     chosen = PipelineOptions(list(options.beam))
     template = chosen.view_as(GoogleCloudOptions).template_location
     return bool(chosen.view_as(StandardOptions).no_wait_until_finish or template)
@@ -236,7 +236,7 @@ def _worker_pool(options: RunOptions) -> str | None:
 
 
 def _check_running_mode(runner: str | None, flags: Sequence[str]) -> None:
-    """Raise where Beam itself would start workers: it waits for them at ports open to anybody."""
+    """Raise if Beam itself would start workers: it waits for them at ports open to everyone."""
     mode = PipelineOptions(list(flags)).view_as(DirectOptions).direct_running_mode
     if runner in ("direct", "switchingdirect") and mode != IN_THIS_THREAD:
         raise ConfigError(

@@ -70,7 +70,7 @@ def original_terminal() -> Iterator[int]:
 
 def end_for(error: FolderLostError, terminal: int) -> None:
     """End the process from whichever thread noticed: the runner cannot be stopped otherwise."""
-    with suppress(OSError):  # nobody may be listening any more
+    with suppress(OSError):  # the reader may have gone away
         os.write(terminal, f"bertscore-beam: {escape_text(str(error))}\n".encode())
     leave(BROKEN)
 

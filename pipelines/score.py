@@ -92,7 +92,7 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
 
 
 def _renew_run(output: str, run: str) -> None:
-    """Put another run into `_run.json`, so that a marker that comes late is nobody's."""
+    """Put another run into `_run.json`, so that a late marker is not valid."""
     with suppress(SignatureError):  # a damaged file names no run
         before = manifest.read_run(output)
         if before is not None:

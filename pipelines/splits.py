@@ -89,7 +89,7 @@ def note_name(part_name: str) -> str:
     """Name what is kept about a part, without a suffix: its record, its rejected rows.
 
     Names of inputs end in .parquet, and readers that look for that must find parts alone. A digest
-    stands for the input, so that notes lie no deeper than the parts themselves.
+    replaces the input's name, so that notes are no deeper in the tree than the parts.
     """
     input_name, _, file = part_name.rpartition("/")
     digest = hashlib.sha256(input_name.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,8 +1,8 @@
-"""How an output folder stands against a plan: what is done, and what is in the way.
+"""An output folder compared with a plan: what is done, and what prevents the run.
 
 A part counts as done when its record is whole, was made with the same settings from the same rows
-of the same version of the file, and the part is there in the size recorded. Where only the version
-is another, or there is none to go by, the workers compare the rows with the record's digests.
+of the same version of the file, and the part is there in the size recorded. If only the version
+differs, or there is none, the workers compare the rows with the record's digests.
 Everything else is done again, which is harmless: a part is a function of its split and the
 signature.
 """
@@ -42,7 +42,7 @@ def is_done(
 
 
 def may_hold(split: Split, record: PartRecord, job_digest: str, idf: str | None) -> bool:
-    """Tell whether the part of a split holds good if its rows are still the same.
+    """Tell whether the part of a split is valid if its rows are still the same.
 
     Args:
         split: What is to be done.
@@ -59,14 +59,14 @@ def may_hold(split: Split, record: PartRecord, job_digest: str, idf: str | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How an output folder stands against a plan.
+    """An output folder compared with a plan.
 
     Attributes:
         pending: Splits that still have to be scored, in the order of the plan.
-        unsure: Splits whose parts hold good if their rows, and the idf table, are still the same.
+        unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
         done: Records of the others.
-        outdated: Parts to be made anew that are there or have a record: both must go before, so
-            that in the end a part that is there is one that was made.
+        outdated: Parts to be made again that exist or have a record: both must be deleted first, so
+            that no old one is left in the end.
         stale: Parts that `stale_parts` tells of.
         orphans: Parts that `orphan_parts` tells of.
     """
@@ -131,7 +131,7 @@ def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
 
 
 def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts of inputs that are not in the plan any more: gone, renamed or rejected.
+    """Return the parts of inputs that are not in the plan any more: missing, renamed or rejected.
 
     They are to be reported; whether to keep them is not for a plan to decide.
     """

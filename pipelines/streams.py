@@ -1,7 +1,7 @@
 """Standard output and error that cannot stop a run.
 
-Whoever reads what a command prints may go away, or the disk that it is sent to may be full. Scores
-are files, so that work goes on all the same and succeeds or fails by what it has done.
+The reader of a command's output may go away, or the disk for it may be full. Scores are files, so
+the work continues, and its own result decides whether it succeeds.
 """
 
 import errno
@@ -38,7 +38,7 @@ def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
 
 
 def forgive_output() -> None:
-    """Let nothing that this process prints fail, unless somebody has replaced its streams."""
+    """Let no printing of this process fail, unless its streams have been replaced."""
     sys.stdout = _forgiven(sys.stdout, sys.__stdout__)
     sys.stderr = _forgiven(sys.stderr, sys.__stderr__)
 

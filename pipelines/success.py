@@ -1,9 +1,9 @@
-"""The marker of success, and whose success it is.
+"""The marker of success, and the run that it belongs to.
 
     OUT/_run.json    {"run": ID, ...}    written when a run begins
     OUT/_SUCCESS     {"run": ID, ...}    written last by the same run
 
-An object store may carry out a put long after the run that sent it has lost its folder. So the
+An object store may complete a put long after the run that sent it has lost its folder. So the
 marker counts only while it names the run in `_run.json`.
 """
 
@@ -19,7 +19,7 @@ SUCCESS_FILE = "_SUCCESS"
 
 
 def declare_success(output: str, run: str, lock: RunLock | None, **notes: str) -> None:
-    """Write the marker, and take it back if the folder was lost meanwhile.
+    """Write the marker, and delete it if the folder was lost meanwhile.
 
     Args:
         output: Folder of the run.

@@ -24,7 +24,7 @@ class FailedSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReusedPart:
-    """A part of an earlier run whose scores still hold.
+    """A part of an earlier run whose scores are still valid.
 
     Attributes:
         record: Its record, as it is now.
@@ -70,7 +70,7 @@ class RunTotals:
 
     @classmethod
     def of_reused(cls, part: ReusedPart) -> "RunTotals":
-        """Return the totals of one part whose scores still hold."""
+        """Return the totals of one part whose scores are still valid."""
         return replace(
             cls.of_record(part.record),
             parts_kept=int(not part.rewritten),
@@ -113,13 +113,13 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGoal:
-    """What a run was to do, against which its totals are judged.
+    """What a run was to do; its totals are compared with it.
 
     Attributes:
         parts: Parts planned.
         rows: Rows planned.
-        files: Input files, those set aside included.
-        num_rejected_files: Files set aside.
+        files: Input files, rejected ones included.
+        num_rejected_files: Files rejected.
         num_unreachable_files: Those of them that could not be reached; the next run tries again.
         rejected_files: Some of them, by path, with the reason.
         min_rows: Fewest rows that may be planned.
@@ -164,7 +164,7 @@ def judge(
         goal: What was planned.
         new: Totals of this run.
         signature: How the scores were made.
-        missing: Planned parts that are not in the folder, or not as they should be.
+        missing: Planned parts that are not in the folder, or not as expected.
         doubled: Parts in the folder that hold rows of planned parts.
         whole_idf: Whether the idf table was counted over every file.
 
@@ -172,7 +172,7 @@ def judge(
         The content of `_summary.json`. `complete` says that every file could be reached and every
         planned part is in the folder, no row twice; `success` also that every gate was passed. A
         gate that was not is named under `failed_gates` as its option is, and rows of inputs that
-        are gone as `parts_of_inputs_gone`.
+        are missing as `parts_of_inputs_gone`.
     """
     total = goal.carried + new
     summary = total.summary
@@ -236,7 +236,7 @@ def judge(
 
 
 def _gates(goal: RunGoal, rejected: float, truncated: float) -> dict[str, bool]:
-    """Tell of each gate whether a run passed it."""
+    """Tell for each gate whether a run passed it."""
     most = goal.max_truncated_fraction
     return {
         "parts_of_inputs_gone": not goal.num_orphan_parts,

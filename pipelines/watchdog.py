@@ -1,7 +1,7 @@
 """End a run at once when a worker process died, or when the user interrupts it.
 
 Beam 2.77 notices the death only in the threads that wait for the process and listen to it, where
-the error is lost, while the job goes on waiting for the worker's answer. A worker killed for memory
+the error is lost, while the job keeps waiting for the worker's answer. A worker killed for memory
 thus looks like a run without end.
 """
 
@@ -48,7 +48,7 @@ _LAST_CALL_SECONDS = 10.0
 def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> Iterator[None]:
     """End this process with a message as soon as one of its worker processes has died.
 
-    Parts are whole or not there, so the same command goes on afterwards. The other workers end by
+    Parts are whole or missing, so the same command continues afterwards. The other workers end by
     themselves when their connection to this process breaks.
 
     Args:
@@ -177,7 +177,7 @@ def _leave_interrupted(
 def leave(status: int) -> NoReturn:
     """End this process at once, from any thread, after the worker processes that it started.
 
-    A worker that has yet to connect would wait for two minutes and keep its memory. One that is
+    A worker that has not connected yet would wait for two minutes and keep its memory. One that is
     killed first ends what it asked of the file system, such as to rename a part; it is waited for,
     so that an ended run no longer changes its folder.
     """

@@ -1,14 +1,14 @@
 """Score every night's dump on Dataflow: a DAG for Apache Airflow 3 with the standard provider.
 
 The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs]`. It waits for the
-job, so that the task is green only when the scores are there. The task `check` is what whoever
-reads the scores should wait for: it looks for the `_SUCCESS` of the very run that the folder holds,
-which an older job whose folder was taken over cannot write. A retry goes on where the night
-broke off, since parts that are committed are not made again; should the job of a launcher that died
-still be at work, as after the timeout below, the retry takes its folder over, and that job writes
-no more and fails. Exit statuses 2 (it cannot work as asked) and 3 (done, but a gate was not passed)
-are not retried: the same command would end the same way. `ds` is the day on which the run starts,
-and the dump's folder is called by it.
+job, so that the task is green only when the scores are there. Readers of the scores should wait
+for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older job
+that lost the folder cannot write that one. A retry continues where the last try stopped, since
+committed parts are reused. If the launcher died and its job is still running, as after the timeout
+below, the retry takes the folder over, and the old job stops writing and fails. Exit statuses 2
+(the command cannot work as given) and 3 (done, but a gate was not passed) are not retried: the same
+command would end the same way. `ds` is the day on which the run starts, and the name of the dump's
+folder.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -28,14 +28,14 @@ bertscore-beam score --config /opt/configs/dataflow-l4.yaml
 CHECK = "bertscore-beam check gs://your-bucket/scores/{{ ds }}"
 
 FINAL = (2, 3)
-"""Exit statuses that another try would not change."""
+"""Exit statuses that a retry would not change."""
 
 
 class ScoreOperator(BashOperator):
-    """A command that fails at once, whatever its retries, where another try would not help."""
+    """A command that fails without a retry if a retry would not help."""
 
     def execute(self, context: Any) -> Any:
-        """Run the command; what the operator would skip fails, and is not tried again."""
+        """Run the command; where the operator would skip, fail without a retry."""
         try:
             return super().execute(context)
         except AirflowSkipException as error:

@@ -3,7 +3,7 @@
 options.py   what the command is told
 layout.py    where everything lies in the output folder
 prepare.py   check the options
-folder.py    what the output folder holds, and whether a run may go on in it
+folder.py    what the output folder holds, and whether a run may continue in it
 stage.py     one pipeline of the job, and how far it is
 collect.py   files -> sentences -> the sample of each language
 score.py     sample -> pairs -> moments of each model

@@ -1,4 +1,4 @@
-"""What an output folder holds already, and whether a run may go on in it."""
+"""What an output folder holds already, and whether a run may continue in it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -26,16 +26,16 @@ _DATA = tuple(
 
 
 def check_folder(job: BaselineJob) -> dict[str, Any]:
-    """Check that a run may go on in its output folder: nothing that it would lose is in the way.
+    """Check that a run may continue in its output folder: nothing there would be lost.
 
-    With `overwrite` only the output of another command is.
+    With `overwrite` only the output of another command is refused.
 
     Returns:
-        What the run before wrote about itself; nothing if it got no further than that, as a
-        command that was mistyped.
+        What the earlier run wrote about itself; nothing if it did no more than that, like a
+        mistyped command.
 
     Raises:
-        ConfigError: the folder holds another run's folder, or lies in one.
+        ConfigError: the folder holds another run's folder, or is inside one.
         SignatureError: the folder is another command's, was begun with other settings, or holds
             tables of more pairs, or of other weights under the same name.
     """

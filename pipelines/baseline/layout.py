@@ -12,7 +12,7 @@
     OUT/_run.json, _summary.json, _SUCCESS   settings of the sample; what was made; the end
 
 Each is a function of the settings and of what comes before it in this list, written at once or not
-at all. A stage skips what is there, so a run that was killed goes on where it stood.
+at all. A stage skips what is there, so a run that was killed continues where it stopped.
 """
 
 SENTENCES_FOLDER = "_sentences"

@@ -94,7 +94,7 @@ class SourceFiles:
         names: Names, the first to read first.
         paths: Where each is, by name.
         digest: Of all names, and of the versions where files may change.
-        at_once: Whether all are read whatever they give, as sentences that somebody has.
+        at_once: Whether all are read whatever they give, as for given sentences.
     """
 
     names: tuple[str, ...]
@@ -216,7 +216,7 @@ def source_files(job: BaselineJob) -> dict[str, SourceFiles]:
 
 
 def _list_crawl(job: BaselineJob, crawl: str) -> Listing:
-    """List a crawl; a server that does not answer just now is no fault of the command's."""
+    """List a crawl; a server that does not answer is not the command's fault."""
     try:
         return list_crawl(crawl, job.policy, job.options.crawl_root)
     except FetchError as error:

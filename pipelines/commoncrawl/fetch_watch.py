@@ -1,8 +1,8 @@
-"""Ends a transfer that does not get on, whatever its reader is waiting for.
+"""Ends a transfer that makes no progress, whatever its reader is waiting for.
 
 A timeout of a socket ends a wait for the next byte. A server that sends one now and then, in the
-head of its answer or between two chunks, keeps every such wait short and the reader for ever. So
-somebody else has to look at the clock, and shut the connection.
+head of its answer or between two chunks, keeps every such wait short but the reader waits forever.
+So a separate thread watches the clock and shuts the connection.
 """
 
 import socket
@@ -49,7 +49,7 @@ class Watch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._over.set()
         self._thread.join()
 

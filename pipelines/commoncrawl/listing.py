@@ -105,7 +105,7 @@ def list_files_of(patterns: Sequence[str], *, suffixes: tuple[str, ...] = WET_SU
 
     Raises:
         InputError: A pattern matches nothing, or a web address holds a `*`.
-        OSError: A folder cannot be listed just now, so that nobody knows which files there are.
+        OSError: A folder cannot be listed at the moment, so its files are unknown.
         ConfigError: The scheme of a path is not known.
     """
     paths = sorted({path for pattern in patterns for path in _expand(pattern, suffixes)})
@@ -210,7 +210,7 @@ def _expand(pattern: str, suffixes: tuple[str, ...]) -> list[str]:
 
     Raises:
         InputError: There is none.
-        OSError: A folder cannot be listed just now.
+        OSError: A folder cannot be listed at the moment.
     """
     if pattern.lower().startswith(_WEB):
         if "*" in pattern:

@@ -130,7 +130,7 @@ def reference_texts(column: pa.ChunkedArray) -> list[list[Text] | None]:
 def append_scores(
     table: pa.Table, columns: Mapping[str, pa.Array], metadata: Mapping[str, str]
 ) -> pa.Table:
-    """Put score columns behind the input's columns and notes into the schema metadata.
+    """Add score columns after the input's columns, and notes to the schema metadata.
 
     The input's columns, fields and metadata stay as they are; where Spark has listed the columns
     there, ours are added. They are put in the order of `OUTPUT_COLUMNS`, whatever the order given.

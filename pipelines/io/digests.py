@@ -83,7 +83,7 @@ def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
 
 
 def _feed_dictionary(streams: _Streams, name: str, array: pa.DictionaryArray) -> None:
-    """Hash what the indices stand for, spelled out piece by piece: a text may stand there often."""
+    """Hash the values that the indices refer to, piece by piece: a text may occur there often."""
     values, indices = array.dictionary, array.indices
     if not _is_binary(values.type):
         _feed(streams, name, array.dictionary_decode())

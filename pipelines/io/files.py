@@ -40,7 +40,7 @@ _KINDS = (
 
 
 class NoFileError(OSError):
-    """Something has the name of a file and is a FIFO, a device or a socket: opening may hang."""
+    """Something named as a file is a FIFO, a device or a socket: opening it may hang."""
 
 
 def resolve(path: str) -> tuple[AbstractFileSystem, str]:
@@ -216,7 +216,7 @@ def _sizes_local(root: str) -> dict[str, int]:
 
 
 def delete(path: str) -> None:
-    """Remove one file; it is no error if it is gone already."""
+    """Remove one file; it is no error if it is missing already."""
     fs, inner = resolve(path)
     with contextlib.suppress(FileNotFoundError):
         fs.rm_file(inner)
@@ -233,7 +233,7 @@ def delete_empty_folders(root: str) -> None:
     fs, inner = resolve(root)
     if isinstance(fs, LocalFileSystem):
         for folder, _, _ in os.walk(inner, topdown=False):
-            with contextlib.suppress(OSError):  # it holds something, or is gone
+            with contextlib.suppress(OSError):  # it holds something, or is missing
                 os.rmdir(folder)
 
 

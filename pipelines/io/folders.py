@@ -34,7 +34,7 @@ class Entry:
         real: The path without symbolic links.
         info: What the file system knows of it; nothing for a link that leads nowhere.
         below: Its path below the folder that a walk began with, "" for that folder.
-        linked: Whether a symbolic link stands between that folder and this.
+        linked: Whether a symbolic link lies between that folder and this one.
         error: Why it could not be looked at.
     """
 
@@ -75,7 +75,7 @@ def real_path(fs: AbstractFileSystem, path: str) -> str:
 
 
 def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
-    """Return what is in a folder; nothing if the folder is gone by now.
+    """Return what is in a folder; nothing if the folder no longer exists.
 
     Raises:
         OSError: If it cannot be listed.
@@ -121,7 +121,7 @@ def list_tree(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
 
 
 def _local_entry(fs: LocalFileSystem, folder: Entry, entry: "os.DirEntry[str]") -> Entry | None:
-    """Describe an entry of a local folder; None for one that is gone by now."""
+    """Describe an entry of a local folder; None for one that no longer exists."""
     is_link = entry.is_symlink()
     real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
     kind, info, trouble = "", {}, None

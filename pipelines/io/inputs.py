@@ -53,7 +53,7 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
 
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
     given or matched, stands for all `*.parquet` files below it. Names below the place where the
-    search began that start with "_" or "." are passed over, as every Parquet reader does, unless
+    search began that start with "_" or "." are skipped, as every Parquet reader does, unless
     the pattern spells that character out. Symbolic links are followed; a file that they lead to
     more than once is returned once.
 
@@ -96,7 +96,7 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
 
 
 def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None) -> list[Found]:
-    """Return what does not lie in a folder, nor is that folder, also by way of a link."""
+    """Return what is neither that folder nor inside it, links included."""
     if folder is None:
         return list(found)
     theirs, inner = resolve(folder)
@@ -107,7 +107,7 @@ def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None)
 
 
 def _once(found: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
-    """Leave out files that a link leads to and that are there without it, and say so."""
+    """Leave out files reached through a link that are also found without it, and say so."""
     kept: dict[str, InputFile] = {}
     links = list(again)
     hard: dict[object, str] = {}

@@ -2,7 +2,7 @@
 
 INT96 holds a day and its nanoseconds. Arrow reads all such columns of a file in one unit, and says
 nothing when a value does not fit: nanoseconds wrap outside the years 1677 to 2262, and microseconds
-lose what is finer. So the unit is chosen by file, and what is read is checked against other units.
+lose what is finer. So the unit is chosen by file, and what is read is compared with other units.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Logical types of Parquet that Arrow reads and does not write again: kept another way, or named.
+"""Logical types of Parquet that Arrow reads but does not write: kept in another way, or named.
 
-A file is compared with what would be written of it, so that a type nobody thought of is found, too.
+A file is compared with the output it would give, so that unforeseen types are found, too.
 """
 
 import json

@@ -30,11 +30,11 @@ from pipelines.io.null_lists import null_lists, null_lists_message
 from pipelines.splits import RowGroup, Split
 
 UNREADABLE = (InputError, OSError)
-"""What reading a split raises when its file is bad, gone, or out of reach. The split is then left
-for the next run, and the others go on: a sector that is lost for good must not stop them all."""
+"""What reading a split raises when its file is bad, missing, or out of reach. The split is then
+left for the next run, and the others continue: one lost sector must not stop them all."""
 
 SIGNATURE_KEY = "bertscore.signature"
-"""Key of a part's metadata under which its signature stands."""
+"""Key of a part's metadata that holds its signature."""
 
 # Rows decoded at a time inside an oversized row group, and bytes fetched at a time for each of its
 # columns. An object store answers a request in about the time that it takes to send 4 MiB.

@@ -1,7 +1,7 @@
-"""What is missing to reach a place, said in one message before any work.
+"""One message, before any work, about what is missing to reach a place.
 
-Every store's client has errors of its own, most of which are no OSErrors, and is an extra that may
-not be installed: they are told by their names.
+Every store's client has errors of its own, most of which are not OSErrors. The client is an extra
+and may not be installed, so the errors are recognised by their names.
 """
 
 import logging
@@ -42,7 +42,7 @@ class NotBegunError(OSError):
 
 @contextmanager
 def reaching(option: str, *paths: str) -> Iterator[None]:
-    """Name the option and the cure when a place cannot be reached.
+    """Name the option and the remedy when a place cannot be reached.
 
     Args:
         option: The option that names the place.
@@ -78,7 +78,7 @@ def before_work() -> Iterator[None]:
     """Tell a place that fails before any work has begun from one that fails later.
 
     Raises:
-        NotBegunError: an error of a file system that may be gone later.
+        NotBegunError: an error of a file system that may pass.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """Look for the files that a pattern, a folder or a plain path stands for.
 
-What cannot be listed is not empty: a folder that answers with an error comes out as one that was
-not seen, and whoever searched decides what that means. fsspec's own `find` and `glob` pass such
-folders over in silence, so folders are listed here one by one.
+What cannot be listed is not empty: a folder that answers with an error is returned as not seen, and
+the caller decides what that means. fsspec's own `find` and `glob` silently skip such folders, so
+folders are listed here one by one.
 
 Symbolic links are followed, and each folder is read once, under its own name where it has one in
 the search, so that loops end. No file is opened.
@@ -45,9 +45,9 @@ class Trouble(StrEnum):
     """Why something that was found cannot be read as it is."""
 
     UNLISTED = "unlisted"
-    """It could not be looked at just now, so nobody knows what is in it."""
+    """It could not be looked at, so its content is unknown."""
     NO_FILE = "no_file"
-    """A FIFO, a socket or a device: whoever opens it may wait for ever."""
+    """A FIFO, a socket or a device: opening it may wait forever."""
     BAD_NAME = "bad_name"
     """Its path is longer than the operating system takes."""
 
@@ -75,7 +75,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
         fs: The file system searched.
@@ -106,7 +106,7 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
 
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
     given or matched, stands for the files below it whose names end in one of the suffixes. Names
-    below the place where the search began that start with "_" or "." are passed over, unless the
+    below the place where the search began that start with "_" or "." are skipped, unless the
     pattern spells that character out.
 
     Raises:
@@ -166,7 +166,7 @@ class _Walk:
     """Lists folders and keeps what was found; attributes as of `Search` and `Found`.
 
     Attributes:
-        spelled_out: Beginnings of hidden names that are wanted all the same.
+        spelled_out: Beginnings of hidden names that the pattern asks for.
     """
 
     def __init__(self, fs: AbstractFileSystem, root: str, suffixes: tuple[str, ...]) -> None:
@@ -261,7 +261,7 @@ class _Walk:
             waiting = [*linked, *(entry for entry in entries if entry.kind == DIRECTORY)]
 
     def _is_hidden(self, below: str) -> bool:
-        """Tell whether a name on the way starts with "_" or "." and nobody asked for such names."""
+        """Tell whether a name on the way starts with "_" or "." and was not asked for."""
         return any(
             name.startswith(HIDDEN_PREFIXES) and not name.startswith(self.spelled_out or "\0")
             for name in below.strip("/").split("/")

@@ -1,6 +1,6 @@
 """What flows inside the fused scoring stage: a split's rows, then its scored rows.
 
-Neither ever crosses a stage boundary. They have a coder all the same: Beam samples the size of the
+Neither ever crosses a stage boundary. They still have a coder: Beam samples the size of the
 elements on every edge, and without `estimate_size` it would pickle the whole table to learn it.
 """
 

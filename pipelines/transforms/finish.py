@@ -39,8 +39,8 @@ class FinishRun(beam.PTransform):
         idf: Singleton with the idf table, or None.
         run: Identifies the run, as in `_run.json`.
         lock: What must be held to write; None leaves that unchecked.
-        alone: Nobody waits who would turn the summary into an exit status, and clear up: fail the
-            job when the run does not deserve its success marker, and else leave the folder tidy.
+        alone: The job is detached, so no launcher turns the summary into an exit status and cleans
+            up: fail the job if the run was no success, and otherwise clean up the folder.
     """
 
     output: str
@@ -181,7 +181,7 @@ def _finish(
     alone: bool,
 ) -> RunTotals:
     if alone and is_marked_by(output, run):
-        return totals  # a bundle that is done again: the plan may be gone
+        return totals  # a bundle that is done again: the plan may be deleted
     success = finish_run(
         output, goal, totals, signature, job_digest=job_digest, run=run, idf=idf, lock=lock
     )

@@ -118,7 +118,7 @@ def _join_corpus(versions: str, content: int) -> str:
 
 @dataclass
 class SaveIdf(beam.PTransform):
-    """Write the table to a path and pass it on, so that whoever uses it finds it saved.
+    """Write the table to a path and pass it on, so that it is saved before it is used.
 
     One that leaves out a file would give every token a wrong weight, and is not written.
     """
@@ -164,7 +164,7 @@ class SplitCount:
     Attributes:
         frequencies: The frequencies.
         unreadable: Splits that could not be read.
-        content: Sum over digests of the references and where they stand; free of order.
+        content: Sum over digests of the references and their positions; free of order.
     """
 
     frequencies: DocumentFrequencies

@@ -1,4 +1,4 @@
-"""BERTScore inside Beam's RunInference, on single pairs of other people's pipelines.
+"""BERTScore inside Beam's RunInference, on single pairs in any pipeline.
 
     pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
 
@@ -101,9 +101,9 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
     the text of the signature: how the score was made. `KeyedModelHandler` around it scores
     (key, pair).
 
-    In float32 a score does not depend on the pairs it shares a batch with, but for the seventh
-    digit, where sums are rounded in another order; with `max_batch_size=1` not even there. In
-    bfloat16 and float16 it does, in the third or fourth digit.
+    In float32 a score does not depend on the other pairs of its batch, except in the seventh digit,
+    since sums are rounded in another order; with `max_batch_size=1` not even there. In bfloat16 and
+    float16 it depends on them in the third or fourth digit.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What becomes of the part that an earlier run made of a split, once the split has been read."""
+"""Reuse the part that an earlier run made of a split, once the split has been read."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from pipelines.totals import ReusedPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierParts:
-    """The parts that lie in an output folder already.
+    """The parts that are in an output folder already.
 
     Attributes:
         output: Folder of the run.
@@ -35,7 +35,7 @@ class EarlierParts:
         return read_record(self.output, split.part_name)
 
     def may_hold(self, record: PartRecord, split: Split, idf: str) -> bool:
-        """Tell whether a part holds good if the rows of its split are the same.
+        """Tell whether a part is valid if the rows of its split are the same.
 
         Args:
             record: Of the part.
@@ -71,7 +71,7 @@ class EarlierParts:
         if data is None:
             return None
         self._check()
-        # A record never stands beside a part that it is not about.
+        # A record never lies beside a part of other rows.
         delete(record_path(self.output, split.part_name))
         write_atomically(join(self.output, split.part_name), data)
         now = now.rewritten(digests, len(data))
@@ -79,7 +79,7 @@ class EarlierParts:
         return ReusedPart(record=now, rewritten=True)
 
     def discard(self, split: Split) -> None:
-        """Delete the part of a split, which is to be made anew, and what belongs to it."""
+        """Delete the part of a split that is to be made again, and what belongs to it."""
         self._check()
         for path in (
             join(self.output, split.part_name),

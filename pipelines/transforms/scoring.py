@@ -35,7 +35,7 @@ from pipelines.transforms.reuse import EarlierParts
 logger = logging.getLogger(__name__)
 
 REUSED = "reused"
-"""Tag of the output with the parts of earlier runs whose scores still hold."""
+"""Tag of the output with the parts of earlier runs whose scores are still valid."""
 
 FAILED = "failed"
 """Tag of the output with the splits that could not be read."""
@@ -187,7 +187,7 @@ class ScoreSplits(beam.PTransform):
 class ReadSplit(beam.DoFn):
     """Read a split's rows; one that cannot be read goes to the failed output, with the reason.
 
-    Rows whose part still holds good go no further: the part is kept, or written again.
+    Rows whose part is still valid go no further: the part is kept, or written again.
     """
 
     def __init__(self, earlier: EarlierParts, fields: TableFields) -> None:
