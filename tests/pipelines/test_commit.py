@@ -297,13 +297,38 @@ def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finish
     assert not (output / "_SUCCESS").exists()
 
 
-def test_start_of_a_run_that_lost_its_folder_deletes_nothing(finished):
+def test_start_of_a_run_that_lost_its_folder_changes_nothing(finished):
     dump, output = finished
-    before = parts_of(output)
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    before = files_below(output)
     chosen = job_options(dump, output, num_layers=3, overwrite=True)
     with pytest.raises(FolderLostError):
         start_run(prepare_score(chosen), chosen, RunLock(str(output), "another"))
-    assert parts_of(output) == before
+    assert files_below(output) == before
+
+
+def test_start_of_a_run_changes_nothing_after_the_moment_it_loses_its_folder(finished, monkeypatch):
+    """The folder is lost at each look at the lock in turn."""
+    dump, output = finished
+    chosen = job_options(dump, output, num_layers=3, overwrite=True)
+    job, seen, looks = prepare_score(chosen), [], 0
+
+    def check(lock):
+        seen.append(files_below(output))
+        if len(seen) > looks:
+            raise FolderLostError
+
+    monkeypatch.setattr(RunLock, "check", check)
+    while True:
+        seen.clear()
+        try:
+            start_run(job, chosen, RunLock(str(output), "mine"))
+        except FolderLostError:
+            assert files_below(output) == seen[-1]
+            looks += 1
+        else:
+            break
+    assert looks > 8
 
 
 def test_bad_moment_while_counting_spoils_success_though_scoring_goes_well(tmp_path, monkeypatch):
