@@ -111,7 +111,7 @@ def score(options: ScoreOptions) -> int:
                 f"{mask_credentials(join(job.output, SUCCESS_FILE))} is written last."
             )
             return DONE
-        return _conclude(job)
+        return _conclude(job, lock)
 
 
 def count_idf(options: IdfOptions) -> int:
@@ -177,8 +177,13 @@ def _run(job: ScoreJob, options: ScoreOptions, pipeline: beam.Pipeline, lock: Ru
         pipeline.run().wait_until_finish()
 
 
-def _conclude(job: ScoreJob) -> int:
-    """Print the summary and turn it into an exit status."""
+def _conclude(job: ScoreJob, lock: RunLock) -> int:
+    """Print the summary and turn it into an exit status.
+
+    Raises:
+        FolderLostError: the folder, and the plans in it, belong to another run by now.
+    """
+    lock.check()
     manifest.delete_plans(job.output)
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     show(show_summary(summary, job.output))

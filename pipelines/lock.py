@@ -151,6 +151,12 @@ class RunLock:
         delete(join(self.output, LOCK_FILE))
 
 
+def check_held(lock: RunLock | None) -> None:
+    """Make sure that a run still owns its folder, as `RunLock.check` does; None is not checked."""
+    if lock is not None:
+        lock.check()
+
+
 @contextmanager
 def hold(
     output: str,

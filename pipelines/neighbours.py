@@ -9,15 +9,19 @@ from collections.abc import Collection, Iterable, Iterator
 
 from bertscore_core.errors import ConfigError
 from pipelines.io.files import join, mask_credentials, read_bytes
+from pipelines.lock import LOCK_FILE
 from pipelines.splits import HIDDEN_PREFIXES
 
 RUN_FILE = "_run.json"
 MANIFEST_FOLDER = "_manifest"
 _MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER})
+_LOCK = LOCK_FILE.split("/")
 
 
 def runs_below(names: Iterable[str]) -> frozenset[str]:
     """Return the folders of other runs below an output folder.
+
+    A lock alone makes no run: a command that was refused, or killed at once, left nothing else.
 
     Args:
         names: All its files, by their path below it.
@@ -26,6 +30,8 @@ def runs_below(names: Iterable[str]) -> frozenset[str]:
     for name in names:
         parts = name.split("/")
         marked = [place for place, part in enumerate(parts) if part in _MARKS]
+        if parts[-2:] == _LOCK and len(parts) - 2 in marked[:1]:
+            continue
         if marked and marked[0] > 0 and not name.startswith(HIDDEN_PREFIXES):
             found.add("/".join(parts[: marked[0]]))
     return frozenset(found)

@@ -131,6 +131,8 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
     with reaching("output", options.output):
         output = absolute(options.output)
         check_output(options, output)
+        # Before the lock is written, which is a file in another run's folder otherwise.
+        check_stands_alone(output, list_files(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):

@@ -111,6 +111,9 @@ def _counts(progress: RunProgress, every: float, stop: threading.Event) -> Itera
     pause = every
     while not stop.wait(pause):
         started = time.monotonic()
-        done = progress.done()
+        try:
+            done = progress.done()
+        except OSError:  # a bad moment of the disk or the store costs a line
+            continue
         pause = max(every, _PAUSE_PER_LISTING * (time.monotonic() - started))
         yield done

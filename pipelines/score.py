@@ -26,7 +26,7 @@ from pipelines.io.files import (
     read_bytes,
     write_atomically,
 )
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.options import ScoreOptions
 from pipelines.planning import plan_from_bytes, plan_to_bytes
 from pipelines.prepare import ScoreJob
@@ -54,8 +54,11 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
         FolderLostError: the folder belongs to another run by now.
     """
     for name in (SUCCESS_FILE, manifest.SUMMARY_FILE, FILES_FILE):
+        check_held(lock)
         delete(join(job.output, name))
+    check_held(lock)
     _renew_run(job.output, job.run)
+    check_held(lock)
     delete_temporary(job.output)
     parts = (*job.superseded, *job.outdated)
     kept = {rows_path(job.output, part) for part in job.kept}
@@ -67,10 +70,10 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
         [path for path in listed if path not in kept],
         manifest.strange_records(job.output),
     ):
-        if lock is not None:
-            lock.check()
+        check_held(lock)
         delete_many(paths)
     for emptied in (manifest.PARTS_FOLDER, ROWS_FOLDER):
+        check_held(lock)
         delete_empty_folders(join(job.output, emptied))
     run = {
         "run": job.run,
@@ -83,12 +86,14 @@ def start_run(job: ScoreJob, options: ScoreOptions, lock: RunLock | None = None)
         "started": job.goal.started,
     }
     pending = replace(job.plan, splits=job.work)
-    if lock is not None:
-        lock.check()
-    write_atomically(join(job.output, manifest.PLAN_FILE), plan_to_bytes(job.plan))
-    write_atomically(join(job.output, manifest.PENDING_FILE), plan_to_bytes(pending))
     text = json.dumps(run, indent=2, ensure_ascii=False)
-    write_atomically(join(job.output, manifest.RUN_FILE), text.encode())
+    for name, content in (
+        (manifest.PLAN_FILE, plan_to_bytes(job.plan)),
+        (manifest.PENDING_FILE, plan_to_bytes(pending)),
+        (manifest.RUN_FILE, text.encode()),
+    ):
+        check_held(lock)
+        write_atomically(join(job.output, name), content)
 
 
 def _renew_run(output: str, run: str) -> None:

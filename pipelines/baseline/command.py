@@ -36,7 +36,7 @@ from pipelines.io.files import (
     write_atomically,
 )
 from pipelines.io.reach import before_work, reaching
-from pipelines.lock import RunLock, hold
+from pipelines.lock import RunLock, check_held, hold
 from pipelines.printing import escape_text
 from pipelines.progress import RunProgress, show_progress
 from pipelines.report import Shown, show
@@ -82,7 +82,7 @@ def make_baselines(options: BaselineOptions) -> int:
             lock = stack.enter_context(
                 hold(job.output, say=say, lost=partial(end_for, terminal=terminal))
             )
-            start_baseline(job, {code: files.digest for code, files in sources.items()})
+            start_baseline(job, {code: files.digest for code, files in sources.items()}, lock)
         share_cores(options)
         try:
             summary = run_baseline(job, console, lock)
@@ -94,14 +94,18 @@ def make_baselines(options: BaselineOptions) -> int:
     return _conclude(summary, options)
 
 
-def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
+def start_baseline(
+    job: BaselineJob, digests: Mapping[str, str], lock: RunLock | None = None
+) -> None:
     """Write down whose folder this is, and take back an earlier success.
 
     Args:
         job: What is to be done.
         digests: Of the source's files by language, to know what is to be overwritten.
+        lock: What must be held to delete and to write; None leaves that unchecked.
 
     Raises:
+        FolderLostError: the folder belongs to another run by now.
         SignatureError: another run has been at work on it since it was looked at.
     """
     before = check_folder(job)
@@ -110,11 +114,15 @@ def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
         changed = any(files.get(code, digest) != digest for code, digest in digests.items())
         if before.get("identity") != job.identity or changed:
             unlike_any = {"command": "baseline", "state": "being overwritten"}
+            check_held(lock)
             _write_json(job, layout.RUN_FILE, {"identity": unlike_any})
+            check_held(lock)
             clear_output(job.output)
             files = {}
     for name in (SUCCESS_FILE, layout.SUMMARY_FILE):
+        check_held(lock)
         delete(join(job.output, name))
+    check_held(lock)
     delete_temporary(job.output)
     run = {
         "run": job.run,
@@ -122,6 +130,7 @@ def start_baseline(job: BaselineJob, digests: Mapping[str, str]) -> None:
         "identity": job.identity,
         "options": job.options.describe(),
     }
+    check_held(lock)
     _write_json(job, layout.RUN_FILE, run)
 
 
@@ -159,8 +168,7 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
     tables, unusable = [], []
     for model in job.models:
         moments = score_pairs(job, model, pairs, run, lock)
-        if lock is not None:
-            lock.check()
+        check_held(lock)
         for language, sums in moments.items():
             try:
                 made = write_table(job, model, samples[language], pairs[language], sums)
@@ -175,8 +183,7 @@ def run_baseline(job: BaselineJob, console: Console, lock: RunLock | None = None
         "unusable": unusable,
         "languages": {code: _sample_row(samples[code]) for code in job.languages},
     }
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     _write_json(job, layout.SUMMARY_FILE, summary)
     if not unusable and all(sample.found >= 2 for sample in samples.values()):
         declare_success(job.output, job.run, lock)

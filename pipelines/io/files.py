@@ -12,6 +12,7 @@ import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -37,6 +38,14 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+# Stores that are asked once for all below a prefix; fsspec raises what they answer.
+FLAT = frozenset({"s3", "s3a", "gs", "gcs"})
+
+
+class UnlistedError(OSError):
+    """A folder is there and cannot be listed, so that nobody knows what is in it."""
 
 
 class NoFileError(OSError):
@@ -182,6 +191,10 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     """List all files below a folder: their path below it, and their size in bytes, sorted.
 
     Temporary files are left out. A folder that is not there is an empty one.
+
+    Raises:
+        UnlistedError: If a local folder cannot be listed.
+        OSError: If a remote one cannot.
     """
     fs, inner = resolve(root)
     names = _sizes_local(inner) if isinstance(fs, LocalFileSystem) else _sizes(fs, inner)
@@ -196,23 +209,51 @@ def _sizes(fs: AbstractFileSystem, root: str) -> dict[str, int]:
     """Return the size of each file below a folder, by its path below it."""
     fs.invalidate_cache()
     try:
-        found = fs.find(root, detail=True)
+        found = fs.find(root, detail=True) if protocols(fs) & FLAT else _find(fs, root)
     except FileNotFoundError:
         return {}
     start = len(root.rstrip("/")) + 1
     return {name[start:]: int(info.get("size") or 0) for name, info in found.items()}
 
 
+def _find(fs: AbstractFileSystem, root: str) -> dict[str, Any]:
+    """Find all files below a folder; `fs.find` may pass over folders that cannot be listed."""
+    found, waiting = {}, [root.rstrip("/")]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            listed = fs.ls(folder, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for info in listed:
+            name = info["name"].rstrip("/")
+            if name.startswith(f"{folder}/"):  # some stores list the folder itself
+                if info["type"] == "directory":
+                    waiting.append(name)
+                else:
+                    found[name] = info
+    return found
+
+
 def _sizes_local(root: str) -> dict[str, int]:
     """Do the same on the local disk, ten times as fast as fsspec does."""
     sizes = {}
-    for folder, _, names in os.walk(root):
+    for folder, _, names in os.walk(root, onerror=_raise_unlisted):
         below = os.path.relpath(folder, root)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 size = os.stat(os.path.join(folder, name)).st_size
                 sizes[name if below == "." else f"{below}/{name}"] = size
     return sizes
+
+
+def _raise_unlisted(error: OSError) -> None:
+    """Take an error in listing a folder for what it is, unless the folder is not there."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise UnlistedError(
+            f"folder {error.filename!r} cannot be listed: got {error.strerror!r}; expected what is "
+            "in it, since a folder out of sight is no empty one."
+        ) from error
 
 
 def delete(path: str) -> None:

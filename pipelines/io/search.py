@@ -23,7 +23,7 @@ from fsspec import AbstractFileSystem
 from fsspec.utils import glob_translate
 
 from bertscore_core.errors import InputError
-from pipelines.io.files import IO_THREADS, kind_in_words, mask_credentials, protocols, resolve
+from pipelines.io.files import FLAT, IO_THREADS, kind_in_words, mask_credentials, protocols, resolve
 from pipelines.io.folders import (
     DIRECTORY,
     WEB,
@@ -37,8 +37,6 @@ from pipelines.splits import HIDDEN_PREFIXES
 
 _MAGIC = re.compile(r"[*?\[]")
 _WEB_MAGIC = re.compile(r"\*")  # there a "?" begins a query, and a "[" an address of IPv6
-# Stores that are asked once for all below a prefix; fsspec raises what they answer.
-_FLAT = frozenset({"s3", "s3a", "gs", "gcs"})
 
 
 class Trouble(StrEnum):
@@ -244,7 +242,7 @@ class _Walk:
 
         Folders under their own names come first, then those that links lead to, one by one.
         """
-        if protocols(self.fs) & _FLAT:
+        if protocols(self.fs) & FLAT:
             yield from self.in_all(starts, list_tree)
             return
         waiting, seen = list(starts), set[str]()

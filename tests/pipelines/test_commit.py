@@ -14,7 +14,6 @@ from pyarrow.fs import LocalFileSystem
 from bertscore_core import SignatureError
 from pipelines import cli
 from pipelines.io.files import TEMPORARY_PREFIX, create_exclusively, exists, write_atomically
-from pipelines.lock import FolderLostError, RunLock
 from pipelines.manifest import PARTS_FOLDER, record_name, record_path
 from pipelines.prepare import prepare_score
 from pipelines.rejects import SCHEMA
@@ -295,15 +294,6 @@ def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finish
     summary = run_prepared(job)
     assert (summary["missing_parts"], summary["complete"]) == (1, False)
     assert not (output / "_SUCCESS").exists()
-
-
-def test_start_of_a_run_that_lost_its_folder_deletes_nothing(finished):
-    dump, output = finished
-    before = parts_of(output)
-    chosen = job_options(dump, output, num_layers=3, overwrite=True)
-    with pytest.raises(FolderLostError):
-        start_run(prepare_score(chosen), chosen, RunLock(str(output), "another"))
-    assert parts_of(output) == before
 
 
 def test_bad_moment_while_counting_spoils_success_though_scoring_goes_well(tmp_path, monkeypatch):

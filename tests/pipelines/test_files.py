@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 import uuid
@@ -10,6 +11,7 @@ import pytest
 from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.files import (
     TEMPORARY_PREFIX,
+    UnlistedError,
     absolute,
     delete,
     exists,
@@ -23,6 +25,9 @@ from pipelines.io.files import (
     write_atomically,
 )
 from pipelines.io.inputs import expand_inputs
+from tests.support.broken_store import broken_store
+from tests.support.faults import FaultRule, Faults
+from tests.support.powers import shut
 from tests.support.s3 import over_http, s3_bucket
 
 HOSTILE_NAMES = [
@@ -239,6 +244,37 @@ def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder: str)
     with pytest.raises(FileNotFoundError):
         read_bytes(join(folder, "missing"))
     assert list_files(folder, suffix="eep") == {"keep": 4}
+
+
+def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> None:
+    fill(str(tmp_path), "a/x", "b/y")
+    with shut(tmp_path / "b"), pytest.raises(UnlistedError, match="b' cannot be listed: got 'Perm"):
+        list_files(str(tmp_path))
+    assert list_files(str(tmp_path / "a" / "x")) == {}
+
+
+@pytest.mark.parametrize("folder", ["/out", "/out/b", "/out/b/c"])
+@pytest.mark.parametrize("error", [errno.EIO, errno.EACCES])
+def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder: str, error: int) -> None:
+    with broken_store(folder, error=error) as store:
+        for name in ("a/x", "b/c/y"):
+            store.pipe_file(f"/out/{name}", b"four")
+        with pytest.raises(OSError, match=os.strerror(error)):
+            list_files("broken://out")
+        store.broken.clear()
+        assert list_files("broken://out") == {"a/x": 4, "b/c/y": 4}
+        assert list_files("broken://missing") == {}
+
+
+def test_listing_of_a_bucket_that_is_refused_is_no_empty_one() -> None:
+    faults: list[Faults] = []
+    with s3_bucket(faults) as bucket:
+        fill(f"{bucket}/out", "a")
+        faults[0].set(FaultRule(rate=1.0, kinds=("403",), query="prefix=out"))
+        with pytest.raises(PermissionError):
+            list_files(f"{bucket}/out")
+        faults[0].set(FaultRule())
+        assert list(list_files(f"{bucket}/out")) == ["a"]
 
 
 def test_listing_sees_what_another_process_wrote(bucket: str) -> None:

@@ -21,8 +21,11 @@ from bertscore_core import (
     Signature,
     SignatureError,
 )
-from pipelines import cli
+from pipelines import cli, commands
+from pipelines.io.files import write_atomically
 from pipelines.local_runner import LocalRunner
+from pipelines.lock import LOCK_FILE
+from pipelines.neighbours import runs_below
 from pipelines.options import ScoreOptions
 from pipelines.prepare import prepare_score
 from pipelines.score import build_score_pipeline, start_run
@@ -348,6 +351,29 @@ def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_de
     assert "Choose another --output" in said
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
+
+
+def test_output_in_the_folder_of_another_run_is_refused_before_a_lock_is_written(
+    tmp_path, monkeypatch
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(options(dump, tmp_path / "out"))
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(commands, "hold", None)
+    for place in ("out/below", "."):
+        flags = ["--input", str(other), "--output", str(tmp_path / place), "--device", "cpu"]
+        assert cli.main(["score", *flags]) == cli.UNUSABLE
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
+    """As one of a command that was killed just after it had taken the folder."""
+    names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
+    assert runs_below(names) == {"y"}
+    assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
+    dump = write_dump(tmp_path / "dump", [5])
+    write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
+    assert run(options(dump, tmp_path / "out"))["success"]
 
 
 def test_run_beside_the_folders_of_other_runs_is_none_of_their_business(tmp_path):

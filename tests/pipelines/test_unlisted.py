@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -68,6 +69,27 @@ def test_overwrite_keeps_the_parts_of_a_folder_it_could_not_list(dump, tmp_path,
     assert read_output(output).num_rows == 6
     assert score(dump, output, model) == cli.DONE
     assert summary_of(output)["parts_of_earlier_runs"] == 2
+
+
+@pytest.mark.parametrize("folder", ["_manifest/parts", "a", "_rejects"])
+@pytest.mark.parametrize("flags", [(), ("--overwrite",), ("--dry-run",)])
+def test_an_output_folder_that_cannot_be_listed_costs_no_part(
+    dump, tmp_path, model, capsys, folder, flags
+):
+    output = tmp_path / "out"
+    pq.write_table(pa.table({"candidate": [None], "reference": ["a cat"]}), dump / "a" / "z.pq")
+    assert score(f"{dump}/*/*", output, model) == cli.DONE
+    before = files_below(output)
+    with shut(output / folder):
+        assert score(f"{dump}/*/*", output, model, *flags) == cli.BROKEN
+    assert f"{folder}' cannot be listed" in capsys.readouterr().err
+    assert files_below(output) == before
+    assert score(f"{dump}/*/*", output, model) == cli.DONE
+    assert summary_of(output)["parts_of_earlier_runs"] == 3
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_idf_is_not_counted_over_what_could_be_listed(dump, tmp_path, model, capsys):
