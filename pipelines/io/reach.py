@@ -102,6 +102,15 @@ def _hushed() -> Iterator[None]:
         logger.setLevel(before)
 
 
+def lacks_setting(error: BaseException) -> bool:
+    """Tell whether an error means that credentials or a connection are missing altogether.
+
+    A store that answers with a refusal (403) does not: it may refuse one folder alone.
+    """
+    refused = any(isinstance(one, PermissionError) for one in _chain(error))
+    return not refused and _missing(error) is not None
+
+
 def _missing(error: BaseException) -> str | None:
     """Return what an error says is missing: `credentials` or `a connection`; None otherwise."""
     for one in _chain(error):

@@ -33,6 +33,7 @@ from pipelines.io.folders import (
     look,
     real_path,
 )
+from pipelines.io.reach import lacks_setting
 from pipelines.splits import HIDDEN_PREFIXES
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -275,6 +276,8 @@ class _Walk:
 
     def _fail(self, entry: Entry, error: OSError) -> None:
         """Keep what could not be looked at."""
+        if lacks_setting(error):
+            raise error
         if error.errno == errno.ENAMETOOLONG:
             message = "its path is too long for this system; expected a shorter one. Move it up."
             self._add(entry, Trouble.BAD_NAME, message)
