@@ -194,9 +194,7 @@ def _conclude(job: ScoreJob) -> int:
             f"run the same command again. {_rejects_words(job)}"
             + (f" {doubled} parts hold rows twice; the next run deletes them." if doubled else "")
             + (
-                ""
-                if summary["whole_idf"]
-                else " The idf table left a file out, so nothing was scored."
+                "" if summary["whole_idf"] else " The idf table left a file out: nothing is scored."
             ),
             file=sys.stderr,
         )

@@ -143,7 +143,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
 
 @dataclass
 class ScoreSplits(beam.PTransform):
-    """Splits -> (records of the parts written, parts reused, splits that could not be read or weighed).
+    """Splits -> (records of the parts written, parts reused, splits that failed).
 
     The part that an earlier run made of a split is compared with the split's rows first.
 

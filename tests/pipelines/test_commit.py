@@ -311,7 +311,7 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     dump = write_dump(tmp_path / "dump", [10, 10])
     chosen = job_options(dump, tmp_path / "out", idf="corpus")
     assert run_options(chosen)["success"]
-    write_dump(tmp_path / "dump", [10, 11])
+    write_dump(tmp_path / "dump", [10, 10])
     before = parts_of(tmp_path / "out")
     (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
     job = prepare_score(chosen)

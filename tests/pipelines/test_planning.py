@@ -268,7 +268,7 @@ def test_local_paths_leave_room_for_the_temporary_name(dump: Path) -> None:
     names = "/".join(18 * ["d" * 200])
 
     def output_of(size: int) -> str:
-        written = f"{dump}/{names}//_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        written = f"{dump}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
         room = size - len(written)
         return f"{dump}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
 
