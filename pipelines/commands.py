@@ -198,7 +198,9 @@ def _conclude(job: ScoreJob, lock: RunLock) -> int:
             f"{summary['num_unreachable_files']} files could not be read; mend or remove them and "
             f"run the same command again. {_rejects_words(job)}"
             + (f" {doubled} parts hold rows twice; the next run deletes them." if doubled else "")
-            + ("" if summary["whole_idf"] else " The idf table left a file out, so all is redone."),
+            + (
+                "" if summary["whole_idf"] else " The idf table left a file out: nothing is scored."
+            ),
             file=sys.stderr,
         )
         return BROKEN

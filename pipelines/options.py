@@ -271,6 +271,8 @@ def load_yaml(path: str) -> dict[str, Any]:
             f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
             "YAML with `key: value` lines. Mend the line named."
         ) from error
+    except ConfigError:
+        raise
     except (ValueError, RecursionError) as error:
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
         raise ConfigError(

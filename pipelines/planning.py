@@ -7,7 +7,7 @@ the others. The plan is saved next to the output, and a pipeline is given its pa
 import errno
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
@@ -26,7 +26,7 @@ from pipelines.io.logical_types import lost_types_message
 from pipelines.io.null_lists import null_lists_message
 from pipelines.io.parquet import exact_unit, read_layout
 from pipelines.io.search import Trouble
-from pipelines.splits import Split, common_folder, input_names, plan_file
+from pipelines.splits import Split, common_folder, input_names, part_name, plan_file
 
 # Bump when a saved plan can no longer be read as before.
 _PLAN_FORMAT = 3
@@ -120,7 +120,7 @@ def plan_inputs(
     target_rows: int,
     target_bytes: int,
     root: str | None = None,
-    records: str | None = None,
+    written: Callable[[str], Iterable[str]] | None = None,
 ) -> Plan:
     """Read the footer of every file and cut the good ones into splits.
 
@@ -132,8 +132,8 @@ def plan_inputs(
         target_bytes: Most encoded bytes in a split.
         root: The folder that input names are counted from; by default the deepest one that holds
             every place where the search for files began.
-        records: The folder below which the longest names of a run are written, if any are: a file
-            whose name makes them too long is rejected.
+        written: Returns the paths of all that a run writes of a part, by its name; None if nothing
+            is written. A file whose name makes one of them too long is rejected.
 
     Raises:
         InputError: If there is no file, or none that can be scored.
@@ -146,7 +146,7 @@ def plan_inputs(
 
     def plan_one(file: InputFile) -> list[Split] | RejectedFile:
         name = names[file.path]
-        return _unfit(file, name, records) or _plan_one(
+        return _unfit(file, name, written) or _plan_one(
             file, name, candidate_column, reference_column, target_rows, target_bytes
         )
 
@@ -164,7 +164,9 @@ def plan_inputs(
     )
 
 
-def _unfit(file: InputFile, name: str, records: str | None) -> RejectedFile | None:
+def _unfit(
+    file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None
+) -> RejectedFile | None:
     """Say why a file cannot be planned, as far as that can be told without opening it."""
     try:
         name.encode()
@@ -174,8 +176,8 @@ def _unfit(file: InputFile, name: str, records: str | None) -> RejectedFile | No
     if file.trouble is not None:
         return _rejected(file.path, _REASONS[file.trouble], file.message, name)
     limit = too_long_to_read(file.path)
-    if limit is None and records is not None:
-        limit = too_long_to_write(records, name)
+    if limit is None and written is not None:
+        limit = too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
         message = f"{limit} Move the file up, rename it, or choose a shorter --output."
         return _rejected(file.path, FileReason.BAD_NAME, message, name)

@@ -41,6 +41,7 @@ from pipelines.io.reach import reaching
 from pipelines.neighbours import check_stands_alone
 from pipelines.options import IDF_WORDS, RunOptions, ScoreOptions
 from pipelines.planning import Plan, check_all_reached, plan_inputs, shape_digest
+from pipelines.rejects import rows_path
 from pipelines.runners import is_detached, is_local
 from pipelines.scorer import scorer_config
 from pipelines.scoring import TableFields
@@ -146,7 +147,11 @@ def plan_score(options: ScoreOptions) -> PlannedScore:
             reference_column=options.reference_column,
             target_rows=options.split_rows,
             target_bytes=options.split_bytes,
-            records=join(output, manifest.PARTS_FOLDER),
+            written=lambda part: [
+                join(output, part),
+                manifest.record_path(output, part),
+                rows_path(output, part),
+            ],
         )
     if options.idf == "corpus":
         check_all_reached(plan)

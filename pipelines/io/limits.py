@@ -1,6 +1,8 @@
 """How long a path may be: a name that cannot be written is known before the work begins."""
 
 import os
+import posixpath
+from collections.abc import Iterable
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -9,9 +11,8 @@ from pipelines.io.files import PUT_IS_WHOLE, TEMPORARY_PREFIX, protocols, resolv
 # Bytes of a path with its closing zero, on Linux; and of a key on S3, Google Cloud Storage, Azure.
 _PATH_BYTES = 4096
 _KEY_BYTES = 1024
-# The longest names that are written below the name of an input: see `write_atomically`, `manifest`.
+# What a local file is called until it is whole, in the same folder: see `write_atomically`.
 _TEMPORARY = TEMPORARY_PREFIX + 32 * "0"
-_RECORD = "part-000000000000.parquet.json"
 
 
 def too_long_to_read(path: str) -> str | None:
@@ -23,31 +24,41 @@ def too_long_to_read(path: str) -> str | None:
     return None
 
 
-def too_long_to_write(records: str, input_name: str) -> str | None:
-    """Say why the parts of an input cannot be written; None if they can, as far as can be told.
+def too_long_to_write(paths: Iterable[str]) -> str | None:
+    """Say why one of some files cannot be written; None if all can, as far as can be told.
 
     Args:
-        records: The folder of the parts' records, which have the longest paths of all.
-        input_name: Name of the input below it.
+        paths: What is written of an input: a part, and what is kept about it.
     """
-    fs, inner = resolve(records)
+    reasons = map(_too_long, paths)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _too_long(path: str) -> str | None:
+    """Say why one file cannot be written."""
+    fs, inner = resolve(path)
     if isinstance(fs, LocalFileSystem):
-        return _too_long_for_disk(inner, input_name)
-    key = f"{inner}/{input_name}/{_RECORD}".lstrip("/").partition("/")[2]
+        return _too_long_for_disk(inner)
+    key = inner.lstrip("/").partition("/")[2]
     size = len(key.encode())
     if protocols(fs) & PUT_IS_WHOLE - {"memory"} and size > _KEY_BYTES:
-        return f"the record of its part has a key of {size} bytes; expected at most {_KEY_BYTES}."
+        name = posixpath.basename(key)
+        return f"its {name} has a key of {size} bytes; expected at most {_KEY_BYTES}."
     return None
 
 
-def _too_long_for_disk(folder: str, input_name: str) -> str | None:
-    size = len(os.fsencode(f"{folder}/{input_name}/{_TEMPORARY}"))
+def _too_long_for_disk(path: str) -> str | None:
+    folder, name = os.path.split(path)
+    longest = max(name, _TEMPORARY, key=lambda name: len(os.fsencode(name)))
+    size = len(os.fsencode(f"{folder}/{longest}"))
     if size >= _PATH_BYTES:
-        return f"the path of its parts takes {size} bytes; expected less than {_PATH_BYTES}."
-    while not os.path.lexists(folder):
-        folder = os.path.dirname(folder)
+        return f"the path of its {name} takes {size} bytes; expected less than {_PATH_BYTES}."
+    names = [longest]
+    while not os.path.exists(folder):
+        folder, name = os.path.split(folder)
+        names.append(name)
     limit = os.pathconf(folder, "PC_NAME_MAX")
-    longest = max(len(os.fsencode(name)) for name in input_name.split("/"))
-    if longest > limit:
-        return f"a folder for its parts has a name of {longest} bytes; expected at most {limit}."
+    size = max(len(os.fsencode(name)) for name in names)
+    if size > limit:
+        return f"a folder for its parts has a name of {size} bytes; expected at most {limit}."
     return None

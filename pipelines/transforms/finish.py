@@ -24,7 +24,7 @@ from pipelines.scoring import final_signature
 from pipelines.standing import is_done, stale_parts
 from pipelines.success import SUCCESS_FILE, declare_success, is_marked_by
 from pipelines.totals import FailedSplit, ReusedPart, RunGoal, RunTotals, judge
-from pipelines.transforms.idf import INCOMPLETE
+from pipelines.transforms.idf import is_incomplete
 
 
 @dataclass
@@ -145,7 +145,7 @@ def finish_run(
         signed,
         missing=[split.part_name for split in missing],
         doubled=stale_parts(plan, sizes),
-        whole_idf=idf is None or not idf.corpus.startswith(INCOMPLETE),
+        whole_idf=not is_incomplete(idf),
     )
     _check(lock)
     if plan.rejected_files or missing:

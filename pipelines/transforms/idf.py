@@ -25,7 +25,12 @@ _CONTENT_RANGE = 1 << 128
 
 INCOMPLETE = "incomplete:"
 """Stands before the corpus of a table for which a split could not be read. A run that counted such
-a table does not succeed, and the next one counts again."""
+a table scores nothing and does not succeed, and the next one counts again."""
+
+
+def is_incomplete(table: IdfTable | None) -> bool:
+    """Tell whether a table leaves out what could not be read, so that its weights are wrong."""
+    return table is not None and table.corpus.startswith(INCOMPLETE)
 
 
 @dataclass
@@ -147,7 +152,7 @@ def load_idf(path: str) -> IdfTable:
 
 
 def _save(table: IdfTable, path: str) -> IdfTable:
-    if not table.corpus.startswith(INCOMPLETE):
+    if not is_incomplete(table):
         write_atomically(path, table.to_bytes())
     return table
 

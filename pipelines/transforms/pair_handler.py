@@ -3,10 +3,12 @@
     pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
 
 No pair fails its bundle: one that cannot be scored gets no scores, and a reason. What does fail it
-is an element with neither field, a first batch in which no element has one of them, and an encoder
-whose numbers overflow, as in float16.
+is an element with neither field, the first 1,024 pairs of a process without one of them, and an
+encoder whose numbers overflow, as in float16.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import starmap
@@ -35,12 +37,17 @@ from pipelines.scoring import ScoredPairs, score_pairs
 from pipelines.transforms.idf import load_idf
 from pipelines.transforms.scoring import load_scorer
 
+logger = logging.getLogger(__name__)
+
 PairLike: TypeAlias = Any
 """A mapping, beam.Row or NamedTuple with the two fields, or anything with two such attributes."""
 
 BATCH_SIZE = 1024
 """Pairs of a batch. Texts are sorted by length within one, so larger ones are padded less: the
 embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
+
+# So many pairs without a field, and none with it, show that its name is misspelt.
+_ENOUGH_PAIRS = 1024
 
 
 class PairScore(NamedTuple):
@@ -86,12 +93,14 @@ class PairScorer:
         weights: Its token weights.
         model_id: The text of the signature of its scores.
         fields_seen: Names of the fields that pairs were seen to have.
+        pairs_without: Pairs seen before any had a field, by its name.
     """
 
     scorer: BertScorer
     weights: TokenWeights
     model_id: str
     fields_seen: set[str] = field(default_factory=set)
+    pairs_without: Counter[str] = field(default_factory=Counter)
 
 
 class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
@@ -192,7 +201,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         inference_args: dict[str, Any] | None = None,
     ) -> list[PredictionResult]:
         """Score one batch; the results are in its order."""
-        self._check_fields(batch, model.fields_seen)
+        self._check_fields(batch, model.fields_seen, model.pairs_without)
         references = [_field(pair, self._reference_field) for pair in batch]
         scored = score_pairs(
             model.scorer,
@@ -218,11 +227,13 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Namespace of RunInference's own metrics."""
         return metrics.NAMESPACE
 
-    def _check_fields(self, batch: Sequence[PairLike], seen: set[str]) -> None:
+    def _check_fields(
+        self, batch: Sequence[PairLike], seen: set[str], without: Counter[str]
+    ) -> None:
         """Raise for an element with neither field, and for a field that no element has.
 
-        A pair may lack a field, which counts as null. One that no pair of the first batch has,
-        counted in a process, is a misspelt name.
+        A pair may lack a field, which counts as null. One that none of the first 1,024 pairs of a
+        process has is a misspelt name; before that many there is a warning.
         """
         names = (self._candidate_field, self._reference_field)
         for pair in batch:
@@ -236,10 +247,15 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
                     "KeyedModelHandler(BertScoreModelHandler(...))."
                 )
         for name, role in zip(names, ("candidate", "reference"), strict=True):
-            if batch and name not in seen:
+            if not batch or name in seen:
+                continue
+            if not without[name]:
+                logger.warning("no pair so far has the %s field %r; it counts as null", role, name)
+            without[name] += len(batch)
+            if without[name] >= _ENOUGH_PAIRS:
                 raise InputError(
-                    f"no element has the {role} field {name!r}: got {len(batch)} elements, the "
-                    f"first of them {_shape(batch[0])}; expected {name!r} in some. Name the right "
+                    f"no element has the {role} field {name!r}: got {without[name]} elements, one "
+                    f"of them {_shape(batch[0])}; expected {name!r} in some. Name the right "
                     f"one with {role}_field; pairs without a {role} have None there."
                 )
 

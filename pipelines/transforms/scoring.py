@@ -30,6 +30,7 @@ from pipelines.scoring import TableFields, score_table
 from pipelines.splits import Split
 from pipelines.totals import FailedSplit, ReusedPart
 from pipelines.transforms.chunks import Chunk, ScoredChunk
+from pipelines.transforms.idf import is_incomplete
 from pipelines.transforms.reuse import EarlierParts
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,9 @@ REUSED = "reused"
 """Tag of the output with the parts of earlier runs whose scores are still valid."""
 
 FAILED = "failed"
-"""Tag of the output with the splits that could not be read."""
+"""Tag of the output with the splits that could not be read, or weighed."""
+
+_IDF_REASON = "the idf table left out what could not be read"
 
 
 def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
@@ -140,7 +143,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
 
 @dataclass
 class ScoreSplits(beam.PTransform):
-    """Splits -> (records of the parts written, parts reused, splits that could not be read).
+    """Splits -> (records of the parts written, parts reused, splits that failed).
 
     The part that an earlier run made of a split is compared with the split's rows first.
 
@@ -187,7 +190,8 @@ class ScoreSplits(beam.PTransform):
 class ReadSplit(beam.DoFn):
     """Read a split's rows; one that cannot be read goes to the failed output, with the reason.
 
-    Rows whose part is still valid go no further: the part is kept, or written again.
+    Rows whose part is still valid go no further: the part is kept, or written again. With an idf
+    table that leaves something out no split goes further, and every earlier part stays as it is.
     """
 
     def __init__(self, earlier: EarlierParts, fields: TableFields) -> None:
@@ -197,7 +201,7 @@ class ReadSplit(beam.DoFn):
 
     def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
-        lying = self._earlier.record_of(element)
+        lying = None if is_incomplete(idf) else self._earlier.record_of(element)
         weighed = "" if idf is None else idf.fingerprint
         holds = lying is not None and self._earlier.may_hold(lying, element, weighed)
         record = lying if holds else None
@@ -207,10 +211,10 @@ class ReadSplit(beam.DoFn):
         try:
             table = read_split(element)
         except UNREADABLE as error:
-            metrics.count(metrics.SPLITS_FAILED)
-            reason = mask_credentials(f"{type(error).__name__}: {error}")
-            logger.warning(event("split_failed", part=element.part_name, reason=reason))
-            yield TaggedOutput(FAILED, FailedSplit(split=element, reason=reason))
+            yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
+            return
+        if is_incomplete(idf):
+            yield self._failed(element, _IDF_REASON)
             return
         fields = self._fields
         digests = RowDigests.of(
@@ -224,6 +228,11 @@ class ReadSplit(beam.DoFn):
         if lying is not None:
             self._earlier.discard(element)
         yield Chunk(split=element, table=table, digests=digests, idf=idf)
+
+    def _failed(self, split: Split, reason: str) -> TaggedOutput:
+        metrics.count(metrics.SPLITS_FAILED)
+        logger.warning(event("split_failed", part=split.part_name, reason=reason))
+        return TaggedOutput(FAILED, FailedSplit(split=split, reason=reason))
 
     def _reused(self, part: ReusedPart) -> TaggedOutput:
         metrics.count(metrics.PARTS_WRITTEN if part.rewritten else metrics.PARTS_KEPT)

@@ -296,10 +296,14 @@ def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finish
     assert not (output / "_SUCCESS").exists()
 
 
-def test_bad_moment_while_counting_spoils_success_though_scoring_goes_well(tmp_path, monkeypatch):
-    """The table left a file out, so every score is weighed wrongly."""
+def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
+    """The table left a file out, so every score would be weighed wrongly."""
     dump = write_dump(tmp_path / "dump", [10, 10])
     chosen = job_options(dump, tmp_path / "out", idf="corpus")
+    assert run_options(chosen)["success"]
+    write_dump(tmp_path / "dump", [10, 10])
+    before = parts_of(tmp_path / "out")
+    (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
     job = prepare_score(chosen)
     start_run(job, chosen)
     whole = counting.read_split
@@ -310,8 +314,12 @@ def test_bad_moment_while_counting_spoils_success_though_scoring_goes_well(tmp_p
 
     monkeypatch.setattr(counting, "read_split", fail_once)
     summary = run_prepared(job)
-    assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (20, 0, False)
+    assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (0, 2, False)
     assert not summary["complete"]
+    assert list(summary["failures"].values()) == 2 * [
+        "the idf table left out what could not be read"
+    ]
+    assert parts_of(tmp_path / "out") == before
     assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
     assert run_options(chosen)["success"]
 

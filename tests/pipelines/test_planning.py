@@ -4,6 +4,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.io.files import join, write_atomically
 from pipelines.io.inputs import InputFile, expand_inputs
 from pipelines.io.parquet import read_split, write_part
+from pipelines.manifest import record_path
 from pipelines.planning import (
     FileReason,
     Plan,
@@ -22,6 +24,7 @@ from pipelines.planning import (
     plan_inputs,
     plan_to_bytes,
 )
+from pipelines.rejects import rows_path
 from tests.support.s3 import s3_bucket
 
 
@@ -41,6 +44,7 @@ def plan(
     candidate_column: str | None = "candidate",
     reference_column: str = "reference",
     target_rows: int = 10,
+    output: str | None = None,
 ) -> Plan:
     return plan_inputs(
         expand_inputs([str(glob) for glob in globs]),
@@ -48,7 +52,12 @@ def plan(
         reference_column=reference_column,
         target_rows=target_rows,
         target_bytes=10**9,
+        written=None if output is None else partial(paths_of_a_part, output),
     )
+
+
+def paths_of_a_part(output: str, part: str) -> list[str]:
+    return [join(output, part), record_path(output, part), rows_path(output, part)]
 
 
 @pytest.fixture
@@ -230,6 +239,44 @@ def test_splits_and_rejects_travel_by_plain_pickle(dump: Path) -> None:
     got = plan(dump)
     reject = RejectedFile(path="x", reason=FileReason.UNREADABLE, message="m", input_name="x")
     assert pickle.loads(pickle.dumps((got, reject))) == (got, reject)  # noqa: S301 - our own
+
+
+def test_file_whose_record_has_too_long_a_key_is_rejected(dump: Path) -> None:
+    """The record has the longest key of all where the input has a short name."""
+    with pytest.raises(InputError, match=r"its part-0{12}\.json has a key of 1032 bytes"):
+        plan(dump / "a.parquet", output="s3://bucket/" + "p" * 960)
+    assert plan(dump / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
+
+
+def test_long_name_of_an_input_counts_for_its_part_alone(dump: Path) -> None:
+    def plan_name_of(size: int) -> Plan:
+        folders = "/".join(4 * ["d" * 200])
+        name = f"{folders}/{'e' * (size - len(folders) - 11)}/a.parquet"
+        write(dump / name, pairs(3))
+        return plan(dump, output="s3://bucket/out")
+
+    got = plan_name_of(974)
+    assert max(len(f"out/{split.part_name}") for split in got.splits) == 1004
+    assert got.rejected_files == ()
+    (rejected,) = plan_name_of(995).rejected_files
+    assert rejected.reason is FileReason.BAD_NAME
+    assert "its part-000000000000.parquet has a key of 1025 bytes" in rejected.message
+
+
+def test_local_paths_leave_room_for_the_temporary_name(dump: Path) -> None:
+    """A temporary file in the folder of a record is the longest of all that is written."""
+    names = "/".join(18 * ["d" * 200])
+
+    def output_of(size: int) -> str:
+        written = f"{dump}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        room = size - len(written)
+        return f"{dump}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
+
+    with pytest.raises(InputError, match="takes 4096 bytes; expected less than 4096"):
+        plan(dump / "a.parquet", output=output_of(4096))
+    assert plan(dump / "a.parquet", output=output_of(4095)).num_files == 1
+    with pytest.raises(InputError, match="a folder for its parts has a name of 256 bytes"):
+        plan(dump / "a.parquet", output=f"{dump}/{'g' * 256}")
 
 
 @pytest.fixture(params=["memory", "s3"])
