@@ -13,10 +13,12 @@ from bertscore_core import (
 )
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
 from bertscore_core.resolve import resolve_model
-from pipelines.io.files import is_file, join, list_files, mask_credentials, read_bytes
+from pipelines.io.files import exists, is_file, join, list_files, mask_credentials, read_bytes
 from pipelines.io.reach import reaching
+from pipelines.neighbours import RUN_FILE
 from pipelines.options import JobOptions, RunOptions, ScoreOptions
 from pipelines.runners import is_local, threads_per_worker
+from pipelines.success import SUCCESS_FILE, successful_run
 
 
 def scorer_config(options: JobOptions) -> ScorerConfig:
@@ -61,6 +63,12 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --lang CODE, or the path of a table."
+            )
+        if exists(join(path, RUN_FILE)) and successful_run(path) is None:
+            raise ConfigError(
+                f"the baseline run in {shown!r} is not done, or not for every language: got no "
+                f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
+                "a table in it."
             )
         files = resolve_model(
             options.model or model_for_language(options.lang),

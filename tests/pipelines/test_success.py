@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from bertscore_core import ConfigError
 from pipelines import cli
 from pipelines import lock as locks
 from pipelines.io.files import exists, join, read_bytes, write_atomically
@@ -13,6 +14,7 @@ from pipelines.lock import FolderLostError, hold
 from pipelines.manifest import RUN_FILE
 from pipelines.prepare import prepare_score
 from pipelines.score import start_run
+from pipelines.scorer import scorer_config
 from pipelines.success import SUCCESS_FILE, declare_success, successful_run
 from pipelines.totals import RunTotals
 from pipelines.transforms.finish import finish_run
@@ -163,3 +165,27 @@ def test_earlier_marker_is_nobodys_once_the_next_run_begins(tmp_path):
         start_run(job, other)
     write_atomically(join(output, SUCCESS_FILE), late)
     assert successful_run(output) is None
+
+
+def test_folder_of_baselines_counts_only_when_its_run_is_done(tmp_path):
+    """A table alone has a description to be judged by, so its own path is taken."""
+    table = tmp_path / "tables" / "en" / "all-MiniLM-L6-v2.tsv"
+    table.parent.mkdir(parents=True)
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{layer},0.1,0.1,0.1\n" for layer in range(7)))
+    folder = tmp_path / "tables"
+    chosen = {"lang": "en", "model": "all-MiniLM-L6-v2", "rescale": True}
+
+    def read(path):
+        return scorer_config(job_options("in", tmp_path / "out", **chosen, baseline=str(path)))
+
+    (folder / "_run.json").write_text('{"run": "one"}')
+    for marker in (None, "", '{"run": "another"}'):
+        if marker is not None:
+            (folder / "_SUCCESS").write_text(marker)
+        with pytest.raises(ConfigError, match="is not done, or not for every language"):
+            read(folder)
+    assert read(table).baseline is not None
+    (folder / "_SUCCESS").write_text('{"run": "one"}')
+    assert read(folder).baseline is not None
+    (folder / "_run.json").unlink()
+    assert read(folder).baseline is not None
