@@ -188,7 +188,7 @@ def _conclude(job: ScoreJob, lock: RunLock) -> int:
     summary = json.loads(read_bytes(join(job.output, manifest.SUMMARY_FILE)))
     show(show_summary(summary, job.output))
     if warning := truncated_words(summary, job.signature.max_length):
-        print(f"bertscore-beam: {warning}", file=sys.stderr)
+        print(f"bertscore-beam: {escape_text(warning)}", file=sys.stderr)
     if summary["success"]:
         return DONE
     if not summary["complete"]:
@@ -205,7 +205,7 @@ def _conclude(job: ScoreJob, lock: RunLock) -> int:
         )
         return BROKEN
     for words in gate_words(summary, mask_credentials(join(job.output, REJECTS_FOLDER))):
-        print(f"bertscore-beam: {words}", file=sys.stderr)
+        print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr)
     return TOO_MANY_REJECTS
 
 
