@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pipelines.io.files import delete, join, read_bytes, write_atomically
-from pipelines.lock import FolderLostError, RunLock
+from pipelines.lock import FolderLostError, RunLock, check_held
 from pipelines.neighbours import RUN_FILE
 
 SUCCESS_FILE = "_SUCCESS"
@@ -31,8 +31,7 @@ def declare_success(output: str, run: str, lock: RunLock | None, **notes: str) -
         FolderLostError: the folder belongs to another run by now.
     """
     path = join(output, SUCCESS_FILE)
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     write_atomically(path, json.dumps({"run": run, **notes}, indent=2).encode())
     if lock is None:
         return

@@ -16,7 +16,7 @@ from pipelines.io.files import (
     read_bytes,
     write_atomically,
 )
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.manifest import PartRecord
 from pipelines.planning import plan_from_bytes
 from pipelines.rejects import FILES_FILE, rejected_files
@@ -164,8 +164,7 @@ def finish_run(
 
 
 def _check(lock: RunLock | None) -> None:
-    if lock is not None:
-        lock.check()
+    check_held(lock)
 
 
 def _finish(

@@ -16,7 +16,7 @@ from bertscore_core.work import Work
 from pipelines import metrics
 from pipelines.baseline import layout
 from pipelines.io.files import join, open_source, write_atomically
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.transforms.scoring import load_scorer
 
 
@@ -143,8 +143,7 @@ def _read(part: PairsToScore, output: str) -> _ReadPairs:
 
 
 def _write(summed: _SummedPairs, output: str, lock: RunLock | None) -> Iterator[str]:
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     write_atomically(join(output, summed.part.moments), summed.moments.to_bytes())
     yield summed.part.moments
 

@@ -21,7 +21,7 @@ from pipelines.commoncrawl.pairing import SENTENCE_SCHEMA, pair_neighbours
 from pipelines.commoncrawl.sampling import Hashes, is_sampled, leading_bits, pairing_order
 from pipelines.io.files import join, mask_credentials, open_source, write_atomically
 from pipelines.io.parquet import write_part
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.transforms.sample import (
     SentenceBlock,
     load_sample,
@@ -211,8 +211,7 @@ def _pair_left(language: str, tables: Iterable[pa.Table], *, write: Any) -> Iter
 def _write(
     language: str, name: str, pairs: pa.Table, *, output: str, lock: RunLock | None
 ) -> PairPart:
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     write_atomically(join(output, layout.pairs_path(language, name)), write_part(pairs))
     metrics.count(metrics.PAIRS_MADE, len(pairs))
     return PairPart.of(language, name, pairs)
@@ -232,8 +231,7 @@ def _write_record(
     lock: RunLock | None,
 ) -> str:
     """Write what the pairs of a language are, once all of them are written."""
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     record = {
         "language": language,
         "sample": plans[language].sample,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pipelines.io.columns import OUTPUT_COLUMNS, append_scores
 from pipelines.io.files import delete, join, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_part, write_part
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.manifest import PartRecord, read_record, record_path, write_record
 from pipelines.rejects import rows_path
 from pipelines.row_digests import RowDigests
@@ -106,5 +106,4 @@ class EarlierParts:
         return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)
 
     def _check(self) -> None:
-        if self.lock is not None:
-            self.lock.check()
+        check_held(self.lock)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pipelines.baseline import layout
 from pipelines.commoncrawl.sampling import Hashes, cap_hosts, lowest
 from pipelines.io.files import join, open_source, read_bytes, write_atomically
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 
 _HOST_BUCKETS = 16
 """Into how many the hosts of a language are dealt out, so that no worker gets all of them."""
@@ -254,7 +254,6 @@ def _drop_hosts(
 
 
 def _write(language: str, sample: Hashes, *, output: str, lock: RunLock | None) -> tuple[str, int]:
-    if lock is not None:
-        lock.check()
+    check_held(lock)
     save_sample(join(output, layout.sample_path(language)), sample)
     return language, len(sample)

@@ -22,7 +22,7 @@ from pipelines import metrics
 from pipelines.events import event
 from pipelines.io.files import join, mask_credentials, write_atomically
 from pipelines.io.parquet import UNREADABLE, read_split, write_part
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 from pipelines.manifest import PartRecord, write_record
 from pipelines.rejects import rejected_rows, rows_path
 from pipelines.row_digests import RowDigests
@@ -253,8 +253,7 @@ class WritePart(beam.DoFn):
         """Write the part and what it rejects, and yield its record, written last."""
         split = element.split
         data = write_part(element.scored.table, utc_times=split.utc_times)
-        if self._lock is not None:
-            self._lock.check()
+        check_held(self._lock)
         if element.scored.rejected:
             rejects = rejected_rows(split, element.scored.rejected)
             write_atomically(rows_path(self._output, split.part_name), rejects)

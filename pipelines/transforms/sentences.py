@@ -19,7 +19,7 @@ from pipelines.commoncrawl.given import read_sentences
 from pipelines.commoncrawl.warc import read_pages
 from pipelines.io.files import delete, exists, join, mask_credentials, write_atomically
 from pipelines.io.parquet import write_part
-from pipelines.lock import RunLock
+from pipelines.lock import RunLock, check_held
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +121,7 @@ def extract_file(file: SentenceFile, settings: ExtractSettings) -> bool:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning("not read: %s: %s", mask_credentials(file.name), reason)
         note = {"file": file.name, "path": mask_credentials(file.path), "reason": reason}
-        if settings.lock is not None:
-            settings.lock.check()
+        check_held(settings.lock)
         write_atomically(failed, json.dumps(note, ensure_ascii=False).encode())
         return False
     metrics.count(metrics.CRAWL_FILES_READ)
@@ -164,8 +163,7 @@ def _write(
     """Write the sentences of a file and language, in blocks, and last their record."""
     rows = number = 0
     for number, block in enumerate(blocks, 1):
-        if settings.lock is not None:
-            settings.lock.check()
+        check_held(settings.lock)
         table = pa.table(
             {
                 "text": pa.array(block.texts, pa.string()),
