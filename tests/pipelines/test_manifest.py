@@ -160,7 +160,7 @@ def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
     assert list(read_part_sizes(output, ())) == [name]
 
 
-@pytest.mark.parametrize("mark", ["_run.json", "_manifest/lock.json"])
+@pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
 def test_parts_in_the_folder_of_another_run_are_not_ours(output: str, mark: str) -> None:
     ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
     part = f"a.parquet/part-{0:012d}.parquet"
