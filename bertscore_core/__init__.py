@@ -16,7 +16,7 @@ from bertscore_core.baseline import (
     published_baselines,
     rescale,
 )
-from bertscore_core.batching import padding_fraction, plan_batches
+from bertscore_core.batching import plan_batches
 from bertscore_core.errors import (
     BaselineNotFoundError,
     BertScoreError,
@@ -46,7 +46,7 @@ from bertscore_core.tokens import TokenizedTexts
 if TYPE_CHECKING:
     from bertscore_core.config import ScorerConfig, Settings, settle
     from bertscore_core.dropin import BERTScorer, score
-    from bertscore_core.matching import PairScores, greedy_match, greedy_match_pair
+    from bertscore_core.matching import PairScores, greedy_match
     from bertscore_core.scorer import BertScorer
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
@@ -58,7 +58,6 @@ _ON_DEMAND = {
     "score": "bertscore_core.dropin",
     "PairScores": "bertscore_core.matching",
     "greedy_match": "bertscore_core.matching",
-    "greedy_match_pair": "bertscore_core.matching",
     "BertScorer": "bertscore_core.scorer",
     "TextTokenizer": "bertscore_core.tokenization",
     "load_tokenizer": "bertscore_core.tokenization",
@@ -108,12 +107,10 @@ __all__ = [
     "format_baseline",
     "get_model_spec",
     "greedy_match",
-    "greedy_match_pair",
     "known_languages",
     "known_models",
     "load_tokenizer",
     "model_for_language",
-    "padding_fraction",
     "parse_baseline",
     "plan_batches",
     "published_baselines",

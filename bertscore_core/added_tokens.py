@@ -4,12 +4,13 @@ The slow tokenizers of transformers 4 looked for them in the raw text and took i
 them by Python's `str.strip`; the batched ones know less white space (not U+001C to U+001F).
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bertscore_core.resolve import read_json
 
 HIDDEN = "\U0010ffff"
 """Put into text that only looks like an added token, and removed after the split. It is a
@@ -99,17 +100,8 @@ def stated_tokens(folder: Path, stated: Mapping[str, Any]) -> Iterator[Mapping[s
     if "added_tokens_decoder" in stated:
         found = list(stated["added_tokens_decoder"].values())
     else:
-        found = read_tokenizer_json(folder).get("added_tokens") or []
+        found = read_json(folder / "tokenizer.json").get("added_tokens") or []
     mask = stated.get("mask_token")
     for token in (*found, mask):
         if isinstance(token, dict) and isinstance(token.get("content"), str):
             yield token
-
-
-def read_tokenizer_json(folder: Path) -> Mapping[str, Any]:
-    """Read a folder's tokenizer.json. Empty where there is none that can be read."""
-    try:
-        content = json.loads((folder / "tokenizer.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -18,8 +18,8 @@ from bertscore_core.baseline import (
 from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
     BACKENDS,
-    DTYPES,
     check_backend,
+    check_dtype,
     choose_backend,
     device_kind,
     read_architecture,
@@ -27,7 +27,7 @@ from bertscore_core.encoder import (
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
-from bertscore_core.layers import SEMANTICS, check_layer
+from bertscore_core.layers import check_layer, check_semantics
 from bertscore_core.memory import Budget
 from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
@@ -105,16 +105,11 @@ class ScorerConfig:
 
     def __post_init__(self) -> None:
         """Refuse values and combinations that no file could make right."""
-        if self.dtype not in DTYPES:
-            raise ConfigError(f"unknown dtype {self.dtype!r}; expected one of {', '.join(DTYPES)}.")
+        check_dtype(self.dtype)
+        check_semantics(self.layer_semantics)
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
                 f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
-            )
-        if self.layer_semantics not in SEMANTICS:
-            raise ConfigError(
-                f"unknown layer_semantics {self.layer_semantics!r}; expected "
-                f"{' or '.join(SEMANTICS)}."
             )
         if self.empty not in (None, *EMPTY_RULES):
             raise ConfigError(

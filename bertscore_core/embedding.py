@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from bertscore_core.batching import plan_batches
 from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights
-from bertscore_core.memory import Budget, is_out_of_memory
+from bertscore_core.memory import Budget, Result, attempt
 from bertscore_core.tokens import IntArray, TokenizedTexts
 from bertscore_core.work import Work
 
@@ -53,69 +54,94 @@ def embed(
 ) -> EmbeddedTexts:
     """Embed some of the texts; each vector is divided by its length, without an epsilon.
 
-    A batch for which memory does not suffice is encoded in pieces, and the budget is lowered to
+    If memory is too small for a batch, the batch is encoded in pieces and the budget is lowered to
     their size.
 
     Args:
-        encoder: What embeds.
+        encoder: The encoder.
         texts: All texts.
-        needed: Indices of those to embed.
+        needed: Indices of the texts to embed.
         weights: Token weights.
         pad_id: Token id to pad with.
         budget: Memory bounds.
         work: Where the forward passes are counted.
     """
-    device = encoder.device
-    lengths = texts.lengths
+    device, lengths = encoder.device, texts.lengths
     limit = budget.batch_limit(int(lengths[needed].sum()))
-    batches = plan_batches(lengths[needed], max_batch_tokens=limit)
-    order = needed[np.concatenate(batches)]  # texts in the order in which they are laid out
+    batches = [needed[batch] for batch in plan_batches(lengths[needed], max_batch_tokens=limit)]
+    order = np.concatenate(batches)  # texts in the order in which they are laid out
     ids = texts.gather(order)
     starts = np.full(len(texts), -1, dtype=np.int64)
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     vectors = torch.empty((encoder.num_outputs, len(ids), encoder.hidden_size), device=device)
-    pending = [needed[batch] for batch in reversed(batches)]
+    queue = _Queue(batches[::-1], lengths, budget, work)
     running: deque[_Running] = deque()
-
-    def take_apart(rows: IntArray, error: Exception) -> None:
-        if len(rows) == 1 or not is_out_of_memory(error):
-            raise error
-        budget.lower(batch_tokens=len(rows) * int(lengths[rows[0]]) // 2)
-        pending.append(rows)
-        work.retries += 1
-        torch.cuda.empty_cache()
-
     try:
-        while pending or running:
-            if pending and len(running) < encoder.in_flight:
-                rows = pending.pop()
-                count = max(budget.batch_tokens // max(int(lengths[rows[0]]), 1), 1)
-                if len(rows) > count:
-                    pending.append(rows[count:])
-                    rows = rows[:count]
-                first = starts[rows[0]]
+        while queue.pending or running:
+            if queue.pending and len(running) < encoder.in_flight:
+                rows = queue.take()
+                first = int(starts[rows[0]])
                 place = slice(first, first + int(lengths[rows].sum()))
-                try:
-                    running.append(_start(encoder, rows, place, ids[place], lengths[rows], pad_id))
-                except Exception as error:
-                    take_apart(rows, error)
-                continue
-            batch = running.popleft()
-            try:
-                own = vectors[:, batch.place]
-                _normalize(batch.hidden().flatten(1, 2), batch.positions, out=own)
-            except Exception as error:
-                take_apart(batch.rows, error)
-                continue
-            work.batches += 1
-            work.lowered_batches += budget.lowered
-            work.tokens += own.shape[1]
-            work.padded_tokens += batch.padded_tokens
+                start = partial(_start, encoder, rows, place, ids[place], lengths[rows], pad_id)
+                started = queue.attempt(rows, start)
+                if started is not None:
+                    running.append(started)
+            else:
+                batch = running.popleft()
+                if queue.attempt(batch.rows, partial(_finish, batch, vectors)) is not None:
+                    work.batches += 1
+                    work.lowered_batches += budget.lowered
+                    work.tokens += batch.place.stop - batch.place.start
+                    work.padded_tokens += batch.padded_tokens
     finally:
-        for batch in running:  # what is still computed must not lose its memory
+        # After an error, a batch that still runs must not lose the memory it writes to.
+        for batch in running:
             with suppress(Exception):
                 batch.hidden()
     return EmbeddedTexts(vectors, to_device(weights.of(ids), device), starts, lengths)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Batches that wait for the encoder.
+
+    Attributes:
+        pending: Texts of each batch, longest first. The last batch is the next.
+        lengths: Tokens of each text.
+        budget: Memory bounds, which are lowered if memory is too small.
+        work: Where failed attempts are counted.
+    """
+
+    pending: list[IntArray]
+    lengths: IntArray
+    budget: Budget
+    work: Work
+
+    def take(self) -> IntArray:
+        """Return the next batch, or as much of it as the budget still allows."""
+        rows = self.pending.pop()
+        count = max(self.budget.batch_tokens // max(int(self.lengths[rows[0]]), 1), 1)
+        if len(rows) > count:
+            self.pending.append(rows[count:])
+        return rows[:count]
+
+    def attempt(self, rows: IntArray, step: Callable[[], Result]) -> Result | None:
+        """Run a step of a batch. If memory is too small: halve the budget, put the batch back."""
+        if len(rows) == 1:
+            return step()  # nothing smaller can be tried, so any error is the caller's
+        result = attempt(step)
+        if result is None:
+            self.budget.lower(batch_tokens=len(rows) * int(self.lengths[rows[0]]) // 2)
+            self.pending.append(rows)
+            self.work.retries += 1
+        return result
+
+
+def _finish(batch: "_Running", vectors: Tensor) -> Tensor:
+    """Wait for a batch and write its unit vectors to their place, which is returned."""
+    own = vectors[:, batch.place]
+    _normalize(batch.hidden().flatten(1, 2), batch.positions, out=own)
+    return own
 
 
 def to_device(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:

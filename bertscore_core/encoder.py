@@ -17,7 +17,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForText
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
-from bertscore_core.layers import SEMANTICS, EveryLayer, LastLayer, cut, find_final_norm
+from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
     PRECISIONS,
     Start,
@@ -137,12 +137,8 @@ def load_encoder(
         bert-score's `all_layers` returns.
     """
     target = resolve_device(device)
-    if dtype not in DTYPES:
-        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
-    if layer_semantics not in SEMANTICS:
-        raise ConfigError(
-            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
-        )
+    check_dtype(dtype)
+    check_semantics(layer_semantics)
     check_backend(backend, dtype=dtype, device=target)
     model = _load(files, attention, trust_remote_code)
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
@@ -231,6 +227,16 @@ def choose_backend(
         and computes_in(dtype)
     )
     return "openvino" if fits else "torch"
+
+
+def check_dtype(dtype: str) -> None:
+    """Check that a number format is known.
+
+    Raises:
+        ConfigError: the name is not in `DTYPES`.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
 
 
 def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:

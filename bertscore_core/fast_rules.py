@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
-from bertscore_core.added_tokens import read_tokenizer_json, stated_tokens
+from bertscore_core.added_tokens import stated_tokens
 from bertscore_core.errors import ConfigError
 from bertscore_core.legacy_rules import (
     MASK_CLASSES,
@@ -20,6 +20,7 @@ from bertscore_core.legacy_rules import (
     set_end_mark,
     set_mask,
 )
+from bertscore_core.resolve import read_json
 from bertscore_core.sentencepiece_rules import SENTENCEPIECE, character_table
 
 _REVISION = 1
@@ -46,7 +47,7 @@ def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) 
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
-    from_json = bool(read_tokenizer_json(folder))
+    from_json = bool(read_json(folder / "tokenizer.json"))
     if name in _REFUSED:
         raise _refusal(name, folder, from_json)
     if backend is None:  # transformers 4 had no fast one either
@@ -130,8 +131,7 @@ def _normalizers(name: str, folder: Path, stated: Mapping[str, Any]) -> list[Any
     table = character_table(folder)
     precompiled = [normalizers.Precompiled(table)] if table else []
     traits = SENTENCEPIECE[name]
-    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
-    lowercase = [normalizers.Lowercase()] if lowers else []
+    lowercase = [normalizers.Lowercase()] if traits.lowercases(stated) else []
     if traits.cleans:
         quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
         marks = [] if stated.get("keep_accents") else _MARKS

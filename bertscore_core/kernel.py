@@ -23,7 +23,7 @@ from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import PairScores, greedy_match
-from bertscore_core.memory import Budget, is_out_of_memory
+from bertscore_core.memory import Budget, attempt
 from bertscore_core.tokens import IntArray, TokenizedTexts
 from bertscore_core.work import Work
 
@@ -72,7 +72,7 @@ def score_pairs(
             embed_needed = partial(
                 embed, encoder, texts, needed, weights, pad_id=pad_id, budget=budget, work=work
             )
-            found = _score_window(embed_needed, left, right, budget)
+            found = attempt(partial(_score_window, embed_needed, left, right, budget))
             if found is not None:
                 scores[:, window] = found
                 continue
@@ -83,7 +83,6 @@ def score_pairs(
             half = len(window) // 2
             work.retries += 1
             pending += [window[half:], window[:half]]
-            torch.cuda.empty_cache()
     return scores
 
 
@@ -92,17 +91,8 @@ def _score_window(
     candidates: IntArray,
     references: IntArray,
     budget: Budget,
-) -> npt.NDArray[np.float32] | None:
-    """Score the pairs of a window; None if memory is too small.
-
-    On return the memory used so far is freed, and so is the error, which refers to it.
-    """
-    try:
-        return _match(embed_needed(), candidates, references, budget)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None
+) -> npt.NDArray[np.float32]:
+    return _match(embed_needed(), candidates, references, budget)
 
 
 def _windows(

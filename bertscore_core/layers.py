@@ -74,6 +74,18 @@ class EveryLayer(nn.Module):
         return torch.stack([state.float() for state in states])
 
 
+def check_semantics(layer_semantics: str) -> None:
+    """Check that the rows of all layers have a known meaning.
+
+    Raises:
+        ConfigError: the name is not one of `SEMANTICS`.
+    """
+    if layer_semantics not in SEMANTICS:
+        raise ConfigError(
+            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
+        )
+
+
 def check_layer(num_layers: int, depth: int, name: str) -> None:
     """Check that a layer exists.
 

@@ -336,7 +336,7 @@ def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any])
     from sentencepiece import SentencePieceProcessor  # only these tokenizers need the package
 
     processor = SentencePieceProcessor(model_proto=model)
-    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
+    lowers = traits.lowercases(stated)
     cleaning = None
     if traits.cleans:
         cleaning = (

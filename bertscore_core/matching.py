@@ -1,8 +1,4 @@
-"""Greedy matching: each token with its most similar token of the other text.
-
-`greedy_match` is the batched kernel; `greedy_match_pair` says the same for one pair in plain steps
-and is what the kernel is tested against.
-"""
+"""Greedy matching: each token with its most similar token of the other text."""
 
 from typing import NamedTuple
 
@@ -60,31 +56,6 @@ def greedy_match(
     precision = _weighted_mean(row_best, candidate_weights)
     recall = _weighted_mean(column_best, reference_weights)
     return combine(precision, recall, candidate_lengths, reference_lengths)
-
-
-def greedy_match_pair(
-    candidate: Tensor, reference: Tensor, candidate_weights: Tensor, reference_weights: Tensor
-) -> PairScores:
-    """Score one pair; the plain statement of what `greedy_match` computes.
-
-    Args:
-        candidate: Unit-length token embeddings. Shape (C, H).
-        reference: The same. Shape (R, H).
-        candidate_weights: Shape (C,).
-        reference_weights: Shape (R,).
-
-    Returns:
-        Precision, recall and F1, each of shape (1,).
-    """
-    similarity = candidate @ reference.T
-    precision = (similarity.max(dim=1).values * candidate_weights).sum() / candidate_weights.sum()
-    recall = (similarity.max(dim=0).values * reference_weights).sum() / reference_weights.sum()
-    return combine(
-        precision[None],
-        recall[None],
-        torch.tensor([len(candidate)]),
-        torch.tensor([len(reference)]),
-    )
 
 
 def _padding_mask(lengths: Tensor, width: int) -> Tensor:

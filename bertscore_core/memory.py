@@ -1,8 +1,12 @@
 """Bounds on memory, and how a lack of it is recognised."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
+
+Result = TypeVar("Result")
 
 _OUT_OF_MEMORY = (
     "can't alloc",
@@ -98,6 +102,22 @@ class Budget:
             match_elements=_MATCH_ELEMENTS[kind],
             pieces=_CPU_PIECES if kind == "cpu" and batch_tokens is None else 1,
         )
+
+
+def attempt(step: Callable[[], Result]) -> Result | None:
+    """Run a step; None if memory is too small for it.
+
+    On return the memory that the failed step had taken is free.
+    """
+    try:
+        return step()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    # Not in the handler above: there the error is still alive, and its traceback refers to the
+    # frames of the step, which hold the tensors that shall be freed.
+    torch.cuda.empty_cache()
+    return None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

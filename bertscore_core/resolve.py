@@ -95,7 +95,7 @@ class ModelFiles:
 
     def tokenizer_config(self) -> Mapping[str, Any]:
         """Read what the folder says about its tokenizer. Empty if it says nothing."""
-        return _read_json(self.folder / "tokenizer_config.json")
+        return read_json(self.folder / "tokenizer_config.json")
 
     def adds_prefix_space(self) -> bool:
         """Whether the reference puts a space before each text for this model.
@@ -146,7 +146,7 @@ def resolve_model(
 def _describe(
     name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
 ) -> ModelFiles:
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
             f"{folder} holds no model: got no readable config.json; expected a folder with "
@@ -241,9 +241,10 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object. Empty if there is none that can be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -69,6 +69,8 @@ class Scores:
 
     def __repr__(self) -> str:
         """Show the number of pairs and the means."""
+        if not len(self):
+            return "Scores(0 pairs)"
         return (
             f"Scores({len(self)} pairs, precision={np.mean(self.precision):.4f}, "
             f"recall={np.mean(self.recall):.4f}, f1={np.mean(self.f1):.4f})"

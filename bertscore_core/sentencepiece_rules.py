@@ -14,7 +14,8 @@ from typing import Any
 
 from tokenizers import AddedToken, models
 
-from bertscore_core.added_tokens import HIDDEN, AddedTokens, read_tokenizer_json
+from bertscore_core.added_tokens import HIDDEN, AddedTokens
+from bertscore_core.resolve import read_json
 
 _MODEL_FILES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
 
@@ -36,6 +37,10 @@ class SentencepieceTraits:
     trailing: int = 0
     ends_once: bool = False
     mask_eats: bool = False
+
+    def lowercases(self, stated: Mapping[str, Any]) -> bool:
+        """Tell whether texts are lowercased, by what tokenizer_config.json says or the default."""
+        return self.lowers is not None and bool(stated.get("do_lower_case", self.lowers))
 
 
 SENTENCEPIECE: Mapping[str, SentencepieceTraits] = {
@@ -99,7 +104,7 @@ def model_proto(folder: Path) -> bytes | None:
     for name in _MODEL_FILES:
         if (folder / name).is_file():
             return (folder / name).read_bytes()
-    normalizer = read_tokenizer_json(folder).get("normalizer") or {}
+    normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
     for part in (normalizer, *normalizer.get("normalizers", [])):
         if part.get("type") == "Precompiled":
             return _proto_of_table(part["precompiled_charsmap"])

@@ -5,7 +5,6 @@ short one abbreviates them; both parse back to the same signature.
 """
 
 import dataclasses
-import hashlib
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
@@ -125,16 +124,6 @@ class Signature:
         if missing:
             raise SignatureError(f"the signature lacks {', '.join(sorted(missing))}.")
         return cls(**values)
-
-    def differences(self, other: "Signature") -> dict[str, tuple[str, str]]:
-        """Return the fields that differ, each with its value here and there."""
-        here, there = dataclasses.asdict(self), dataclasses.asdict(other)
-        return {name: (value, there[name]) for name, value in here.items() if value != there[name]}
-
-    @property
-    def digest(self) -> str:
-        """Digest of the long form. 16 hexadecimal digits."""
-        return hashlib.sha256(self.format().encode()).hexdigest()[:16]
 
     def upstream_hash(self) -> str:
         """Return the hash string bert-score prints for the same settings."""

@@ -237,6 +237,7 @@ def test_no_pairs_give_no_scores(scorer):
     scores = scorer.score([], [])
     assert len(scores) == 0
     assert scores.f1.shape == scores.truncated.shape == scores.best_reference.shape == (0,)
+    assert repr(scores) == "Scores(0 pairs)"  # numpy warns of means of nothing
 
 
 @pytest.mark.parametrize(
