@@ -18,6 +18,7 @@ from bertscore_core.baseline import (
 from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
     BACKENDS,
+    EncoderOptions,
     check_backend,
     check_dtype,
     choose_backend,
@@ -156,6 +157,23 @@ class Settings:
     baseline: Baseline | None
     backend: str
     hidden_size: int
+
+    @property
+    def encoder_options(self) -> EncoderOptions:
+        """How the encoder is to be loaded."""
+        config = self.config
+        return EncoderOptions(
+            num_layers=self.num_layers,
+            all_layers=config.all_layers,
+            layer_semantics=config.layer_semantics,
+            dtype=config.dtype,
+            device=config.device,
+            attention=config.attention,
+            backend=self.backend,
+            num_threads=config.num_threads,
+            max_length=self.tokenizer.max_length,
+            trust_remote_code=config.trust_remote_code,
+        )
 
     def budget(self) -> Budget:
         """Return the memory bounds asked for, which a scorer may have to lower."""

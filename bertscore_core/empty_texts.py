@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertscore_core.matching import EMPTY_LENGTH
-from bertscore_core.tokens import BoolArray, FloatArray, IntArray, TokenizedTexts
+from bertscore_core.tokens import BoolArray, FloatArray, TextPairs, TokenizedTexts
 
 EMPTY_RULES = ("reference", "zero", "null")
 """What a pair with an empty side may score."""
@@ -43,23 +43,16 @@ class EmptySides:
     counted: BoolArray
 
     @classmethod
-    def find(
-        cls,
-        tokens: TokenizedTexts,
-        candidates: IntArray,
-        references: IntArray,
-        empty_ids: Sequence[int],
-    ) -> "EmptySides":
-        """Find them.
+    def find(cls, pairs: TextPairs, empty_ids: Sequence[int]) -> "EmptySides":
+        """Find the empty sides of P pairs.
 
         Args:
-            tokens: The texts.
-            candidates: Index of each pair's candidate. Shape (P,).
-            references: Index of each pair's reference. Shape (P,).
+            pairs: The pairs.
             empty_ids: The tokens of an empty text.
         """
-        empty = _is_empty(tokens, empty_ids)
-        short = tokens.lengths == EMPTY_LENGTH
+        candidates, references = pairs.candidates, pairs.references
+        empty = _is_empty(pairs.texts, empty_ids)
+        short = pairs.texts.lengths == EMPTY_LENGTH
         either = empty[candidates] | empty[references]
         return cls(
             candidate=empty[candidates],

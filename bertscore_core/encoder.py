@@ -20,6 +20,7 @@ from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
     PRECISIONS,
+    CompiledEncoder,
     Start,
     compile_encoder,
     computes_in,
@@ -93,37 +94,40 @@ class Encoder:
         return self.forward(ids, mask.long())
 
 
-def load_encoder(
-    files: ModelFiles,
-    *,
-    num_layers: int,
-    all_layers: bool = False,
-    layer_semantics: str = "hidden",
-    dtype: str = "float32",
-    device: str = "auto",
-    attention: str = "auto",
-    backend: str = "torch",
-    num_threads: int | None = None,
-    max_length: int | None = None,
-    trust_remote_code: bool = False,
-) -> Encoder:
-    """Load an encoder and cut it at a layer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderOptions:
+    """How an encoder is loaded.
 
-    Args:
-        files: The model's files.
-        num_layers: Layers kept; 0 leaves the embeddings alone.
+    Attributes:
+        num_layers: Layers kept; 0 keeps the embeddings alone.
         all_layers: Keep every layer and return them all.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
             what each layer gives when the encoder is cut there. The last row is the same.
         dtype: Number format of the matrix products. Weights (except DeBERTa's biases of queries
             and values), residual stream and, in most architectures, layer norms stay in float32,
             whatever format the checkpoint has.
-        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU if there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
         backend: What runs the forward pass, one of `BACKENDS`.
-        num_threads: Threads OpenVINO may use; None for as many as torch does.
-        max_length: Tokens of the longest text to come, as far as it is known.
+        num_threads: Threads OpenVINO may use; None for as many as torch uses.
+        max_length: Tokens of the longest text to come; None if that is not known.
         trust_remote_code: Whether code from the model's folder may run.
+    """
+
+    num_layers: int
+    all_layers: bool = False
+    layer_semantics: str = "hidden"
+    dtype: str = "float32"
+    device: str = "auto"
+    attention: str = "auto"
+    backend: str = "torch"
+    num_threads: int | None = None
+    max_length: int | None = None
+    trust_remote_code: bool = False
+
+
+def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
+    """Load an encoder and cut it at a layer.
 
     Raises:
         ConfigError: unknown dtype or device, layer out of range, an architecture whose layers
@@ -132,48 +136,63 @@ def load_encoder(
             something else than torch.
 
     References:
-        bert-score 0.3.13, `get_model`. Where a stack ends in a layer norm (T5, mBART, Pegasus) the
+        bert-score 0.3.13, `get_model`. If a stack ends in a layer norm (T5, mBART, Pegasus) the
         cut model still applies it, so its output is not the hidden state of that layer, which
         bert-score's `all_layers` returns.
     """
-    target = resolve_device(device)
-    check_dtype(dtype)
-    check_semantics(layer_semantics)
-    check_backend(backend, dtype=dtype, device=target)
-    model = _load(files, attention, trust_remote_code)
-    if hasattr(model, "decoder") and hasattr(model, "encoder"):
-        model = model.encoder
-    if not all_layers:
-        cut(model, num_layers)
-    model.to(target).eval()
-    if backend == "torch" and dtype != "float32":
-        _cast_query_biases(model, DTYPES[dtype])
+    device = resolve_device(options.device)
+    check_dtype(options.dtype)
+    check_semantics(options.layer_semantics)
+    check_backend(options.backend, dtype=options.dtype, device=device)
+    model = _load(files, options.attention, options.trust_remote_code)
+    if not options.all_layers:
+        cut(model, options.num_layers)
+    model.to(device).eval()
+    module = _with_outputs(model, options)
     hidden_size = int(model.config.hidden_size)
-    num_outputs = files.depth + 1 if all_layers else 1
-    norm = find_final_norm(model) if all_layers and layer_semantics == "cut" else None
-    module = EveryLayer(model, norm) if all_layers else LastLayer(model)
-    forward: Start = _torch_forward(module, target, DTYPES[dtype])
+    num_outputs = files.depth + 1 if options.all_layers else 1
+    forward: Start
     in_flight = 1
-    if backend == "openvino":
-        lengths = (files.positions, max_length, _CHECKED_LENGTH)
-        compiled = compile_encoder(
-            module,
-            dtype=dtype,
-            threads=num_threads or torch.get_num_threads(),
-            layers=num_outputs,
-            width=hidden_size,
-            vocabulary=int(getattr(model.config, "vocab_size", 1)),
-            longest=min(length for length in lengths if length),
-        )
-        model = None  # OpenVINO holds its weights, beside copies in an order of its own
+    if options.backend == "openvino":
+        compiled = _compile(module, files, options, hidden_size, num_outputs)
         forward, in_flight = compiled.start, compiled.in_flight
+        model = None  # OpenVINO holds its weights, and copies of some in another layout
+    else:
+        forward = _torch_forward(module, device, DTYPES[options.dtype])
     return Encoder(
         model=model,
         forward=forward,
-        device=target,
+        device=device,
         hidden_size=hidden_size,
         num_outputs=num_outputs,
         in_flight=in_flight,
+    )
+
+
+def _with_outputs(model: Any, options: EncoderOptions) -> LastLayer | EveryLayer:
+    """Wrap an encoder so that it returns the layers asked for."""
+    if not options.all_layers:
+        return LastLayer(model)
+    return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
+
+
+def _compile(
+    module: LastLayer | EveryLayer,
+    files: ModelFiles,
+    options: EncoderOptions,
+    hidden_size: int,
+    num_outputs: int,
+) -> CompiledEncoder:
+    """Convert an encoder to OpenVINO."""
+    lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
+    return compile_encoder(
+        module,
+        dtype=options.dtype,
+        threads=options.num_threads or torch.get_num_threads(),
+        layers=num_outputs,
+        width=hidden_size,
+        vocabulary=int(getattr(module.model.config, "vocab_size", 1)),
+        longest=min(length for length in lengths if length),
     )
 
 
@@ -191,6 +210,8 @@ def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
 def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
     """Return the model's own forward pass, with matrix products in a number format."""
     reduced = dtype != torch.float32
+    if reduced:
+        _cast_query_biases(module, dtype)
 
     @torch.inference_mode()
     def forward(ids: Tensor, mask: Tensor) -> Tensor:
@@ -365,4 +386,5 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
             f"the weights of {files.name} are incomplete: {len(lost)} parameters are missing, such "
             f"as {lost[0]}; they would be random. Get the whole checkpoint."
         )
-    return model
+    # Of an encoder-decoder, only the encoder half.
+    return model.encoder if hasattr(model, "decoder") and hasattr(model, "encoder") else model

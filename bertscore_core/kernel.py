@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,7 +23,7 @@ from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import PairScores, greedy_match
 from bertscore_core.memory import Budget, attempt
-from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.tokens import FloatArray, IntArray, TextPairs
 from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
@@ -32,22 +31,18 @@ logger = logging.getLogger(__name__)
 
 def score_pairs(
     encoder: Encoder,
-    texts: TokenizedTexts,
-    candidates: IntArray,
-    references: IntArray,
+    pairs: TextPairs,
     weights: TokenWeights,
     *,
     pad_id: int,
     budget: Budget,
     work: Work,
-) -> npt.NDArray[np.float32]:
-    """Score P pairs of texts given by index.
+) -> FloatArray:
+    """Score P pairs of texts.
 
     Args:
-        encoder: What embeds.
-        texts: The distinct texts.
-        candidates: Index of each pair's candidate. Shape (P,).
-        references: Index of each pair's reference. Shape (P,).
+        encoder: The encoder.
+        pairs: The pairs.
         weights: Token weights.
         pad_id: Token id to pad with.
         budget: Memory bounds. If memory is too small for them, batches and windows are halved and
@@ -62,53 +57,52 @@ def score_pairs(
     Raises:
         DeviceMemoryError: memory is too small for a single pair.
     """
-    scores = np.empty((encoder.num_outputs, len(candidates), 3), dtype=np.float32)
-    for planned in _windows(texts, candidates, references, encoder, budget):
+    lengths = pairs.texts.lengths
+    scores = np.empty((encoder.num_outputs, len(pairs), 3), dtype=np.float32)
+    for planned in _windows(pairs, encoder, budget):
         pending = [planned]
         while pending:
-            window = pending.pop()
-            left, right = candidates[window], references[window]
-            needed = np.unique(np.concatenate([left, right]))
+            rows = pending.pop()
+            window = pairs.select(rows)
+            needed = np.unique(np.concatenate([window.candidates, window.references]))
             embed_needed = partial(
-                embed, encoder, texts, needed, weights, pad_id=pad_id, budget=budget, work=work
+                embed,
+                encoder,
+                pairs.texts,
+                needed,
+                weights,
+                pad_id=pad_id,
+                budget=budget,
+                work=work,
             )
-            found = attempt(partial(_score_window, embed_needed, left, right, budget))
+            found = attempt(partial(_score_window, embed_needed, window, budget))
             if found is not None:
-                scores[:, window] = found
+                scores[:, rows] = found
                 continue
-            if len(window) == 1:
-                raise _memory_error(encoder.device, texts.lengths, budget)
-            failed = _bytes_per_token(encoder) * int(texts.lengths[needed].sum())
+            if len(rows) == 1:
+                raise _memory_error(encoder.device, lengths, budget)
+            failed = _bytes_per_token(encoder) * int(lengths[needed].sum())
             budget.lower(window_bytes=failed // 2)
-            half = len(window) // 2
+            half = len(rows) // 2
             work.retries += 1
-            pending += [window[half:], window[:half]]
+            pending += [rows[half:], rows[:half]]
     return scores
 
 
 def _score_window(
-    embed_needed: Callable[[], EmbeddedTexts],
-    candidates: IntArray,
-    references: IntArray,
-    budget: Budget,
-) -> npt.NDArray[np.float32]:
-    return _match(embed_needed(), candidates, references, budget)
+    embed_needed: Callable[[], EmbeddedTexts], window: TextPairs, budget: Budget
+) -> FloatArray:
+    return _match(embed_needed(), window.candidates, window.references, budget)
 
 
-def _windows(
-    texts: TokenizedTexts,
-    candidates: IntArray,
-    references: IntArray,
-    encoder: Encoder,
-    budget: Budget,
-) -> Iterator[IntArray]:
+def _windows(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
     """Cut the pairs into windows whose texts fit the budget; equal references stay together.
 
     Windows of all layers are few batches long, so they are filled with pairs of similar length: a
     batch is padded to its longest text, and only texts of one window can share it.
     """
     bytes_per_token = _bytes_per_token(encoder)
-    lengths = texts.lengths
+    lengths, candidates, references = pairs.texts.lengths, pairs.candidates, pairs.references
     order = np.argsort(references, kind="stable")
     if encoder.num_outputs > 1:
         order = order[np.argsort(_longest(lengths, candidates, references)[order], kind="stable")]
@@ -154,7 +148,7 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
 @torch.inference_mode()
 def _match(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> npt.NDArray[np.float32]:
+) -> FloatArray:
     """Match the pairs of a window. Shape (layers, P, 3)."""
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
@@ -194,7 +188,7 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 
 def _match_gathered(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> npt.NDArray[np.float32]:
+) -> FloatArray:
     """Match the pairs in padded batches of similar length."""
     layers, _, hidden_size = embedded.vectors.shape
     longest = np.maximum(embedded.lengths[candidates], embedded.lengths[references])

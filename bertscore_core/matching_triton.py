@@ -107,18 +107,10 @@ def _average_best_cosine(
 ) -> None:
     """Average, over the tokens of one text, the best cosine of each in the other text.
 
-    One program a pair and direction: even ones give precision, odd ones recall.
-
-    Args:
-        vectors: Points to (T, H) embeddings.
-        weights: Points to (T,) weights.
-        starts: Points to (P, 2) first tokens: candidate, reference.
-        lengths: Points to (P, 2) lengths.
-        averages: Points to the (P, 2) results.
-        hidden: H.
-        rows: Tokens of the own text taken at once.
-        columns: Tokens of the other text taken at once.
-        depth: Features multiplied at once.
+    There is one program for each pair and direction: even ones give precision, odd ones recall.
+    Pointers: `vectors` (T, H), `weights` (T,), and `starts`, `lengths` and the results `averages`
+    of each pair's candidate and reference, all (P, 2). Tokens of the own text are taken `rows` at
+    once, those of the other text `columns` at once, and their `hidden` features `depth` at once.
     """
     program = tl.program_id(0)
     own_start = tl.load(starts + program)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from bertscore_core.memory import Budget
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer, is_encodable
-from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
+from bertscore_core.tokens import FloatArray, IntArray, TextPairs, TokenizedTexts
 from bertscore_core.work import Work
 
 References = Sequence[str] | Sequence[Sequence[str]]
@@ -44,6 +44,14 @@ class TokenizedPairs:
     references: IntArray
     counts: IntArray
 
+    def flat(self) -> TextPairs:
+        """Return one pair for each reference."""
+        return TextPairs(
+            texts=self.texts,
+            candidates=np.repeat(self.candidates, self.counts),
+            references=self.references,
+        )
+
 
 class BertScorer:
     """Score candidates against references with one loaded model.
@@ -62,19 +70,7 @@ class BertScorer:
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
-        self.encoder: Encoder = load_encoder(
-            self.settings.files,
-            num_layers=self.settings.num_layers,
-            all_layers=self.config.all_layers,
-            layer_semantics=self.config.layer_semantics,
-            dtype=self.config.dtype,
-            device=self.config.device,
-            attention=self.config.attention,
-            backend=self.settings.backend,
-            num_threads=self.config.num_threads,
-            max_length=self.tokenizer.max_length,
-            trust_remote_code=self.config.trust_remote_code,
-        )
+        self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
         self._lock = threading.Lock()
         self._last_used: float | None = None
         self._budget: Budget = self.settings.budget()
@@ -197,26 +193,21 @@ class BertScorer:
         Raises:
             ConfigError: the encoder's numbers are not finite, as when a format overflows.
         """
-        tokens, reference_ids = pairs.texts, pairs.references
-        candidate_ids, counts = pairs.candidates, pairs.counts
-        repeated_ids = np.repeat(candidate_ids, counts)
-        lengths = tokens.lengths
-        has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)
-        flat = np.zeros((self.encoder.num_outputs, len(reference_ids), 3), dtype=np.float32)
+        lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
+        has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
+        flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
         with self._lock, self._timed(work):
             flat[:, has_tokens] = score_pairs(
                 self.encoder,
-                tokens,
-                repeated_ids[has_tokens],
-                reference_ids[has_tokens],
+                flat_pairs.select(has_tokens),
                 weights,
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
                 work=work,
             )
-        self._check_finite(flat, tokens, repeated_ids, reference_ids, weights)
-        return self._assemble(flat, tokens, candidate_ids, reference_ids, counts)
+        self._check_finite(flat, flat_pairs, weights)
+        return self._assemble(flat, pairs)
 
     @contextmanager
     def _timed(self, work: Work) -> Iterator[None]:
@@ -230,43 +221,25 @@ class BertScorer:
             self._last_used = time.monotonic()
             work.busy_seconds += self._last_used - started
 
-    def _check_finite(
-        self,
-        flat: npt.NDArray[np.float32],
-        tokens: TokenizedTexts,
-        candidates: IntArray,
-        references: IntArray,
-        weights: TokenWeights,
-    ) -> None:
+    def _check_finite(self, flat: FloatArray, pairs: TextPairs, weights: TokenWeights) -> None:
         """Raise where a score is NaN though the weights of its text have a sum."""
-        for measure, texts in ((0, candidates), (1, references)):
+        for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
             for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
-                if _have_a_sum(weights.of(tokens.row(int(texts[pair])))):
+                if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
                     raise ConfigError(
                         f"the encoder's numbers are not finite in {self.config.dtype}: got none "
                         f"that can be compared for pair {pair}; expected finite ones. Choose "
                         "bfloat16 or float32 (--dtype), or mend the model's weights."
                     )
 
-    def _assemble(
-        self,
-        flat: npt.NDArray[np.float32],
-        tokens: TokenizedTexts,
-        candidate_ids: IntArray,
-        reference_ids: IntArray,
-        counts: IntArray,
-    ) -> Scores:
+    def _assemble(self, flat: FloatArray, pairs: TokenizedPairs) -> Scores:
         """Take the best over each group of references, rescale, and add what is known per pair."""
+        tokens, counts = pairs.texts, pairs.counts
         starts = np.cumsum(counts) - counts
-        any_of = np.logical_or.reduceat if len(counts) else lambda values, _: values
-        all_of = np.logical_and.reduceat if len(counts) else lambda values, _: values
-        empty = EmptySides.find(
-            tokens, np.repeat(candidate_ids, counts), reference_ids, self.tokenizer.empty_ids
-        )
-        all_empty, rule = all_of(empty.either, starts), self.settings.empty
+        empty = EmptySides.find(pairs.flat(), self.tokenizer.empty_ids)
+        all_empty, rule = _reduce(np.logical_and, empty.either, starts), self.settings.empty
         flat = score_empty(flat, empty.either, rule)
-        raw = np.maximum.reduceat(flat, starts, axis=1) if len(counts) else flat  # NaN wins
-        raw = drop_empty(raw, all_empty, rule)
+        raw = drop_empty(_reduce(np.maximum, flat, starts, axis=1), all_empty, rule)
         final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
         lengths = tokens.lengths.astype(np.int32)
 
@@ -283,17 +256,14 @@ class BertScorer:
             raw_recall=measure(raw, 1),
             raw_f1=measure(raw, 2),
             best_reference=best if self.config.all_layers else best[0],
-            candidate_tokens=lengths[candidate_ids],
-            reference_tokens=(
-                np.add.reduceat(lengths[reference_ids], starts).astype(np.int32)
-                if len(counts)
-                else np.zeros(0, dtype=np.int32)
-            ),
-            truncated=tokens.truncated[candidate_ids]
-            | any_of(tokens.truncated[reference_ids], starts),
-            empty_candidate=any_of(empty.candidate, starts),
-            empty_reference=all_of(empty.reference, starts),
-            counted_as_empty=all_of(empty.counted | empty.either, starts) & ~all_empty,
+            candidate_tokens=lengths[pairs.candidates],
+            reference_tokens=_reduce(np.add, lengths[pairs.references], starts).astype(np.int32),
+            truncated=tokens.truncated[pairs.candidates]
+            | _reduce(np.logical_or, tokens.truncated[pairs.references], starts),
+            empty_candidate=_reduce(np.logical_or, empty.candidate, starts),
+            empty_reference=_reduce(np.logical_and, empty.reference, starts),
+            counted_as_empty=_reduce(np.logical_and, empty.counted | empty.either, starts)
+            & ~all_empty,
         )
 
     def _baseline_rows(self) -> FloatArray:
@@ -378,6 +348,20 @@ def _number_texts(
         np.array(reference_ids, dtype=np.int64),
         np.array([len(group) for group in groups], dtype=np.int64),
     )
+
+
+def _reduce(
+    combine: np.ufunc, values: npt.NDArray[Any], starts: IntArray, axis: int = 0
+) -> npt.NDArray[Any]:
+    """Combine the values of each group of references, which begin at `starts`.
+
+    The values themselves if there are no groups, which `reduceat` does not take. A maximum is NaN
+    if one of the values is.
+    """
+    if not len(starts):
+        return values
+    reduced: npt.NDArray[Any] = combine.reduceat(values, starts, axis=axis)
+    return reduced
 
 
 def _best_in_group(

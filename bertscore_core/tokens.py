@@ -77,3 +77,28 @@ class TokenizedTexts:
                 truncated if truncated is not None else [False] * len(rows), dtype=np.bool_
             ),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TextPairs:
+    """P pairs of texts, given by index. A text may be in several pairs.
+
+    Attributes:
+        texts: The distinct texts.
+        candidates: Index of each pair's candidate. Shape (P,).
+        references: Index of each pair's reference. Shape (P,).
+    """
+
+    texts: TokenizedTexts
+    candidates: IntArray
+    references: IntArray
+
+    def __len__(self) -> int:
+        """Return the number of pairs, P."""
+        return len(self.candidates)
+
+    def select(self, rows: IntArray | BoolArray) -> "TextPairs":
+        """Return some of the pairs, by index or by mask."""
+        return TextPairs(
+            texts=self.texts, candidates=self.candidates[rows], references=self.references[rows]
+        )

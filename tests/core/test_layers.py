@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from bertscore_core.encoder import _CONVERTED, load_encoder
+from bertscore_core.encoder import _CONVERTED, EncoderOptions, load_encoder
 from bertscore_core.layers import cut, find_final_norm
 from bertscore_core.resolve import resolve_model
 from tests.core.test_encoder import FINAL_NORM
@@ -70,9 +70,8 @@ def encoders(families):
 
 def states(folder, backend, **changes):
     """Return the unit vectors of texts of 3, 7 and 8 tokens. Shape (layers, 18, H)."""
-    encoder = load_encoder(
-        resolve_model(str(folder)), device="cpu", backend=backend, max_length=40, **changes
-    )
+    options = EncoderOptions(device="cpu", backend=backend, max_length=40, **changes)
+    encoder = load_encoder(resolve_model(str(folder)), options)
     ids = torch.randint(10, 40, (3, 8), generator=torch.Generator().manual_seed(1))
     lengths = torch.tensor([3, 7, 8])
     inside = torch.arange(8)[None, :] < lengths[:, None]
@@ -170,7 +169,9 @@ def test_semantics_are_known_ones_and_told_only_where_they_matter(tiny_folder):
     with pytest.raises(ConfigError, match="unknown layer_semantics 'raw'; expected hidden or cut"):
         ScorerConfig(**common, layer_semantics="raw")
     with pytest.raises(ConfigError, match="unknown layer_semantics 'raw'"):
-        load_encoder(resolve_model(common["model"]), num_layers=1, layer_semantics="raw")
+        load_encoder(
+            resolve_model(common["model"]), EncoderOptions(num_layers=1, layer_semantics="raw")
+        )
     from bertscore_core import settle
 
     told = [

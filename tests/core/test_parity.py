@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.encoder import BACKENDS, load_encoder
+from bertscore_core.encoder import BACKENDS, EncoderOptions, load_encoder
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokenization import TextTokenizer, load_tokenizer
-from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.tokens import TextPairs, TokenizedTexts
 from bertscore_core.work import Work
 from tests.golden import texts
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
@@ -238,17 +238,21 @@ class TestFamilies:
         every = case == "all_layers"
         encoder = load_encoder(
             resolve_model(str(tiny_folder(family))),
-            num_layers=3 if every else int(case[len("layer")]),
-            all_layers=every,
-            device="cpu",
-            backend=backend,
-            max_length=golden["max_length"],
+            EncoderOptions(
+                num_layers=3 if every else int(case[len("layer")]),
+                all_layers=every,
+                device="cpu",
+                backend=backend,
+                max_length=golden["max_length"],
+            ),
         )
         actual = score_pairs(
             encoder,
-            tokens,
-            np.arange(len(pairs)),
-            np.arange(len(pairs)) + len(pairs),
+            TextPairs(
+                texts=tokens,
+                candidates=np.arange(len(pairs)),
+                references=np.arange(len(pairs)) + len(pairs),
+            ),
             _weights(golden, references, idf=case.endswith("_idf")),
             pad_id=golden["special_ids"]["pad"],
             budget=Budget.for_device(encoder.device),
