@@ -1,6 +1,6 @@
-"""BERTScore for large corpora: right, batched, with a signature on every number.
+"""BERTScore for large corpora: correct, batched, with a signature on every number.
 
-Below is everything public, grouped by the file it lives in: the table of contents.
+Everything public is listed below, grouped by file.
 """
 
 from importlib import import_module
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bertscore_core.scorer import BertScorer
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
+# Names whose files import torch and transformers, which takes seconds: loaded on first use.
 _ON_DEMAND = {
     "ScorerConfig": "bertscore_core.config",
     "Settings": "bertscore_core.config",
@@ -62,7 +63,6 @@ _ON_DEMAND = {
     "TextTokenizer": "bertscore_core.tokenization",
     "load_tokenizer": "bertscore_core.tokenization",
 }
-"""Names whose files import torch and transformers, which takes seconds, loaded when asked for."""
 
 
 def __getattr__(name: str) -> Any:

@@ -19,22 +19,22 @@ def plan_batches(
 
     Args:
         lengths: Tokens per text. Shape (N,).
-        max_batch_tokens: Largest padded size of a batch, in tokens. A single text above it makes a
-            batch of its own.
+        max_batch_tokens: Largest padded size of a batch, in tokens. A longer text is a batch of its
+            own.
 
     Returns:
-        Indices of the texts, one array a batch; every index exactly once.
+        Indices of the texts, one array for each batch; every index exactly once.
 
     Example:
         >>> [batch.tolist() for batch in plan_batches([3, 9, 4, 4], max_batch_tokens=9)]
         [[1], [2, 3], [0]]
     """
     lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")
+    order = np.argsort(-lengths, kind="stable")  # stable: the plan is the same on every machine
     batches: list[npt.NDArray[np.int64]] = []
     start = 0
     while start < len(order):
-        longest = max(int(lengths[order[start]]), 1)
+        longest = max(int(lengths[order[start]]), 1)  # a text may have no tokens
         count = max(max_batch_tokens // longest, 1)
         batches.append(order[start : start + count])
         start += count

@@ -1,8 +1,8 @@
 """A pre-trained encoder, cut at a layer, that turns token ids into embeddings.
 
-Any Hugging Face encoder, or the encoder half of an encoder-decoder, whose layers stand in one of
-the places bert-score 0.3.13 knows. The forward pass is transformers' own, run by torch or, on a
-CPU, by OpenVINO (`openvino_runtime`).
+It may be any Hugging Face encoder, or the encoder half of an encoder-decoder, that keeps its layers
+in one of the places bert-score 0.3.13 looks at. The forward pass is that of transformers, run by
+torch or, on a CPU, by OpenVINO (`openvino_runtime`).
 """
 
 from collections.abc import Callable, Iterator
@@ -29,28 +29,27 @@ from bertscore_core.openvino_runtime import (
 from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.resolve import ModelFiles
 
-# Here and not when a scorer is made: code that uses torch before that imports this module, too.
+# At import, not when a scorer is made: it has no effect after torch's first product in the process.
 fix_order_of_sums()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+# Architectures with an encoder-only class, so that the decoder need not be loaded.
 _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
-"""Architectures with an encoder-only class, which spares loading the decoder."""
-
 
 BACKENDS = ("torch", "openvino")
 
+# Architectures that OpenVINO runs by default: the tests compare each of them with torch.
+#
+# Longformer, LED (windows that depend on the length) and XLM (an empty cache) cannot be traced.
 _CONVERTED = {
     "albert", "bart", "bert", "big_bird", "blenderbot", "blenderbot-small", "camembert", "deberta",
     "deberta-v2", "distilbert", "electra", "mbart", "mpnet", "mt5", "pegasus", "prophetnet",
     "roberta", "t5", "umt5", "xlm-roberta", "xlnet",
 }  # fmt: skip
-"""Architectures that OpenVINO runs unless asked otherwise: those the tests hold against torch.
 
-Longformer and LED (windows laid out by the length) and XLM (an empty cache) cannot be traced."""
-
+# Tokens of the longest text that OpenVINO is compared with torch on, when it is loaded.
 _CHECKED_LENGTH = 1024
-"""Tokens up to which an encoder is compared with torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +57,12 @@ class Encoder:
     """An encoder on one device.
 
     Attributes:
-        model: The torch module in evaluation mode, cut at the layer wanted; None where another
-            runtime has taken its place.
-        forward: Begins a forward pass on token ids and mask, each (B, S), int64.
+        model: The torch module in evaluation mode, cut at the layer; None on OpenVINO.
+        forward: Starts a forward pass on token ids and mask, each (B, S), int64.
         device: Where it computes.
         hidden_size: Length of an embedding, H.
-        num_outputs: Rows `encode` returns: 1, or L + 1 for all layers.
-        in_flight: Batches that should be started before the first is waited for.
+        num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
+        in_flight: Batches to start before waiting for the first one.
     """
 
     model: Any
@@ -75,7 +73,7 @@ class Encoder:
     in_flight: int = 1
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode B texts; see `start`, which this waits for."""
+        """Encode B texts and wait for the result; see `start`."""
         return self.start(ids, lengths)()
 
     def start(self, ids: Tensor, lengths: Tensor) -> Callable[[], Tensor]:
@@ -86,9 +84,9 @@ class Encoder:
             lengths: Tokens per text. Shape (B,).
 
         Returns:
-            What waits for the hidden states of the layer, to be called once, or computes them then:
-            float32. Shape (1, B, S, H), or (L + 1, B, S, H) for all layers, the embeddings first.
-            Positions behind a text's last token are undefined.
+            A function to be called once. It waits for the hidden states, or computes them, and
+            returns them: float32, shape (1, B, S, H), or (L + 1, B, S, H) for all layers with the
+            embeddings first. Positions after a text's last token are undefined.
         """
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
@@ -197,10 +195,11 @@ def _compile(
 
 
 def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
-    """Put the biases of DeBERTa's queries and values into the format of the products they follow.
+    """Cast the biases of DeBERTa's queries and values to the format of the products before them.
 
-    It adds them outside the linear layers, and fills masked attention with the least number of what
-    comes out, which a product in a shorter format cannot hold.
+    DeBERTa adds them outside its linear layers, where autocast does not reach. In float32 they
+    would make the sum float32, and masked attention would be filled with the lowest float32 number,
+    which the next product, in a shorter format, cannot represent.
     """
     for name, parameter in model.named_parameters():
         if name.endswith((".q_bias", ".v_bias")):
@@ -208,7 +207,7 @@ def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
-    """Return the model's own forward pass, with matrix products in a number format."""
+    """Return the model's own forward pass, with matrix products in the given format."""
     reduced = dtype != torch.float32
     if reduced:
         _cast_query_biases(module, dtype)
@@ -219,23 +218,25 @@ def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) 
             hidden: Tensor = module(ids, mask)
         return hidden
 
+    # Torch computes when the result is asked for: the first call only stores the arguments.
     return partial(partial, forward)
 
 
 def choose_backend(
     files: ModelFiles, *, dtype: str, device: str, max_length: int | None, own_code: bool = False
 ) -> str:
-    """Return what runs a model unless asked otherwise.
+    """Return what runs a model by default.
 
-    OpenVINO does where it is installed, on a CPU that has the number format, for the architectures
-    that are compared with torch here, up to the length at which they are when loaded; torch else.
+    That is OpenVINO if it is installed, the device is a CPU that has the number format, the tests
+    compare the architecture with torch, and texts are no longer than those it is compared on when
+    it is loaded. Otherwise it is torch.
 
     Args:
         files: The model's files.
         dtype: Number format.
         device: Device asked for.
-        max_length: Tokens of the longest text to come, None for any number.
-        own_code: Whether code that comes with the model may run in the architecture's place.
+        max_length: Tokens of the longest text to come; None for any number.
+        own_code: Whether code that comes with the model may run instead of the architecture's.
     """
     lengths = [length for length in (files.positions, max_length) if length]
     fits = (
@@ -264,7 +265,7 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
     """Check that a backend can run with a number format on a device.
 
     Raises:
-        ConfigError: it cannot, is not installed, or is unknown.
+        ConfigError: it cannot, or is not installed, or is unknown.
     """
     if backend not in BACKENDS:
         raise ConfigError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}.")
@@ -288,16 +289,16 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device a name stands for; `auto` is the GPU when there is one.
+    """Return the device with a name; `auto` is the GPU if there is one.
 
     Raises:
-        ConfigError: the name is none torch knows, or its hardware is missing.
+        ConfigError: torch does not know the name, or the hardware is missing.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         target = torch.device(device)
-        torch.empty(0, device=target)
+        torch.empty(0, device=target)  # fails if the hardware is missing
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
@@ -307,7 +308,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def device_kind(device: str) -> torch.device:
-    """Return a device of the kind that a name means; it may be missing on this machine."""
+    """Return the kind of a device, CPU or CUDA. The device may be missing on this machine."""
     kind = device.partition(":")[0]
     return (
         resolve_device("auto")
@@ -317,15 +318,15 @@ def device_kind(device: str) -> torch.device:
 
 
 def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:
-    """Read the configuration of an encoder; no weight is touched.
+    """Read the configuration of an encoder; no weight is loaded.
 
     Args:
         files: The model's files.
         trust_remote_code: Whether code from the model's folder may run.
 
     Raises:
-        ModelLoadError: transformers does not know the architecture, or only through code that
-            comes with the model and may not run.
+        ModelLoadError: transformers does not know the architecture, or only by code that comes
+            with the model and may not run.
     """
     known = files.model_type in CONFIG_MAPPING
     if "auto_map" in files.config and not known and not trust_remote_code:
@@ -347,7 +348,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """Keep transformers from drawing a bar for every weight file."""
+    """Keep transformers from drawing a progress bar for every weight file."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -360,8 +361,8 @@ def _no_progress_bar() -> Iterator[None]:
 def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
     config = read_architecture(files, trust_remote_code=trust_remote_code)
     if getattr(config, "attention_type", None) == "block_sparse":
-        # BigBird turns to full attention at the first short text and stays there, so its scores
-        # would depend on what was scored before.
+        # BigBird switches to full attention at the first short text and keeps it, so its scores
+        # would depend on the texts before.
         config.attention_type = "original_full"
     loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
@@ -369,7 +370,7 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
             model, report = loader.from_pretrained(
                 files.folder,
                 config=config,
-                dtype=torch.float32,  # transformers 5 would follow the checkpoint's
+                dtype=torch.float32,  # transformers 5 would take the checkpoint's
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
                 attn_implementation=None if attention == "auto" else attention,
                 output_loading_info=True,
@@ -380,6 +381,7 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
         raise ModelLoadError(
             f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
+    # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]
     if lost:
         raise ModelLoadError(

@@ -25,7 +25,7 @@ class TokenizedTexts:
 
     Attributes:
         ids: Token ids of all texts, special tokens included. Shape (T,), int32.
-        offsets: Text n owns `ids[offsets[n]:offsets[n + 1]]`. Shape (N + 1,), int64.
+        offsets: Text n has `ids[offsets[n]:offsets[n + 1]]`. Shape (N + 1,), int64.
         truncated: Whether text n was longer than the maximum length. Shape (N,), bool.
     """
 
@@ -58,6 +58,7 @@ class TokenizedTexts:
     def gather(self, rows: IntArray) -> TokenIds:
         """Return the token ids of some texts, laid end to end. Shape (their tokens,)."""
         counts = self.lengths[rows]
+        # Positions of all tokens at once, without a loop over texts.
         shifts = self.offsets[rows] - (np.cumsum(counts) - counts)
         places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
         return self.ids[places]
