@@ -1,44 +1,21 @@
-"""Loading and cutting encoders of every family."""
+"""Loading encoders. What cutting them gives is in test_layers."""
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig
+from bertscore_core import ConfigError, ModelLoadError, ScorerConfig, settle
 from bertscore_core.encoder import EncoderOptions, load_encoder, resolve_device
 from bertscore_core.resolve import resolve_model
 from tests.support.tiny_models import FAMILIES
 
-CANDIDATES = ["the cat sat", "rain tomorrow in the north", "one"]
-REFERENCES = ["a cat was sitting", "it will rain", "one two"]
 FIRST_LAYER = EncoderOptions(num_layers=1, device="cpu")
-FINAL_NORM = {"t5", "mt5", "byt5", "pegasus", "mbart", "mbart50", "mbart_50", "blenderbot"}
-
-
-def f1(folder, **changes):
-    config = ScorerConfig(model=folder, max_length="reference", device="cpu", **changes)
-    return BertScorer(config).score(CANDIDATES, REFERENCES).f1
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_cut_stack_is_the_hidden_state_unless_a_norm_follows_it(tiny_folder, family):
-    """See the cut semantics in `load_encoder`; the last layer agrees in every family."""
-    path = str(tiny_folder(family))
-    every = f1(path, all_layers=True)
-    depth = len(every) - 1
-    np.testing.assert_allclose(every[depth], f1(path, num_layers=depth), atol=1e-6)
-    below = f1(path, num_layers=depth - 1)
-    if family in FINAL_NORM:
-        assert np.abs(every[depth - 1] - below).max() > 1e-6
-    else:
-        np.testing.assert_allclose(every[depth - 1], below, atol=1e-6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_layer_above_the_stack_is_refused(tiny_folder, family):
     with pytest.raises(ConfigError, match="num_layers 99 is out of range"):
-        f1(str(tiny_folder(family)), num_layers=99)
+        settle(ScorerConfig(model=str(tiny_folder(family)), num_layers=99, device="cpu"))
 
 
 def test_dtype_is_ours_not_the_checkpoints(tiny_folder, tmp_path):
@@ -70,6 +47,7 @@ def test_damaged_weights_are_named(tiny_folder, tmp_path):
         load_encoder(resolve_model(str(tmp_path)), FIRST_LAYER)
 
 
+@pytest.mark.model
 def test_decoder_only_models_cannot_be_cut(tmp_path):
     from transformers import GPT2Config, GPT2Model
 

@@ -21,6 +21,8 @@ from bertscore_core import greedy_match, matching_triton
 from tests.support.plain_matching import greedy_match_pair
 from tests.support.tolerances import INVARIANCE_ATOL
 
+pytestmark = pytest.mark.model
+
 LENGTHS = [1, 2, 3, 16, 31, 32, 33, 64, 65, 70]
 """On both sides of every edge of a tile, which is 32 tokens wide."""
 
