@@ -69,6 +69,7 @@ def __getattr__(name: str) -> Any:
     """Load a name of `_ON_DEMAND`."""
     if name not in _ON_DEMAND:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Kept in the module, so that the next access does not come here.
     value = globals()[name] = getattr(import_module(_ON_DEMAND[name]), name)
     return value
 

@@ -31,6 +31,7 @@ TABLE_SUFFIX = ".tsv"
 DESCRIPTION_SUFFIX = ".json"
 """Ending of the file next to a table that says how the table was made."""
 
+# Both become parts of paths: nothing may lead out of a folder or mean something else on Windows.
 _LANGUAGE = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
 _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
 
@@ -191,6 +192,7 @@ def baseline_path(language: str, model: str) -> str:
         >>> baseline_path("EN", "FacebookAI/roberta-large")
         'en/roberta-large.tsv'
     """
+    # "microsoft/deberta" is a folder and a file in it, as in bert-score.
     code, name = language.lower(), canonical_name(model)
     if not _LANGUAGE.fullmatch(code):
         raise ConfigError(
@@ -223,6 +225,7 @@ def choose_table(names: Iterable[str], language: str, model: str) -> str:
         ConfigError: no table can have such a language or model.
     """
     wanted = baseline_path(language, model)
+    # Only tables in the folder of a language; a folder may hold other files.
     kept = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
     if wanted not in kept:
         tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in kept)]

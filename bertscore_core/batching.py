@@ -35,7 +35,7 @@ def plan_batches(
     start = 0
     while start < len(order):
         longest = max(int(lengths[order[start]]), 1)  # a text may have no tokens
-        count = max(max_batch_tokens // longest, 1)
+        count = max(max_batch_tokens // longest, 1)  # the first is the longest: it sets the padding
         batches.append(order[start : start + count])
         start += count
     return batches

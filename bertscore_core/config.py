@@ -209,6 +209,7 @@ class Settings:
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
             dtype=config.dtype,
+            # In reduced formats the order of sums, and so the score, depends on the batch.
             batch_tokens=ANY_BATCH if config.dtype == "float32" else self.budget().label,
             attention=config.attention,
             backend=self.backend_version,
@@ -299,6 +300,7 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
 
 def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
     """Check that the encoder has a position for every token of the longest text asked for."""
+    # Else the encoder would fail at the first long text, perhaps hours into a run.
     positions = files.positions
     if positions is None:
         return
@@ -325,6 +327,7 @@ def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
             f"{files.depth}. Two thirds of the depth is a usual choice; see also "
             "`bertscore-beam models`."
         )
+    # Without a row in the registry, num_layers was given: the case above has returned or raised.
     known = files.spec.num_layers if files.spec is not None else 0
     num_layers = known if config.num_layers is None else config.num_layers
     check_layer(num_layers, files.depth, files.name)

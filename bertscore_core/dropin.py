@@ -186,6 +186,7 @@ class BERTScorer:
         """
         if self.idf and self._weights is None:
             raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
+        # From here, since bert-score does not count the loading of the model either.
         started = time.perf_counter()
         if verbose:
             print("calculating scores...")

@@ -35,6 +35,6 @@ def get_hash(
         idf=bool(idf),
         rescaled=rescale_with_baseline,
         custom_baseline=use_custom_baseline,
-        transformers=version("transformers"),
+        transformers=version("transformers"),  # the installed one, as in bert-score
         fast_tokenizer=use_fast_tokenizer,
     )

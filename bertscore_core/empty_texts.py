@@ -54,6 +54,7 @@ class EmptySides:
         return cls(
             candidate=empty[candidates],
             reference=empty[references],
+            # Kept apart, since under `zero` only texts that are really empty score 0.
             counted=(short[candidates] | short[references]) & ~either,
         )
 

@@ -88,6 +88,7 @@ class Encoder:
             returns them: float32, shape (1, B, S, H), or (L + 1, B, S, H) for all layers with the
             embeddings first. Positions after a text's last token are undefined.
         """
+        # Made on the device, which is cheaper than sending it.
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
 
@@ -146,6 +147,7 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     if not options.all_layers:
         cut(model, options.num_layers)
     model.to(device).eval()
+    # After `to`: the final norm is found by running the model.
     module = _with_outputs(model, options)
     hidden_size = int(model.config.hidden_size)
     num_outputs = files.depth + 1 if options.all_layers else 1
@@ -328,6 +330,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
         ModelLoadError: transformers does not know the architecture, or only by code that comes
             with the model and may not run.
     """
+    # A known architecture runs transformers' own code, unless the user trusts that of the model.
     known = files.model_type in CONFIG_MAPPING
     if "auto_map" in files.config and not known and not trust_remote_code:
         raise ModelLoadError(

@@ -70,6 +70,7 @@ class DocumentFrequencies:
         kept = list(parts)
         if not kept:
             return cls.zero()
+        # One sort of all parts, whatever their number.
         ids, inverse = np.unique(np.concatenate([part.ids for part in kept]), return_inverse=True)
         counts = np.zeros(len(ids), dtype=np.int64)
         # An id occurs in several parts: `counts[inverse] += ...` would add only one of them.
@@ -305,6 +306,7 @@ def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: in
         raise ValueError(f"{len(ids)} ids and {len(counts)} counts")
     if len(ids) == 0:
         return
+    # Ascending, so without duplicates: only one weight of a duplicate would be used.
     if (ids[1:] <= ids[:-1]).any() or ids[0] < 0 or ids[-1] >= _MOST_IDS:
         raise ValueError(f"ids that do not ascend from 0 to less than {_MOST_IDS}")
     if counts.min() < 1 or counts.max() > documents:

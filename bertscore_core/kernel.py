@@ -80,7 +80,7 @@ def score_pairs(
             if found is not None:
                 scores[:, rows] = found
                 continue
-            if len(rows) == 1:
+            if len(rows) == 1:  # nothing smaller can be tried
                 raise _memory_error(encoder.device, lengths, budget)
             # Half of what failed, not of the budget, which may be far above what was needed.
             failed = _bytes_per_token(encoder) * int(lengths[needed].sum())
@@ -155,6 +155,7 @@ def _match(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
 ) -> FloatArray:
     """Match the pairs of a window. Shape (layers, P, 3)."""
+    # On a GPU the fused kernel needs no padded copies and waits for no transfer.
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
         return _match_gathered(embedded, candidates, references, budget)
@@ -204,6 +205,7 @@ def _match_gathered(
     for batch in plan_batches(longest, max_batch_tokens=budget.match_elements // cost_per_token):
         left = _gather(embedded, candidates[batch])
         right = _gather(embedded, references[batch])
+        # One layer at a time: the similarities of all layers would take L + 1 times the memory.
         for layer, vectors in enumerate(embedded.vectors):
             matched = greedy_match(
                 vectors[left.positions],

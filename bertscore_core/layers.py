@@ -47,6 +47,7 @@ class LastLayer(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode ids and mask, each (B, S)."""
+        # Under autocast a model may end in a reduced format; scores are computed in float32.
         hidden: Tensor = self.model(ids, attention_mask=mask)[0]
         return hidden.float()[None]
 
@@ -156,6 +157,7 @@ def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[f
     random = torch.Generator().manual_seed(0)
     vocabulary = int(getattr(model.config, "vocab_size", 1))
     ids = torch.randint(0, vocabulary, (1, _CHECKED_TOKENS), generator=random).to(device)
+    # One text without padding: what differs then is the layer, not the treatment of padding.
     mask = torch.ones_like(ids)
     states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
     largest = [0.0] * len(norms)

@@ -191,6 +191,7 @@ def _bert_rule(tokenizer: Any) -> LegacyRule:
         composes=not strips,
         stand_in=_stand_in(tokenizer),
     )
+    # The backend finds special tokens before it lowercases, the slow class found them after.
     specials = _lower_specials(tokenizer) if normalizer.lowercase else frozenset()
     if specials:
         prepare = partial(_lower_then, prepare=prepare, **_case_blind(specials))
@@ -298,6 +299,7 @@ def _byte_level_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) ->
     backend = tokenizer.backend_tokenizer
     added = read_added_tokens(tokenizer, folder=folder, stated=stated, mask_eats=True)
     set_mask(tokenizer, eats=str(tokenizer.mask_token) in added.eat_left)
+    # The prefix space is put by `prepare`: the backend would put one after every special token.
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(
         add_prefix_space=False, use_regex=backend.pre_tokenizer.use_regex
     )

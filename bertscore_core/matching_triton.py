@@ -141,6 +141,7 @@ def _average_best_cosine(
                     mask=column_inside[None, :] & feature_inside[:, None],
                     other=0.0,
                 )
+                # "ieee" keeps float32; the default, TF32, has 10 bits of mantissa.
                 similarity = tl.dot(own, other, similarity, input_precision="ieee")
             # A maximum on the device drops NaN, so NaN passes through it as infinity, which is not
             # a cosine.
@@ -152,7 +153,7 @@ def _average_best_cosine(
         # Weight 0 takes a token out, whatever its maximum: 0 times NaN would be NaN.
         weighted += tl.sum(tl.where(weight == 0.0, 0.0, best * weight), axis=0)
         total += tl.sum(weight, axis=0)
-    tl.store(averages + program, tl.div_rn(weighted, total))
+    tl.store(averages + program, tl.div_rn(weighted, total))  # IEEE; plain `/` is approximate
 
 
 kernel: Any = None if triton is None else triton.jit(_average_best_cosine)

@@ -124,6 +124,7 @@ class Moments:
             groups=present.astype(np.int64),
             counts=counts.astype(np.int64),
             sums=np.ascontiguousarray(sums.transpose(1, 0, 2)),
+            # By measure, not by group: only the spread over all pairs is needed.
             squares=squares.astype(np.int64).sum(axis=1),
             histogram=_histogram(values),
             clipped=beyond.sum(axis=1, dtype=np.int64),
@@ -210,6 +211,7 @@ class Moments:
             return np.full((self.rows, 3), np.nan)
         apart = self.sums / (self.counts[:, None, None] * _SCALE) - self.means
         weights = self.counts / (self.num_pairs - self.counts)
+        # Groups differ in size, so each counts by its share of the other pairs.
         variance = (weights[:, None, None] * apart**2).sum(axis=0) / len(self.groups)
         return np.asarray(np.sqrt(variance), dtype=np.float64)
 

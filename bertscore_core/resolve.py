@@ -19,6 +19,7 @@ from bertscore_core.registry import (
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the embedded model's `model.safetensors`."""
 
+# Pickles can run code when they are read, so they are not even fetched unless allowed.
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
 # Architectures with relative positions, which can encode texts of any length.
@@ -90,6 +91,7 @@ class ModelFiles:
     def weights_digest(self) -> str:
         """Return the digest of the weight files and config.json. 12 hexadecimal digits."""
         digest = hashlib.sha256()
+        # The configuration, too: it sets activations and epsilons, which move scores.
         for path in (*self.weight_files, self.folder / "config.json"):
             digest.update(_sha256(path).encode())
         return digest.hexdigest()[:12]
@@ -153,6 +155,7 @@ def _describe(
             f"{folder} holds no model: got no readable config.json; expected a folder with "
             "config.json, model.safetensors and the tokenizer's files."
         )
+    # A cache holds models without weights if only their tokenizer was loaded before.
     weights = _weight_files(folder, allow_pickle_weights)
     if not weights:
         pickled = any(folder.glob("pytorch_model*.bin"))

@@ -140,10 +140,12 @@ class BertScorer:
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
+        # Once, since a generator can be read only once, and idf is counted before scoring.
         references = _as_groups(references)
         if idf is None and self.config.idf:
             _check(candidates, references)
             idf = self.count_idf(references)
+        # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
         return self.score_tokenized(self.tokenize(candidates, references), weights)
 
@@ -292,6 +294,7 @@ def _have_a_sum(weights: FloatArray) -> bool:
 
 
 def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
+    # A text is a sequence of texts, too: its characters would be scored one by one.
     if isinstance(candidates, str):
         raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
     if not isinstance(candidates, Sized):
@@ -373,6 +376,6 @@ def _best_in_group(
 ) -> npt.NDArray[np.int32]:
     """Find the first reference with the highest F1. Shape (layers, N), int32."""
     best = np.zeros((len(f1), len(counts)), dtype=np.int32)
-    for row in np.flatnonzero(counts > 1):
+    for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
         best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
     return best

@@ -56,6 +56,7 @@ class Scores:
     @property
     def scored(self) -> BoolArray:
         """Pairs whose precision and recall are not NaN in any layer. Shape (N,)."""
+        # One layer has shape (N,), several have (L + 1, N).
         sums = np.atleast_2d(self.raw_precision + self.raw_recall)
         scored: BoolArray = ~np.logical_or.reduce(np.isnan(sums), axis=0)
         return scored

@@ -93,7 +93,7 @@ def _clean(text: str, collapses: bool, drops_marks: bool, lowers: bool) -> str:
     if collapses:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
-    if drops_marks and not text.isascii():
+    if drops_marks and not text.isascii():  # ASCII has no marks, and NFKD does not change it
         text = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in text if not unicodedata.combining(char))
     return text.lower() if lowers else text
@@ -143,6 +143,7 @@ def rebuild_model(backend: Any, added: AddedTokens) -> None:
         (HIDDEN + piece if added.pattern.fullmatch(piece) else piece, score)
         for piece, score in model["vocab"]
     ]
+    # Added again as special tokens that are looked for in the raw text only.
     for token in state["added_tokens"]:
         if token.pop("normalized"):  # if so, the backend looks for it again after normalising
             del token["id"]

@@ -13,6 +13,7 @@ from bertscore_core.errors import SignatureError
 UPSTREAM_VERSION = "0.3.12"
 """The version in the hash string of bert-score 0.3.13."""
 
+# Also the list of known fields, in the order in which they are written.
 _SHORT = {
     "model": "m",
     "weights": "w",

@@ -43,7 +43,7 @@ def compare_tokens(scorer: BertScorer, candidate: str, reference: str) -> Simila
         scorer.encoder,
         tokens,
         np.arange(2),
-        TokenWeights.uniform(()),
+        TokenWeights.uniform(()),  # not used: the drawing shows cosines without weights
         pad_id=scorer.tokenizer.pad_id,
         budget=Budget.for_device(scorer.encoder.device),
         work=Work(),

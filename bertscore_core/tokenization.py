@@ -136,6 +136,7 @@ class TextTokenizer:
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
     def _prepare(self, text: str) -> str:
+        # bert-score strips before the tokenizer sees the text; an empty text gets no space.
         stripped = text.strip()
         return " " + stripped if stripped and self.adds_prefix_space else stripped
 
@@ -148,6 +149,7 @@ class TextTokenizer:
             offsets=np.concatenate([[0], np.cumsum(lengths)]),
             truncated=np.array(
                 [
+                    # A text of exactly the maximum length was not cut.
                     length == self.max_length and bool(encoding.overflowing)
                     for length, encoding in zip(lengths, encodings, strict=True)
                 ],
@@ -204,6 +206,7 @@ class TextTokenizer:
         else:
             vocabulary = sorted(self._tokenizer.get_vocab().items())
             content = json.dumps([type(self._tokenizer).__name__, vocabulary])
+        # Vocabularies may hold lone surrogates, which plain UTF-8 refuses.
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
         digest.update(
             json.dumps(
@@ -321,6 +324,7 @@ def load_tokenizer(
             "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
             "there."
         )
+    # Of the same backend, since transformers 5 has only one tokenizer for both.
     apply_rule = apply_fast_rule if fast else apply_legacy_rule
     rule = apply_rule(
         tokenizer, folder=files.folder, stated=files.tokenizer_config()

@@ -30,6 +30,7 @@ class Work:
 
     def __add__(self, other: "Work") -> "Work":
         """Return the sum of both counts."""
+        # By name, so that a new count cannot be forgotten here.
         names = [field.name for field in dataclasses.fields(self)]
         return Work(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
