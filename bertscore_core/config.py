@@ -209,7 +209,7 @@ class Settings:
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
             dtype=config.dtype,
-            # In reduced formats the order of sums, and so the score, depends on the batch.
+            # In bfloat16 and float16 scores depend on the batch by more than rounding in float32.
             batch_tokens=ANY_BATCH if config.dtype == "float32" else self.budget().label,
             attention=config.attention,
             backend=self.backend_version,

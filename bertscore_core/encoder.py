@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
-    PRECISIONS,
+    OPENVINO_DTYPES,
     CompiledEncoder,
     Start,
     compile_encoder,
@@ -243,7 +243,7 @@ def choose_backend(
     lengths = [length for length in (files.positions, max_length) if length]
     fits = (
         openvino_version() is not None
-        and dtype in PRECISIONS
+        and dtype in OPENVINO_DTYPES
         and files.model_type in _CONVERTED
         and not (own_code and "auto_map" in files.config)
         and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
@@ -278,10 +278,10 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
             "backend openvino is not installed; expected its package. Install the extra "
             "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
         )
-    if device.type != "cpu" or dtype not in PRECISIONS:
+    if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
         raise ConfigError(
             f"backend openvino cannot compute in {dtype} on {device}; expected "
-            f"{' or '.join(PRECISIONS)} on cpu. Choose torch (--backend torch)."
+            f"{' or '.join(OPENVINO_DTYPES)} on cpu. Choose torch (--backend torch)."
         )
     if not computes_in(dtype):
         raise ConfigError(

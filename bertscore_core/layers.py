@@ -47,7 +47,7 @@ class LastLayer(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode ids and mask, each (B, S)."""
-        # Under autocast a model may end in a reduced format; scores are computed in float32.
+        # Under autocast a model may end in a shorter dtype; scores are computed in float32.
         hidden: Tensor = self.model(ids, attention_mask=mask)[0]
         return hidden.float()[None]
 

@@ -110,7 +110,7 @@ class LegacyRule:
             return [text if text.isascii() else prepare(text) for text in texts]
         return [prepare(text) for text in texts]
 
-    def mend(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
+    def correct(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
         """Correct the ids of N texts that are already cut to `max_length`."""
         if self.end_id is not None:
             tokens = _drop_second_end(tokens, self.end_id)

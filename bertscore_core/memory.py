@@ -31,7 +31,7 @@ _CPU_PIECES, _LEAST_PIECE_TOKENS = 4, 128
 _LEAST_BATCH_TOKENS = 1024
 
 # Memory for a forward pass on a GPU: a quarter of 16 GB, a small GPU. It does not depend on the
-# memory that is free, since in a reduced format scores depend on the batches.
+# memory that is free, since in bfloat16 and float16 scores depend on the batches.
 _BATCH_BYTES = 4 << 30
 
 # Numbers that a forward pass keeps for a token, as a multiple of the hidden size: 12 for an inner

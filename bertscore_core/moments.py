@@ -334,7 +334,9 @@ def _check(scores: FloatArray, groups: npt.NDArray[np.integer]) -> None:
         )
     _check_number(len(groups))
     if not np.issubdtype(groups.dtype, np.integer) or ((groups < 0) | (groups >= GROUPS)).any():
-        raise InputError(f"a group is none of 0 to {GROUPS - 1}; expected whole numbers in there.")
+        raise InputError(
+            f"got a group beyond 0 to {GROUPS - 1}; expected whole numbers in that range."
+        )
     # Comparisons with NaN are false, so NaN is not within.
     within = (np.abs(scores[..., :2]) <= 1 + _SLACK).all(axis=(0, 2))
     wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))

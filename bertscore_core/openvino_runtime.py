@@ -23,7 +23,7 @@ Start = Callable[[Tensor, Tensor], Callable[[], Tensor]]
 """Takes token ids and mask, (B, S), int64. Returns a function that waits for the hidden states,
 (layers, B, S, H), float32."""
 
-PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+OPENVINO_DTYPES = {"float32": "f32", "bfloat16": "bf16"}
 """Number formats, and OpenVINO's names for them."""
 
 LARGEST_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.1}
@@ -55,7 +55,7 @@ def computes_in(dtype: str) -> bool:
     if dtype == "float32":
         return True
     capabilities = _import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return PRECISIONS[dtype].upper() in capabilities
+    return OPENVINO_DTYPES[dtype].upper() in capabilities
 
 
 class CompiledEncoder:
@@ -132,7 +132,7 @@ def compile_encoder(
 
     Args:
         module: The encoder in evaluation mode, float32, with the layers to return.
-        dtype: Number format of the matrix products, one of `PRECISIONS`. The residual stream and
+        dtype: Number format of the matrix products, one of `OPENVINO_DTYPES`. The residual stream and
             the layer norms stay in float32.
         threads: Threads to compute with.
         layers: Rows it returns: 1, or L + 1 for all layers.
@@ -204,7 +204,7 @@ def compile_product(
 def _compiled(model: Any, dtype: str, threads: int, streams: int = 1) -> Any:
     """Compile a model for the CPU."""
     settings = {
-        "INFERENCE_PRECISION_HINT": PRECISIONS[dtype],
+        "INFERENCE_PRECISION_HINT": OPENVINO_DTYPES[dtype],
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": streams,
         # Or else all worker processes would be pinned to the same first cores.

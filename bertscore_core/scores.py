@@ -15,7 +15,7 @@ from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 class Scores:
     """Scores of N pairs, in input order.
 
-    With all layers at once the score arrays have shape (L + 1, N), one row a layer.
+    With all layers at once the score arrays have shape (L + 1, N), one row for each layer.
 
     Attributes:
         precision: Rescaled if the scorer rescales. Shape (N,), float32.

@@ -118,7 +118,7 @@ class TextTokenizer:
     def _encode_chunk(self, texts: Sequence[str]) -> TokenizedTexts:
         encode = self._encode_one_by_one if self._backend is None else self._encode_batch
         tokens = encode(self._rule.prepare_all([self._prepare(text) for text in texts]))
-        return self._rule.mend(tokens, self.max_length)
+        return self._rule.correct(tokens, self.max_length)
 
     @property
     def num_ids(self) -> int:
