@@ -132,8 +132,8 @@ def compile_encoder(
 
     Args:
         module: The encoder in evaluation mode, float32, with the layers to return.
-        dtype: Number format of the matrix products, one of `OPENVINO_DTYPES`. The residual stream and
-            the layer norms stay in float32.
+        dtype: Number format of the matrix products, one of `OPENVINO_DTYPES`. The residual stream
+            and the layer norms stay in float32.
         threads: Threads to compute with.
         layers: Rows it returns: 1, or L + 1 for all layers.
         vocabulary: Number of token ids.
