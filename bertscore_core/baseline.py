@@ -38,7 +38,7 @@ _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Baseline:
-    """The baseline of one (language, model).
+    """The baseline of one language and one model.
 
     Attributes:
         name: Its source: `language/model` if published, `custom/language/model` if it comes from a
@@ -249,7 +249,6 @@ def table_name(path: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """Return the path of a table without its ending."""
     return path.removesuffix(TABLE_SUFFIX)
 
 

@@ -63,7 +63,7 @@ class BERTScorer:
         baseline_path: str | None = None,
         use_fast_tokenizer: bool = False,
     ) -> None:
-        """Load the model; weights come from `idf_sents` or `compute_idf` when `idf` is set.
+        """Load the model. With `idf`, token weights come from `idf_sents` or `compute_idf`.
 
         Raises:
             ConfigError: there is neither a model nor a language, or the settings cannot be used.
@@ -107,7 +107,7 @@ class BERTScorer:
 
     @property
     def idf(self) -> bool:
-        """Whether tokens are weighed by inverse document frequency."""
+        """Whether tokens are weighted by inverse document frequency."""
         return self._scorer.config.idf
 
     @property

@@ -116,7 +116,7 @@ def cut(model: Any, num_layers: int) -> None:
 
 
 def find_final_norm(model: Any) -> nn.Module:
-    """Find what an encoder does to a hidden state when it is cut at that layer.
+    """Find the norm that an encoder applies to the hidden state of the layer it is cut at.
 
     All norms in the usual places are tried, and so is no norm at all. Their results on random
     tokens are compared with the encoder cut in the middle and below its last layer. This takes as

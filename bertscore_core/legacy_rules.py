@@ -252,7 +252,7 @@ def _lower_then(
     specials: frozenset[str],
     prepare: Callable[[str], str],
 ) -> str:
-    """Lowercase text that becomes an added token by it, then prepare the rest."""
+    """Lowercase text that is an added token in lower case, then prepare the rest."""
 
     def lowered(match: re.Match[str]) -> str:
         token = "".join(map(str.lower, match[0]))

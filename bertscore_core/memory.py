@@ -42,7 +42,7 @@ _NUMBERS_PER_TOKEN = 24
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Bounds on what is in memory at once; lowered permanently when memory is too small for them.
+    """Bounds on what is in memory at the same time. If it is too small they are lowered for good.
 
     The requested bounds depend only on the options, the kind of device and the model, so that equal
     jobs compute equal batches.

@@ -156,7 +156,7 @@ class BertScorer:
         return self.score_tokenized(self.tokenize(candidates, references), weights)
 
     def token_weights(self, idf: IdfTable | None) -> TokenWeights:
-        """Return the weights of an idf table; without a table, weights that do not depend on it.
+        """Return the token weights of an idf table; without a table, those of scoring without idf.
 
         Raises:
             ConfigError: a table was given to a scorer without idf.
