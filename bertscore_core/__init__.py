@@ -1,6 +1,6 @@
-"""BERTScore for large corpora: right, batched, with a signature on every number.
+"""BERTScore for large corpora: correct, batched, with a signature on every number.
 
-Below is everything public, grouped by the file it lives in: the table of contents.
+Everything public is listed below, grouped by file.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ from bertscore_core.baseline import (
     published_baselines,
     rescale,
 )
-from bertscore_core.batching import padding_fraction, plan_batches
+from bertscore_core.batching import plan_batches
 from bertscore_core.errors import (
     BaselineNotFoundError,
     BertScoreError,
@@ -46,10 +46,11 @@ from bertscore_core.tokens import TokenizedTexts
 if TYPE_CHECKING:
     from bertscore_core.config import ScorerConfig, Settings, settle
     from bertscore_core.dropin import BERTScorer, score
-    from bertscore_core.matching import PairScores, greedy_match, greedy_match_pair
+    from bertscore_core.matching import PairScores, greedy_match
     from bertscore_core.scorer import BertScorer
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
+# Names whose files import torch and transformers, which takes seconds: loaded on first use.
 _ON_DEMAND = {
     "ScorerConfig": "bertscore_core.config",
     "Settings": "bertscore_core.config",
@@ -58,18 +59,17 @@ _ON_DEMAND = {
     "score": "bertscore_core.dropin",
     "PairScores": "bertscore_core.matching",
     "greedy_match": "bertscore_core.matching",
-    "greedy_match_pair": "bertscore_core.matching",
     "BertScorer": "bertscore_core.scorer",
     "TextTokenizer": "bertscore_core.tokenization",
     "load_tokenizer": "bertscore_core.tokenization",
 }
-"""Names whose files import torch and transformers, which takes seconds, loaded when asked for."""
 
 
 def __getattr__(name: str) -> Any:
     """Load a name of `_ON_DEMAND`."""
     if name not in _ON_DEMAND:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Kept in the module, so that the next access does not come here.
     value = globals()[name] = getattr(import_module(_ON_DEMAND[name]), name)
     return value
 
@@ -108,12 +108,10 @@ __all__ = [
     "format_baseline",
     "get_model_spec",
     "greedy_match",
-    "greedy_match_pair",
     "known_languages",
     "known_models",
     "load_tokenizer",
     "model_for_language",
-    "padding_fraction",
     "parse_baseline",
     "plan_batches",
     "published_baselines",

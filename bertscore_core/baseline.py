@@ -1,7 +1,7 @@
-"""Baselines: what random pairs score, and the rescaling that maps them to 0.
+"""Baselines: the mean scores of random pairs, and the rescaling that maps them to 0.
 
-A table has a row for every layer, from 0 (the embeddings) to the last, and a value each for
-precision, recall and F1. It belongs to one language and one model.
+A table belongs to one language and one model. It has a row for every layer, from 0 (the embeddings)
+to the last, with values for precision, recall and F1.
 """
 
 import csv
@@ -24,26 +24,27 @@ from bertscore_core.tokens import FloatArray
 
 HEADER = ["LAYER", "P", "R", "F"]
 CUSTOM = "custom"
-"""Name of a baseline that comes from outside; the first part of names that say more."""
+"""Name of a baseline from the user, and first part of names such as `custom/en/roberta-large`."""
 
 TABLE_SUFFIX = ".tsv"
-"""How bert-score names its tables, though commas part their columns."""
+"""bert-score's ending of tables, although their columns are separated by commas."""
 DESCRIPTION_SUFFIX = ".json"
-"""Of the file beside a table that says how it was made."""
+"""Ending of the file next to a table that says how the table was made."""
 
+# Both become parts of paths: nothing may lead out of a folder or mean something else on Windows.
 _LANGUAGE = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
 _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Baseline:
-    """The baseline of one (language, model).
+    """The baseline of one language and one model.
 
     Attributes:
-        name: Where it comes from: `language/model` for a published one, `custom/language/model` for
-            one from a folder of tables, else `custom`.
+        name: Its source: `language/model` if published, `custom/language/model` if it comes from a
+            folder of tables, else `custom`.
         rows: Baseline of precision, recall, F1 by layer. Shape (L + 1, 3), float64.
-        made_with: How the scores that it is the mean of were made; None where nobody says.
+        made_with: Signature of the scores it is the mean of; None if unknown.
     """
 
     name: str
@@ -53,13 +54,14 @@ class Baseline:
     @property
     def fingerprint(self) -> str:
         """Digest of the numbers. 12 hexadecimal digits."""
+        # Little-endian, so that it is the same on every platform.
         return hashlib.sha256(self.rows.astype("<f8").tobytes()).hexdigest()[:12]
 
     def row(self, layer: int) -> FloatArray:
         """Return the baseline of one layer. Shape (3,), float32.
 
         Raises:
-            BaselineNotFoundError: the table ends below that layer.
+            BaselineNotFoundError: the table has no row for that layer.
         """
         if not 0 <= layer < len(self.rows):
             raise BaselineNotFoundError(
@@ -70,12 +72,12 @@ class Baseline:
         return row
 
     def check_values(self) -> None:
-        """Check that scores can be rescaled with the numbers, in float32, as they are used.
+        """Check that scores can be rescaled with the numbers, in float32 as they are used.
 
         Raises:
-            ConfigError: one is not finite there, or not below 1.
+            ConfigError: a number is not finite or not below 1.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # what overflows is infinite, and rejected below
             used = self.rows.astype(np.float32)
         if not self.rows.ndim == 2 or self.rows.shape[1] != 3:
             raise ConfigError(
@@ -86,19 +88,20 @@ class Baseline:
             raise ConfigError(
                 f"baseline {self.name} cannot be used: got {self.rows[layer].tolist()} for layer "
                 f"{layer}; expected finite numbers below 1 in float32, where 0.99999999 is 1. "
-                "Correct the table, or make it anew with `bertscore-beam baseline`."
+                "Correct the table, or make a new one with `bertscore-beam baseline`."
             )
 
     def check_model(self, weights: str) -> None:
-        """Check that the table was made by the model that scores, as far as that is known.
+        """Check that the table was made with the model that scores, if its description says so.
 
-        The weights decide: the tokenizer's fingerprint may change with the library that reads it.
+        Only the weights are compared: the fingerprint of the same tokenizer may change with the
+        version of transformers.
 
         Args:
             weights: Digest of the weights that score, as in `Signature`.
 
         Raises:
-            ConfigError: it was made by others, so that random pairs would not rescale to 0.
+            ConfigError: it was made with another model, so random pairs would not rescale to 0.
         """
         made = self.made_with
         if made is None or made.weights == weights:
@@ -112,17 +115,17 @@ class Baseline:
 
 
 def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Map the baseline to 0 and leave 1 where it is: (x - b) / (1 - b), in float32.
+    """Map the baseline to 0 and 1 to 1: (x - b) / (1 - b), in float32.
 
     Args:
-        scores: Raw scores; the last axis or axes are matched by `baseline` through broadcasting.
+        scores: Raw scores, of any shape that `baseline` broadcasts to.
         baseline: Baseline values below 1.
 
     Example:
         >>> rescale(np.float32([0.8, 1.0]), np.float32(0.8)).tolist()
         [0.0, 1.0]
     """
-    one = np.float32(1.0)
+    one = np.float32(1.0)  # float32 throughout, as bert-score computes
     return ((scores - baseline) / (one - baseline)).astype(np.float32)
 
 
@@ -147,7 +150,8 @@ def find_baseline(language: str, model: str) -> Baseline:
     """Return the published baseline of a language and a model.
 
     Raises:
-        BaselineNotFoundError: none was published; the message lists what there is for either.
+        BaselineNotFoundError: none was published; the message lists those of the language and of
+            the model.
     """
     key = (language.lower(), canonical_name(model))
     try:
@@ -161,7 +165,7 @@ def find_baseline(language: str, model: str) -> Baseline:
 
 
 def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str) -> str:
-    """Say which tables come near one that is missing."""
+    """Say which languages and which models there are tables for."""
     kept = list(tables)
     languages = sorted(name for name, other in kept if other == model)
     models = sorted(other for name, other in kept if name == language)
@@ -172,15 +176,15 @@ def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str)
 
 
 def baseline_path(language: str, model: str) -> str:
-    """Return where a table lies below a folder of tables, as bert-score lays out its own.
+    """Return the path of a table below a folder of tables, in the layout of bert-score's own.
 
     Args:
         language: Language code, upper or lower case.
-        model: Registry name or hub id; for a model in a folder, the last part of its path, which
-            is what `ModelFiles.name` says. Models in folders of one name share a table.
+        model: Registry name or hub id; for a model in a folder, the folder's name, as in
+            `ModelFiles.name`. Models in folders with the same name share a table.
 
     Raises:
-        ConfigError: the path would leave the folder, or mean another one elsewhere.
+        ConfigError: the path would be outside the folder, or not the same on every system.
 
     Example:
         >>> baseline_path("en", "microsoft/deberta-xlarge-mnli")
@@ -188,6 +192,7 @@ def baseline_path(language: str, model: str) -> str:
         >>> baseline_path("EN", "FacebookAI/roberta-large")
         'en/roberta-large.tsv'
     """
+    # "microsoft/deberta" is a folder and a file in it, as in bert-score.
     code, name = language.lower(), canonical_name(model)
     if not _LANGUAGE.fullmatch(code):
         raise ConfigError(
@@ -207,7 +212,7 @@ def choose_table(names: Iterable[str], language: str, model: str) -> str:
     """Choose the table of a language and a model among the files of a folder.
 
     Args:
-        names: Paths below the folder, parted by "/"; files that are no tables are passed over.
+        names: Paths below the folder, with "/" as separator; other files than tables are skipped.
         language: Language code.
         model: As for `baseline_path`.
 
@@ -215,10 +220,12 @@ def choose_table(names: Iterable[str], language: str, model: str) -> str:
         The path below the folder.
 
     Raises:
-        BaselineNotFoundError: it is not there; the message lists what there is for either.
-        ConfigError: there cannot be one for such a language or model.
+        BaselineNotFoundError: it is not there; the message lists those of the language and of the
+            model.
+        ConfigError: no table can have such a language or model.
     """
     wanted = baseline_path(language, model)
+    # Only tables in the folder of a language; a folder may hold other files.
     kept = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
     if wanted not in kept:
         tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in kept)]
@@ -232,7 +239,7 @@ def choose_table(names: Iterable[str], language: str, model: str) -> str:
 
 
 def table_name(path: str) -> str:
-    """Return the name of a baseline that lies at a path below a folder of tables.
+    """Return the name of the baseline at a path below a folder of tables.
 
     Example:
         >>> table_name("en/roberta-large.tsv")
@@ -242,19 +249,18 @@ def table_name(path: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """Return the path of a table without its ending."""
     return path.removesuffix(TABLE_SUFFIX)
 
 
 def format_baseline(baseline: Baseline) -> str:
     """Write a `LAYER,P,R,F` table, the format bert-score reads; see `parse_baseline`.
 
-    bert-score and torchmetrics take the rows by position and all columns but the first, so there
-    are exactly four, one row a layer from 0 on. Seven decimals are a tenth of what a million pairs
-    leave open, and as fine as float32 near 1.
+    bert-score and torchmetrics read rows by position, and all columns but the first. So there are
+    exactly four columns, and one row for each layer from 0 on. Seven decimals are finer than
+    the standard error of a million pairs, and about the precision of float32 near 1.
 
     Raises:
-        InputError: a value is not below 1, or no number, so that nothing could be rescaled.
+        InputError: a value is not below 1 or not finite, so scores could not be rescaled.
 
     Example:
         >>> print(format_baseline(Baseline(name="custom", rows=np.array([[0.25, 0.5, 0.3]]))))
@@ -262,7 +268,7 @@ def format_baseline(baseline: Baseline) -> str:
         0,0.2500000,0.5000000,0.3000000
         <BLANKLINE>
     """
-    rounded = baseline.rows.round(7)
+    rounded = baseline.rows.round(7)  # 0.99999999 is written as 1
     for layer in np.flatnonzero(~((rounded < 1) & np.isfinite(rounded)).all(axis=1)):
         raise InputError(
             f"baseline {baseline.name} cannot be used: got {rounded[layer].tolist()} for layer "
@@ -273,7 +279,7 @@ def format_baseline(baseline: Baseline) -> str:
 
 
 def description_path(path: str) -> str:
-    """Return where the description of a table lies, if it has one.
+    """Return the path that the description of a table has, whether or not there is one.
 
     Example:
         >>> description_path("en/bge-base-en-v1.5.tsv")
@@ -283,7 +289,7 @@ def description_path(path: str) -> str:
 
 
 def read_made_with(description: str | bytes) -> Signature | None:
-    """Return how the scores of a table were made, from its description; None if that is unsaid."""
+    """Return the signature in a table's description; None if there is none that can be read."""
     try:
         return Signature.parse(json.loads(description)["signature"])
     except (ValueError, KeyError, TypeError, AttributeError, SignatureError):
@@ -296,18 +302,19 @@ def parse_baseline(
     """Read a `LAYER,P,R,F` table, the format bert-score reads.
 
     Args:
-        text: The file's content, comma-separated, one row a layer from 0 on. Blanks around its
-            cells and a byte order mark do no harm.
+        text: The file's content, comma-separated, one row for each layer from 0 on. Blanks around
+            cells and a byte order mark are ignored.
         source: Its path, for error messages.
         name: Name of the baseline; see `table_name`.
         description: Content of the file that `description_path` names, if there is one.
 
     Raises:
-        ConfigError: header, row order or values are not those of a baseline: three finite numbers
-            below 1 a layer, in float32.
+        ConfigError: header, row order or values are not those of a baseline, which has three
+            finite numbers below 1 in float32 for each layer.
     """
     try:
         lines = csv.reader(io.StringIO(text.removeprefix("\ufeff").strip()))
+        # bert-score reads tables with pandas, which accepts both.
         rows = [[cell.strip() for cell in line] for line in lines]
         if rows[0] != HEADER:
             raise _NoTableError("another first line")
@@ -317,7 +324,7 @@ def parse_baseline(
         if values.ndim != 2 or values.shape[1] != 3:
             raise _NoTableError("rows without three numbers")
     except (IndexError, ValueError, csv.Error) as error:
-        # What Python says of a cell quotes it, and the file may hold anything.
+        # Python's own messages quote the cell, and the file may be any file, even one of texts.
         found = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
         raise ConfigError(
             f"{source} is not a baseline table: got {found}; expected the header LAYER,P,R,F and "
@@ -329,4 +336,4 @@ def parse_baseline(
 
 
 class _NoTableError(ValueError):
-    """What keeps a text from being a table, in words of ours."""
+    """Why a text is not a table, in a message that quotes nothing of it."""

@@ -1,6 +1,6 @@
 """Which texts go through the encoder together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,6 @@ def plan_batches(
     lengths: Sequence[int] | npt.NDArray[np.int64],
     *,
     max_batch_tokens: int,
-    max_batch_size: int | None = None,
 ) -> list[npt.NDArray[np.int64]]:
     """Group texts of similar length so that each batch stays within a token budget.
 
@@ -20,43 +19,23 @@ def plan_batches(
 
     Args:
         lengths: Tokens per text. Shape (N,).
-        max_batch_tokens: Largest padded size of a batch, in tokens. A single text above it makes a
-            batch of its own.
-        max_batch_size: Largest number of texts in a batch; no limit when None.
+        max_batch_tokens: Largest padded size of a batch, in tokens. A longer text is a batch of its
+            own.
 
     Returns:
-        Indices of the texts, one array a batch; every index exactly once.
+        Indices of the texts, one array for each batch; every index exactly once.
 
     Example:
         >>> [batch.tolist() for batch in plan_batches([3, 9, 4, 4], max_batch_tokens=9)]
         [[1], [2, 3], [0]]
     """
     lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")
+    order = np.argsort(-lengths, kind="stable")  # stable: the plan is the same on every machine
     batches: list[npt.NDArray[np.int64]] = []
     start = 0
     while start < len(order):
-        longest = max(int(lengths[order[start]]), 1)
-        count = max(max_batch_tokens // longest, 1)
-        if max_batch_size is not None:
-            count = min(count, max_batch_size)
+        longest = max(int(lengths[order[start]]), 1)  # a text may have no tokens
+        count = max(max_batch_tokens // longest, 1)  # the first is the longest: it sets the padding
         batches.append(order[start : start + count])
         start += count
     return batches
-
-
-def padding_fraction(
-    lengths: Sequence[int] | npt.NDArray[np.int64], batches: Iterable[npt.NDArray[np.int64]]
-) -> float:
-    """Return the share of padded positions that hold no token, from 0 to 1.
-
-    Example:
-        >>> padding_fraction([2, 4], [np.array([1, 0])])
-        0.25
-    """
-    lengths = np.asarray(lengths, dtype=np.int64)
-    padded = used = 0
-    for batch in batches:
-        padded += int(lengths[batch].max()) * len(batch)
-        used += int(lengths[batch].sum())
-    return 1.0 - used / padded if padded else 0.0

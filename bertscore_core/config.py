@@ -1,4 +1,4 @@
-"""What to score with: asked for (`ScorerConfig`), and settled against the files (`Settings`)."""
+"""How to score: what the user asks for (`ScorerConfig`) and what that means here (`Settings`)."""
 
 import logging
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ from bertscore_core.baseline import (
 from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
     BACKENDS,
-    DTYPES,
+    EncoderOptions,
     check_backend,
+    check_dtype,
     choose_backend,
     device_kind,
     read_architecture,
@@ -27,7 +28,7 @@ from bertscore_core.encoder import (
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
-from bertscore_core.layers import SEMANTICS, check_layer
+from bertscore_core.layers import check_layer, check_semantics
 from bertscore_core.memory import Budget
 from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
@@ -50,32 +51,32 @@ class ScorerConfig:
         idf: Weigh tokens by inverse document frequency. The table is given to `score`, or counted
             from the references of each call.
         rescale: Rescale so that random pairs score about 0.
-        baseline: A `LAYER,P,R,F` table to rescale with, as a path or read already; or the path of a
-            folder of them, laid out as LANGUAGE/MODEL.tsv. None: the published one for the
+        baseline: A `LAYER,P,R,F` table to rescale with, as a path or as a `Baseline`; or the path
+            of a folder of tables, laid out as LANGUAGE/MODEL.tsv. None: the published one for the
             language and model.
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
-        adds_prefix_space: Put a space before every text. None: as the reference does.
-        empty: What a pair with an empty side scores: `reference`, as bert-score; `zero`; or `null`
-            for no score. None: `reference` here, and `zero` in the job and in `ScorePairs`. See
-            `bertscore_core.empty_texts`.
-        fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, as bert-score does
-            with `use_fast_tokenizer=True`, and not of its slow one.
+        adds_prefix_space: Put a space before every text. None: as bert-score does.
+        empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
+            `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
+            `ScorePairs`. See `bertscore_core.empty_texts`.
+        fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, not of its slow one,
+            as bert-score does with `use_fast_tokenizer=True`.
         dtype: Number format of the encoder's matrix products; everything else is in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         attention: Attention implementation, by transformers' names, or `auto`.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
             OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
-        max_batch_tokens: Padded tokens a forward pass. None: chosen by the kind of device and the
-            width of the model, never by the memory that is free. In bfloat16 and float16 the
-            signature names it.
+        max_batch_tokens: Padded tokens of a forward pass. None: chosen by the kind of device and
+            the width of the model, never by the memory that is free. In bfloat16 and float16 it is
+            part of the signature.
         all_layers: Score every layer in one pass.
-        layer_semantics: What the rows of all layers are: `hidden`, the hidden states, as
-            bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ
-            where a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer
-            is always `cut`.
-        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 they
-            move no bit, as long as this package was imported before torch's first product.
+        layer_semantics: What the rows of all layers are: `hidden`, the hidden states, as in
+            bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ if
+            a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer is
+            always `cut`.
+        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 it
+            changes no bit, if this package was imported before torch's first product.
         revision: Branch, tag or commit on the hub.
         allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
         trust_remote_code: Whether code that comes with the model may run.
@@ -104,17 +105,12 @@ class ScorerConfig:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values and combinations that no file could make right."""
-        if self.dtype not in DTYPES:
-            raise ConfigError(f"unknown dtype {self.dtype!r}; expected one of {', '.join(DTYPES)}.")
+        """Refuse values and combinations that are wrong for every model."""
+        check_dtype(self.dtype)
+        check_semantics(self.layer_semantics)
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
                 f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
-            )
-        if self.layer_semantics not in SEMANTICS:
-            raise ConfigError(
-                f"unknown layer_semantics {self.layer_semantics!r}; expected "
-                f"{' or '.join(SEMANTICS)}."
             )
         if self.empty not in (None, *EMPTY_RULES):
             raise ConfigError(
@@ -129,20 +125,20 @@ class ScorerConfig:
 
     @property
     def model_name(self) -> str:
-        """The model asked for, by name or through the language."""
+        """The name given, or the default model of the language."""
         if self.model is not None:
             return self.model
         return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
 
 
 def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
-    """Take the name of a model for a configuration with nothing else in it."""
+    """Turn the name of a model, or None, into a configuration."""
     return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A configuration settled against the model's files, before any weight is loaded.
+    """A configuration, and what the model's files decide of it. No weight is loaded.
 
     Attributes:
         config: What was asked for.
@@ -162,8 +158,25 @@ class Settings:
     backend: str
     hidden_size: int
 
+    @property
+    def encoder_options(self) -> EncoderOptions:
+        """How the encoder is to be loaded."""
+        config = self.config
+        return EncoderOptions(
+            num_layers=self.num_layers,
+            all_layers=config.all_layers,
+            layer_semantics=config.layer_semantics,
+            dtype=config.dtype,
+            device=config.device,
+            attention=config.attention,
+            backend=self.backend,
+            num_threads=config.num_threads,
+            max_length=self.tokenizer.max_length,
+            trust_remote_code=config.trust_remote_code,
+        )
+
     def budget(self) -> Budget:
-        """Return the memory bounds asked for, which a scorer may have to lower."""
+        """Return the initial memory bounds. A scorer lowers its own if memory is too small."""
         return Budget.for_device(
             device_kind(self.config.device),
             self.config.max_batch_tokens,
@@ -177,11 +190,11 @@ class Settings:
 
     @property
     def backend_version(self) -> str:
-        """What runs the encoder, with its version where the signature has no field for that."""
+        """What runs the encoder, with its version unless the signature has a field for it."""
         return self.backend if self.backend == "torch" else f"openvino-{openvino_version()}"
 
     def signature(self, idf: IdfTable | None = None) -> Signature:
-        """Say how scores made with these settings are made. Reads the weight files once."""
+        """Return the signature of scores made with these settings. Reads the weight files."""
         config, baseline = self.config, self.baseline
         length = self.tokenizer.max_length
         return Signature(
@@ -196,6 +209,7 @@ class Settings:
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
             dtype=config.dtype,
+            # In bfloat16 and float16 scores depend on the batch by more than rounding in float32.
             batch_tokens=ANY_BATCH if config.dtype == "float32" else self.budget().label,
             attention=config.attention,
             backend=self.backend_version,
@@ -212,18 +226,18 @@ def settle(config: ScorerConfig) -> Settings:
         UnknownModelError: the model cannot be found.
         UnknownLanguageError: the language has no default model.
         BaselineNotFoundError: there is nothing to rescale with.
-        ConfigError: the layer does not exist, or is not known for this model, or the tokenizer
-            states no length and none was given, or the backend cannot do this, or the baseline was
-            made by another model.
+        ConfigError: the layer does not exist or is not known for this model, no maximum length is
+            known, the backend cannot run this, or the baseline was made with another model.
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = _settle_files(config)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = _settle_layer(config, files)
     baseline = _settle_baseline(config, files)
-    if baseline is not None:
+    if baseline is not None:  # fails if the table has too few rows
         baseline.row(files.depth if config.all_layers else num_layers)
     tokenizer = _settle_tokenizer(config, files)
+    # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
     if baseline is not None and baseline.made_with is not None:
         baseline.check_model(files.weights_digest())
     return Settings(
@@ -238,13 +252,12 @@ def settle(config: ScorerConfig) -> Settings:
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
-    """Find and check the tokenizer alone, which is all that counting idf needs: no layer.
+    """Find and check the tokenizer alone. Counting idf needs no layer and no backend.
 
     Raises:
         UnknownModelError: the model cannot be found.
         UnknownLanguageError: the language has no default model.
-        ConfigError: the tokenizer states no length and none was given, or it is more than the
-            encoder has positions for.
+        ConfigError: no maximum length is known, or it is more than the encoder has positions for.
         ModelLoadError: the tokenizer's files cannot be used, or the architecture is not known.
     """
     files = _settle_files(config)
@@ -287,6 +300,7 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
 
 def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
     """Check that the encoder has a position for every token of the longest text asked for."""
+    # Else the encoder would fail at the first long text, perhaps hours into a run.
     positions = files.positions
     if positions is None:
         return
@@ -313,6 +327,7 @@ def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
             f"{files.depth}. Two thirds of the depth is a usual choice; see also "
             "`bertscore-beam models`."
         )
+    # Without a row in the registry, num_layers was given: the case above has returned or raised.
     known = files.spec.num_layers if files.spec is not None else 0
     num_layers = known if config.num_layers is None else config.num_layers
     check_layer(num_layers, files.depth, files.name)
@@ -327,6 +342,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         return config.baseline
     if config.baseline is not None:
         return _read_baseline(Path(config.baseline), config.language, files.name)
+    # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(
             f"no baseline is published for {files.name}, which is not in the registry; expected a "
@@ -362,6 +378,6 @@ def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
             f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
             "table."
         ) from error
-    beside = Path(description_path(path.as_posix()))
-    description = beside.read_bytes() if beside.is_file() else None
+    description_file = Path(description_path(path.as_posix()))
+    description = description_file.read_bytes() if description_file.is_file() else None
     return parse_baseline(text, str(path), name=name, description=description)

@@ -1,10 +1,13 @@
 """The interface of the `bert-score` package: change the import, keep the calls.
 
 Arguments, defaults and return values are those of bert-score 0.3.13. Scores equal its scores at
-batch size 1 with slow tokenizers, under transformers 5 too. Where it goes on with something other
-than what was asked for, this raises instead: a missing baseline (there: raw scores under the hash
-of rescaled ones, or an error after all scoring is done), an unknown language (there: silently a
-multilingual model), a candidate without a reference.
+batch size 1 with slow tokenizers, under transformers 5 too. Where bert-score does something else
+than it was asked for, this module raises an error:
+
+- A missing baseline. bert-score returns raw scores under the hash of rescaled ones, or fails after
+  all texts were scored.
+- An unknown language. bert-score takes a multilingual model without a word.
+- A candidate without a reference.
 """
 
 import sys
@@ -26,8 +29,8 @@ from bertscore_core.scorer import BertScorer, References, TokenizedPairs
 from bertscore_core.signature import UPSTREAM_VERSION
 from bertscore_core.similarity_plot import compare_tokens, draw
 
+# The version that bert-score 0.3.13 reports.
 __version__ = UPSTREAM_VERSION
-"""What bert-score 0.3.13 calls itself."""
 
 __all__ = ["BERTScorer", "__version__", "plot_example", "score", "utils"]
 
@@ -41,8 +44,8 @@ class BERTScorer:
     and scores do not depend on them.
 
     Attributes:
-        baseline_path: The path given; None where the published baseline is meant, which is no file.
-        use_custom_baseline: Whether one was given.
+        baseline_path: The path given; None for the published baseline, which is not a file here.
+        use_custom_baseline: Whether a path was given.
     """
 
     def __init__(
@@ -60,15 +63,16 @@ class BERTScorer:
         baseline_path: str | None = None,
         use_fast_tokenizer: bool = False,
     ) -> None:
-        """Load the model; weights come from `idf_sents` or `compute_idf` when `idf` is set.
+        """Load the model. With `idf`, token weights come from `idf_sents` or `compute_idf`.
 
         Raises:
-            ConfigError: neither a model nor a language, or what cannot be carried out.
+            ConfigError: there is neither a model nor a language, or the settings cannot be used.
         """
         if model_type is None and lang is None:
             raise ConfigError("got neither lang nor model_type; expected at least one of them.")
         if model_type is None and lang is not None:
             model_type = utils.lang2model[lang.lower()]
+        # As users of bert-score add models: model2layers["path/to/model"] = 9.
         if num_layers is None and model_type is not None and find_model_spec(model_type) is None:
             num_layers = utils.model2layers.get(model_type)
         config = ScorerConfig(
@@ -82,7 +86,7 @@ class BERTScorer:
             device=device or "auto",
             all_layers=all_layers,
             fast_tokenizer=use_fast_tokenizer,
-            # bert-score asks slow tokenizers alone for the space.
+            # bert-score asks only slow tokenizers for the space before the text.
             adds_prefix_space=False if use_fast_tokenizer else None,
         )
         self._scorer = BertScorer(config)
@@ -103,7 +107,7 @@ class BERTScorer:
 
     @property
     def idf(self) -> bool:
-        """Whether tokens are weighed by inverse document frequency."""
+        """Whether tokens are weighted by inverse document frequency."""
         return self._scorer.config.idf
 
     @property
@@ -133,6 +137,7 @@ class BERTScorer:
         if baseline is None:
             raise ConfigError("this scorer does not rescale; set rescale_with_baseline=True.")
         if self.all_layers:
+            # The shape that bert-score has, which broadcasts with (L + 1, N, 3).
             return torch.from_numpy(baseline.rows).unsqueeze(1).float()
         return torch.from_numpy(baseline.row(self.num_layers))
 
@@ -149,14 +154,14 @@ class BERTScorer:
         )
 
     def compute_idf(self, sents: Sequence[str]) -> None:
-        """Count the document frequencies of texts, for all later calls of `score`.
+        """Count the document frequencies of texts; later calls of `score` use them.
 
         Raises:
-            ConfigError: there are no texts, so that every token would weigh nothing.
+            ConfigError: there are no texts. Every token would have weight 0.
         """
         if not sents:
             raise ConfigError("idf cannot be counted: got no texts; expected at least one.")
-        if self._weights is not None:
+        if self._weights is not None:  # as bert-score warns
             warnings.warn("Overwriting the previous importance weights.", stacklevel=2)
         self._weights = self._scorer.count_idf(list(sents)).weights()
 
@@ -172,15 +177,16 @@ class BERTScorer:
 
         Returns:
             (P, R, F), float32 tensors of shape (N,), or (L + 1, N) for all layers; with
-            `return_hash` the pair of these and the hash string. With several references each
+            `return_hash` the pair of these and the hash string. With several references, each
             measure is the best over them.
 
         Raises:
-            ConfigError: `idf` is set and no texts were given to count.
-            InputError: the texts do not pair up.
+            ConfigError: `idf` is set and no texts were counted.
+            InputError: the texts are not pairs.
         """
         if self.idf and self._weights is None:
             raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
+        # From here, since bert-score does not count the loading of the model either.
         started = time.perf_counter()
         if verbose:
             print("calculating scores...")
@@ -199,11 +205,11 @@ class BERTScorer:
         return (triple, self.hash) if return_hash else triple
 
     def plot_example(self, candidate: str, reference: str, fname: str = "") -> None:
-        """Draw how alike the tokens of two texts are, show it, and save it where a name is given.
+        """Draw how similar the tokens of two texts are, show it, and save it if a name is given.
 
         Raises:
             ConfigError: matplotlib is not installed.
-            InputError: an argument is no text.
+            InputError: an argument is not a text.
         """
         self._scorer.tokenize([candidate], [reference])  # for its checks
         plt = draw(compare_tokens(self._scorer, candidate, reference))
@@ -237,9 +243,9 @@ def score(
     baseline_path: str | None = None,
     use_fast_tokenizer: bool = False,
 ) -> Triple | tuple[Triple, str]:
-    """Score candidates with a model loaded for this call; bert-score's function.
+    """Score candidates with a model that is loaded for this call.
 
-    Args are those of `BERTScorer`, and:
+    The arguments are those of `BERTScorer`, and:
         idf: True counts the references of this call; a mapping gives the weight of each token id
             (an empty one counts as False).
 
@@ -247,8 +253,8 @@ def score(
         (P, R, F), or ((P, R, F), hash) with `return_hash`; see `BERTScorer.score`.
 
     Raises:
-        ConfigError: the settings cannot be carried out; nothing was scored.
-        InputError: the texts do not pair up.
+        ConfigError: the settings cannot be used; nothing was scored.
+        InputError: the texts are not pairs.
     """
     scorer = BERTScorer(
         model_type=model_type,
@@ -263,7 +269,7 @@ def score(
         baseline_path=baseline_path,
         use_fast_tokenizer=use_fast_tokenizer,
     )
-    if idf and isinstance(idf, Mapping):
+    if idf and isinstance(idf, Mapping):  # an empty mapping is false, as in bert-score
         scorer._weights = TokenWeights.from_mapping(idf, num_ids=scorer._scorer.tokenizer.num_ids)
     elif idf:
         scorer.compute_idf(
@@ -283,7 +289,7 @@ def plot_example(
     use_fast_tokenizer: bool = False,
     fname: str = "",
 ) -> None:
-    """Draw how alike the tokens of two texts are; see `BERTScorer.plot_example`."""
+    """Draw how similar the tokens of two texts are; see `BERTScorer.plot_example`."""
     BERTScorer(
         model_type=model_type,
         num_layers=num_layers,
@@ -295,10 +301,10 @@ def plot_example(
 
 
 def _warn_of_empty(pairs: TokenizedPairs) -> None:
-    """Print the reference's warnings, once each: it takes any text of two tokens for empty."""
+    """Print the warnings of bert-score, once each. It treats any text of two tokens as empty."""
     empty = pairs.texts.lengths == EMPTY_LENGTH
     for side, texts, word in (
-        ("candidate", pairs.candidates, "BERTscores"),
+        ("candidate", pairs.candidates, "BERTscores"),  # spelled so in bert-score
         ("reference", pairs.references, "BERTScores"),
     ):
         if np.any(empty[texts]):

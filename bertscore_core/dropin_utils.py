@@ -1,4 +1,4 @@
-"""What users take from `bert_score.utils`: the tables of models and languages, and the hash."""
+"""What users import from `bert_score.utils`: tables of models and languages, and the hash."""
 
 from importlib.metadata import version
 
@@ -7,17 +7,17 @@ from bertscore_core.signature import upstream_hash
 
 
 class _Languages(dict[str, str]):
-    """Models by language; an unknown one is an error, not a multilingual model."""
+    """Models by language. An unknown language is an error, not a multilingual model."""
 
     def __missing__(self, language: str) -> str:
         return model_for_language(language)
 
 
 lang2model: dict[str, str] = _Languages(known_languages())
-"""Model of each language that bert-score knows. What is changed here holds for later scorers."""
+"""Default model of each language. Later scorers follow changes that users make here."""
 
 model2layers: dict[str, int] = {spec.name: spec.num_layers for spec in known_models()}
-"""Layer of each model. What is added here holds for later scorers, too."""
+"""Layer of each model. Later scorers follow additions that users make here."""
 
 
 def get_hash(
@@ -28,13 +28,13 @@ def get_hash(
     use_custom_baseline: bool,
     use_fast_tokenizer: bool,
 ) -> str:
-    """Return bert-score's hash string of some settings."""
+    """Return bert-score's hash string for these settings."""
     return upstream_hash(
         model=model,
         num_layers=str(num_layers),
         idf=bool(idf),
         rescaled=rescale_with_baseline,
         custom_baseline=use_custom_baseline,
-        transformers=version("transformers"),
+        transformers=version("transformers"),  # the installed one, as in bert-score
         fast_tokenizer=use_fast_tokenizer,
     )

@@ -1,13 +1,14 @@
 """Unit-length token embeddings of many texts, laid end to end on the device.
 
-Everything about a batch that the host knows is worked out there with numpy and sent ahead, so that
-a GPU is never waited for: it computes one batch while the next is laid out.
+All index arithmetic is done on the host with numpy, and the results are sent to the device ahead of
+time. So the host never waits for a GPU: it prepares the next batch while one is computed.
 """
 
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from bertscore_core.batching import plan_batches
 from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights
-from bertscore_core.memory import Budget, is_out_of_memory
+from bertscore_core.memory import Budget, Result, attempt
 from bertscore_core.tokens import IntArray, TokenizedTexts
 from bertscore_core.work import Work
 
@@ -30,8 +31,8 @@ class EmbeddedTexts:
     Attributes:
         vectors: On the device. Shape (layers, T, H), float32.
         weights: Weight of every token, on the device. Shape (T,), float32.
-        starts: First token of each text of the split, or -1 where it is not embedded. Shape (N,).
-        lengths: Tokens of each text of the split. Shape (N,).
+        starts: First token of each of all texts; -1 if the text is not embedded. Shape (N,).
+        lengths: Tokens of each of all texts. Shape (N,).
     """
 
     vectors: Tensor
@@ -53,75 +54,101 @@ def embed(
 ) -> EmbeddedTexts:
     """Embed some of the texts; each vector is divided by its length, without an epsilon.
 
-    A batch for which memory does not suffice is encoded in pieces, and the budget is lowered to
+    If memory is too small for a batch, the batch is encoded in pieces and the budget is lowered to
     their size.
 
     Args:
-        encoder: What embeds.
+        encoder: The encoder.
         texts: All texts.
-        needed: Indices of those to embed.
+        needed: Indices of the texts to embed.
         weights: Token weights.
         pad_id: Token id to pad with.
         budget: Memory bounds.
         work: Where the forward passes are counted.
     """
-    device = encoder.device
-    lengths = texts.lengths
+    device, lengths = encoder.device, texts.lengths
     limit = budget.batch_limit(int(lengths[needed].sum()))
-    batches = plan_batches(lengths[needed], max_batch_tokens=limit)
-    order = needed[np.concatenate(batches)]  # texts in the order in which they are laid out
+    batches = [needed[batch] for batch in plan_batches(lengths[needed], max_batch_tokens=limit)]
+    order = np.concatenate(batches)  # texts in the order in which they are laid out
     ids = texts.gather(order)
     starts = np.full(len(texts), -1, dtype=np.int64)
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     vectors = torch.empty((encoder.num_outputs, len(ids), encoder.hidden_size), device=device)
-    pending = [needed[batch] for batch in reversed(batches)]
+    queue = _Queue(batches[::-1], lengths, budget, work)
     running: deque[_Running] = deque()
-
-    def take_apart(rows: IntArray, error: Exception) -> None:
-        if len(rows) == 1 or not is_out_of_memory(error):
-            raise error
-        budget.lower(batch_tokens=len(rows) * int(lengths[rows[0]]) // 2)
-        pending.append(rows)
-        work.retries += 1
-        torch.cuda.empty_cache()
-
     try:
-        while pending or running:
-            if pending and len(running) < encoder.in_flight:
-                rows = pending.pop()
-                count = max(budget.batch_tokens // max(int(lengths[rows[0]]), 1), 1)
-                if len(rows) > count:
-                    pending.append(rows[count:])
-                    rows = rows[:count]
-                first = starts[rows[0]]
+        while queue.pending or running:
+            if queue.pending and len(running) < encoder.in_flight:
+                rows = queue.take()
+                first = int(starts[rows[0]])
                 place = slice(first, first + int(lengths[rows].sum()))
-                try:
-                    running.append(_start(encoder, rows, place, ids[place], lengths[rows], pad_id))
-                except Exception as error:
-                    take_apart(rows, error)
-                continue
-            batch = running.popleft()
-            try:
-                own = vectors[:, batch.place]
-                _normalize(batch.hidden().flatten(1, 2), batch.positions, out=own)
-            except Exception as error:
-                take_apart(batch.rows, error)
-                continue
-            work.batches += 1
-            work.lowered_batches += budget.lowered
-            work.tokens += own.shape[1]
-            work.padded_tokens += batch.padded_tokens
+                start = partial(_start, encoder, rows, place, ids[place], lengths[rows], pad_id)
+                started = queue.attempt(rows, start)
+                if started is not None:
+                    running.append(started)
+            else:
+                batch = running.popleft()
+                if queue.attempt(batch.rows, partial(_finish, batch, vectors)) is not None:
+                    work.batches += 1
+                    work.lowered_batches += budget.lowered
+                    work.tokens += batch.place.stop - batch.place.start
+                    work.padded_tokens += batch.padded_tokens
     finally:
-        for batch in running:  # what is still computed must not lose its memory
+        # After an error, a batch that still runs must not lose the memory it writes to.
+        for batch in running:
             with suppress(Exception):
                 batch.hidden()
     return EmbeddedTexts(vectors, to_device(weights.of(ids), device), starts, lengths)
 
 
+@dataclass(slots=True)
+class _Queue:
+    """Batches that wait for the encoder.
+
+    Attributes:
+        pending: Texts of each batch, longest first. The last batch is the next.
+        lengths: Tokens of each text.
+        budget: Memory bounds, which are lowered if memory is too small.
+        work: Where failed attempts are counted.
+    """
+
+    pending: list[IntArray]
+    lengths: IntArray
+    budget: Budget
+    work: Work
+
+    def take(self) -> IntArray:
+        """Return the next batch, or as much of it as the budget still allows."""
+        rows = self.pending.pop()
+        count = max(self.budget.batch_tokens // max(int(self.lengths[rows[0]]), 1), 1)
+        if len(rows) > count:
+            self.pending.append(rows[count:])
+        return rows[:count]
+
+    def attempt(self, rows: IntArray, step: Callable[[], Result]) -> Result | None:
+        """Run a step of a batch. If memory is too small: halve the budget, put the batch back."""
+        if len(rows) == 1:
+            return step()  # nothing smaller can be tried, so any error is the caller's
+        result = attempt(step)
+        if result is None:
+            self.budget.lower(batch_tokens=len(rows) * int(self.lengths[rows[0]]) // 2)
+            self.pending.append(rows)
+            self.work.retries += 1
+        return result
+
+
+def _finish(batch: "_Running", vectors: Tensor) -> Tensor:
+    """Wait for a batch and write its unit vectors to their place, which is returned."""
+    own = vectors[:, batch.place]
+    _normalize(batch.hidden().flatten(1, 2), batch.positions, out=own)
+    return own
+
+
 def to_device(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
-    """Copy an array to a device; to a GPU without waiting for it."""
+    """Copy an array to a device, without waiting if it is a GPU."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
+        # Only from pinned memory can a copy run while the host goes on.
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
@@ -130,15 +157,15 @@ def _normalize(hidden: Tensor, positions: Tensor, out: Tensor) -> None:
     """Divide the vectors at some positions by their lengths.
 
     Args:
-        hidden: Shape (layers, positions in all, H).
-        positions: Which. Shape (tokens,).
-        out: Where they go. Shape (layers, tokens, H).
+        hidden: Hidden states of a padded batch. Shape (layers, B * S, H).
+        positions: Positions of tokens. Shape (tokens,).
+        out: The results. Shape (layers, tokens, H).
     """
     if hidden.device.type == "cpu":
-        # Torch would spread this over threads, which then spin for a while, and take the cores from
-        # the batches that are being computed: 7% of the time in float32, 12% in bfloat16.
+        # In numpy, on one thread. Torch would use several threads, which spin for a while after the
+        # work and slow down the batches that run: by 7% in float32, 12% in bfloat16.
         chosen = hidden.numpy()[:, positions.numpy()]
-        with np.errstate(all="ignore"):  # what is not finite is found, and named, later
+        with np.errstate(all="ignore"):  # the scorer checks later for what is not finite
             np.divide(chosen, np.linalg.norm(chosen, axis=-1, keepdims=True), out=out.numpy())
         return
     selected = hidden.index_select(1, positions)
@@ -150,9 +177,9 @@ class _Running(NamedTuple):
 
     Attributes:
         rows: Its texts.
-        place: Their tokens among all embeddings.
-        hidden: Waits for the hidden states. Shape (layers, B, S, H).
-        positions: Where tokens stand among all B * S positions.
+        place: Where their tokens go among all embeddings.
+        hidden: Waits for the hidden states and returns them. Shape (layers, B, S, H).
+        positions: Positions that hold tokens, among all B * S.
         padded_tokens: B * S.
     """
 
@@ -171,7 +198,7 @@ def _start(
     counts: IntArray,
     pad_id: int,
 ) -> _Running:
-    """Start to encode B texts laid end to end."""
+    """Start to encode B texts whose tokens are laid end to end, the longest first."""
     device = encoder.device
     inside = np.arange(counts[0])[None, :] < counts[:, None]
     padded = np.full(inside.shape, pad_id, dtype=np.int64)

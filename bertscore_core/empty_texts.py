@@ -1,18 +1,15 @@
 """Empty texts: which texts are empty, and what a pair with an empty side scores.
 
-One rule holds for all references of a candidate, in the library, the job and every pipeline, and
-the signature names it:
+A text is empty if it has the same tokens as "": white space, or zero-width characters that the
+tokenizer drops. One rule applies in the library, the job and every pipeline, also to candidates
+with several references. It is part of the signature:
 
-    reference   what bert-score does: a text of exactly two tokens counts as empty; precision and
-                recall are 0 then, and F1 stays where it was a number. With one special token (T5,
-                Pegasus) or three an empty text is scored by its special tokens.
-    zero        precision, recall and F1 are 0 where a side is empty, whatever the tokenizer; all
+    reference   What bert-score does. A text of exactly two tokens counts as empty: precision and
+                recall are 0, and F1 is kept if it is a number. An empty text that has one special
+                token (T5, Pegasus) or three is scored by its special tokens.
+    zero        Precision, recall and F1 are 0 if a side is empty, whatever the tokenizer. All
                 other pairs score as under `reference`.
-    null        no score where a side is empty (NaN); an empty reference beside others is passed
-                over.
-
-Here a text is empty when it has the tokens of an empty text: white space, or zero-width characters
-that the tokenizer drops.
+    null        No score (NaN) if a side is empty. An empty reference among others is skipped.
 """
 
 from collections.abc import Sequence
@@ -21,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertscore_core.matching import EMPTY_LENGTH
-from bertscore_core.tokens import BoolArray, FloatArray, IntArray, TokenizedTexts
+from bertscore_core.tokens import BoolArray, FloatArray, TextPairs, TokenizedTexts
 
 EMPTY_RULES = ("reference", "zero", "null")
-"""What a pair with an empty side may score."""
+"""Rules for what a pair with an empty side scores; see above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,9 +30,9 @@ class EmptySides:
 
     Attributes:
         candidate: Whether the candidate is empty. Shape (P,).
-        reference: Whether the reference is. Shape (P,).
-        counted: Whether neither is, but bert-score treats one as empty, since it has
-            exactly two tokens. Shape (P,).
+        reference: Whether the reference is empty. Shape (P,).
+        counted: Whether neither is empty, but bert-score treats one as empty, since it has exactly
+            two tokens. Shape (P,).
     """
 
     candidate: BoolArray
@@ -43,27 +40,21 @@ class EmptySides:
     counted: BoolArray
 
     @classmethod
-    def find(
-        cls,
-        tokens: TokenizedTexts,
-        candidates: IntArray,
-        references: IntArray,
-        empty_ids: Sequence[int],
-    ) -> "EmptySides":
-        """Find them.
+    def find(cls, pairs: TextPairs, empty_ids: Sequence[int]) -> "EmptySides":
+        """Find the empty sides of P pairs.
 
         Args:
-            tokens: The texts.
-            candidates: Index of each pair's candidate. Shape (P,).
-            references: Index of each pair's reference. Shape (P,).
+            pairs: The pairs.
             empty_ids: The tokens of an empty text.
         """
-        empty = _is_empty(tokens, empty_ids)
-        short = tokens.lengths == EMPTY_LENGTH
+        candidates, references = pairs.candidates, pairs.references
+        empty = _is_empty(pairs.texts, empty_ids)
+        short = pairs.texts.lengths == EMPTY_LENGTH
         either = empty[candidates] | empty[references]
         return cls(
             candidate=empty[candidates],
             reference=empty[references],
+            # Kept apart, since under `zero` only texts that are really empty score 0.
             counted=(short[candidates] | short[references]) & ~either,
         )
 
@@ -78,19 +69,20 @@ def score_empty(scores: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
     """Apply the rule to the pairs with an empty side.
 
     Args:
-        scores: What bert-score gives them. Shape (layers, P, 3).
+        scores: The scores of bert-score. Shape (layers, P, 3).
         empty: Whether a side is empty. Shape (P,).
-        rule: One of `EMPTY_RULES`. Under `null` such a pair is worse than any other, so that it is
-            the best of several references only where all are empty; see `drop_empty`.
+        rule: One of `EMPTY_RULES`. Under `null` such a pair scores minus infinity, so it is the
+            best of several references only if all are empty; see `drop_empty`.
     """
     if rule == "reference":
         return scores
+    # Not NaN yet under `null`: NaN would win the maximum over several references.
     value = np.float32(0.0 if rule == "zero" else -np.inf)
     return np.where(empty[None, :, None], value, scores)
 
 
 def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
-    """Take the scores from candidates all of whose pairs have an empty side, if the rule says so.
+    """Remove the scores of candidates all of whose pairs have an empty side, under `null`.
 
     Args:
         best: Best scores over the references of N candidates. Shape (layers, N, 3).
@@ -101,7 +93,8 @@ def drop_empty(best: FloatArray, empty: BoolArray, rule: str) -> FloatArray:
 
 
 def _is_empty(tokens: TokenizedTexts, empty_ids: Sequence[int]) -> BoolArray:
-    """Find the texts that tokenise to what an empty text does. Shape (N,)."""
+    """Tell which texts have the tokens of an empty text. Shape (N,)."""
+    # Few texts have that length, so only those are compared token by token.
     same_length = np.flatnonzero(tokens.lengths == len(empty_ids))
     empty = np.zeros(len(tokens), dtype=np.bool_)
     empty[same_length] = [

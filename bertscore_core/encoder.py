@@ -1,8 +1,8 @@
 """A pre-trained encoder, cut at a layer, that turns token ids into embeddings.
 
-Any Hugging Face encoder, or the encoder half of an encoder-decoder, whose layers stand in one of
-the places bert-score 0.3.13 knows. The forward pass is transformers' own, run by torch or, on a
-CPU, by OpenVINO (`openvino_runtime`).
+It may be any Hugging Face encoder, or the encoder half of an encoder-decoder, that keeps its layers
+in one of the places bert-score 0.3.13 looks at. The forward pass is that of transformers, run by
+torch or, on a CPU, by OpenVINO (`openvino_runtime`).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,10 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForText
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
-from bertscore_core.layers import SEMANTICS, EveryLayer, LastLayer, cut, find_final_norm
+from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
-    PRECISIONS,
+    OPENVINO_DTYPES,
+    CompiledEncoder,
     Start,
     compile_encoder,
     computes_in,
@@ -28,28 +29,27 @@ from bertscore_core.openvino_runtime import (
 from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.resolve import ModelFiles
 
-# Here and not when a scorer is made: code that uses torch before that imports this module, too.
+# At import, not when a scorer is made: it has no effect after torch's first product in the process.
 fix_order_of_sums()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+# Architectures with an encoder-only class, so that the decoder need not be loaded.
 _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
-"""Architectures with an encoder-only class, which spares loading the decoder."""
-
 
 BACKENDS = ("torch", "openvino")
 
+# Architectures that OpenVINO runs by default: the tests compare each of them with torch.
+#
+# Longformer, LED (windows that depend on the length) and XLM (an empty cache) cannot be traced.
 _CONVERTED = {
     "albert", "bart", "bert", "big_bird", "blenderbot", "blenderbot-small", "camembert", "deberta",
     "deberta-v2", "distilbert", "electra", "mbart", "mpnet", "mt5", "pegasus", "prophetnet",
     "roberta", "t5", "umt5", "xlm-roberta", "xlnet",
 }  # fmt: skip
-"""Architectures that OpenVINO runs unless asked otherwise: those the tests hold against torch.
 
-Longformer and LED (windows laid out by the length) and XLM (an empty cache) cannot be traced."""
-
+# Tokens of the longest text that OpenVINO is compared with torch on, when it is loaded.
 _CHECKED_LENGTH = 1024
-"""Tokens up to which an encoder is compared with torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,12 @@ class Encoder:
     """An encoder on one device.
 
     Attributes:
-        model: The torch module in evaluation mode, cut at the layer wanted; None where another
-            runtime has taken its place.
-        forward: Begins a forward pass on token ids and mask, each (B, S), int64.
+        model: The torch module in evaluation mode, cut at the layer; None on OpenVINO.
+        forward: Starts a forward pass on token ids and mask, each (B, S), int64.
         device: Where it computes.
         hidden_size: Length of an embedding, H.
-        num_outputs: Rows `encode` returns: 1, or L + 1 for all layers.
-        in_flight: Batches that should be started before the first is waited for.
+        num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
+        in_flight: Batches to start before waiting for the first one.
     """
 
     model: Any
@@ -74,7 +73,7 @@ class Encoder:
     in_flight: int = 1
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode B texts; see `start`, which this waits for."""
+        """Encode B texts and wait for the result; see `start`."""
         return self.start(ids, lengths)()
 
     def start(self, ids: Tensor, lengths: Tensor) -> Callable[[], Tensor]:
@@ -85,45 +84,49 @@ class Encoder:
             lengths: Tokens per text. Shape (B,).
 
         Returns:
-            What waits for the hidden states of the layer, to be called once, or computes them then:
-            float32. Shape (1, B, S, H), or (L + 1, B, S, H) for all layers, the embeddings first.
-            Positions behind a text's last token are undefined.
+            A function to be called once. It waits for the hidden states, or computes them, and
+            returns them: float32, shape (1, B, S, H), or (L + 1, B, S, H) for all layers with the
+            embeddings first. Positions after a text's last token are undefined.
         """
+        # Made on the device, which is cheaper than sending it.
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
 
 
-def load_encoder(
-    files: ModelFiles,
-    *,
-    num_layers: int,
-    all_layers: bool = False,
-    layer_semantics: str = "hidden",
-    dtype: str = "float32",
-    device: str = "auto",
-    attention: str = "auto",
-    backend: str = "torch",
-    num_threads: int | None = None,
-    max_length: int | None = None,
-    trust_remote_code: bool = False,
-) -> Encoder:
-    """Load an encoder and cut it at a layer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderOptions:
+    """How an encoder is loaded.
 
-    Args:
-        files: The model's files.
-        num_layers: Layers kept; 0 leaves the embeddings alone.
+    Attributes:
+        num_layers: Layers kept; 0 keeps the embeddings alone.
         all_layers: Keep every layer and return them all.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
             what each layer gives when the encoder is cut there. The last row is the same.
         dtype: Number format of the matrix products. Weights (except DeBERTa's biases of queries
             and values), residual stream and, in most architectures, layer norms stay in float32,
             whatever format the checkpoint has.
-        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU when there is one.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU if there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
         backend: What runs the forward pass, one of `BACKENDS`.
-        num_threads: Threads OpenVINO may use; None for as many as torch does.
-        max_length: Tokens of the longest text to come, as far as it is known.
+        num_threads: Threads OpenVINO may use; None for as many as torch uses.
+        max_length: Tokens of the longest text to come; None if that is not known.
         trust_remote_code: Whether code from the model's folder may run.
+    """
+
+    num_layers: int
+    all_layers: bool = False
+    layer_semantics: str = "hidden"
+    dtype: str = "float32"
+    device: str = "auto"
+    attention: str = "auto"
+    backend: str = "torch"
+    num_threads: int | None = None
+    max_length: int | None = None
+    trust_remote_code: bool = False
+
+
+def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
+    """Load an encoder and cut it at a layer.
 
     Raises:
         ConfigError: unknown dtype or device, layer out of range, an architecture whose layers
@@ -132,60 +135,73 @@ def load_encoder(
             something else than torch.
 
     References:
-        bert-score 0.3.13, `get_model`. Where a stack ends in a layer norm (T5, mBART, Pegasus) the
+        bert-score 0.3.13, `get_model`. If a stack ends in a layer norm (T5, mBART, Pegasus) the
         cut model still applies it, so its output is not the hidden state of that layer, which
         bert-score's `all_layers` returns.
     """
-    target = resolve_device(device)
-    if dtype not in DTYPES:
-        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
-    if layer_semantics not in SEMANTICS:
-        raise ConfigError(
-            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
-        )
-    check_backend(backend, dtype=dtype, device=target)
-    model = _load(files, attention, trust_remote_code)
-    if hasattr(model, "decoder") and hasattr(model, "encoder"):
-        model = model.encoder
-    if not all_layers:
-        cut(model, num_layers)
-    model.to(target).eval()
-    if backend == "torch" and dtype != "float32":
-        _cast_query_biases(model, DTYPES[dtype])
+    device = resolve_device(options.device)
+    check_dtype(options.dtype)
+    check_semantics(options.layer_semantics)
+    check_backend(options.backend, dtype=options.dtype, device=device)
+    model = _load(files, options.attention, options.trust_remote_code)
+    if not options.all_layers:
+        cut(model, options.num_layers)
+    model.to(device).eval()
+    # After `to`: the final norm is found by running the model.
+    module = _with_outputs(model, options)
     hidden_size = int(model.config.hidden_size)
-    num_outputs = files.depth + 1 if all_layers else 1
-    norm = find_final_norm(model) if all_layers and layer_semantics == "cut" else None
-    module = EveryLayer(model, norm) if all_layers else LastLayer(model)
-    forward: Start = _torch_forward(module, target, DTYPES[dtype])
+    num_outputs = files.depth + 1 if options.all_layers else 1
+    forward: Start
     in_flight = 1
-    if backend == "openvino":
-        lengths = (files.positions, max_length, _CHECKED_LENGTH)
-        compiled = compile_encoder(
-            module,
-            dtype=dtype,
-            threads=num_threads or torch.get_num_threads(),
-            layers=num_outputs,
-            width=hidden_size,
-            vocabulary=int(getattr(model.config, "vocab_size", 1)),
-            longest=min(length for length in lengths if length),
-        )
-        model = None  # OpenVINO holds its weights, beside copies in an order of its own
+    if options.backend == "openvino":
+        compiled = _compile(module, files, options, hidden_size, num_outputs)
         forward, in_flight = compiled.start, compiled.in_flight
+        model = None  # OpenVINO holds its weights, and copies of some in another layout
+    else:
+        forward = _torch_forward(module, device, DTYPES[options.dtype])
     return Encoder(
         model=model,
         forward=forward,
-        device=target,
+        device=device,
         hidden_size=hidden_size,
         num_outputs=num_outputs,
         in_flight=in_flight,
     )
 
 
-def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
-    """Put the biases of DeBERTa's queries and values into the format of the products they follow.
+def _with_outputs(model: Any, options: EncoderOptions) -> LastLayer | EveryLayer:
+    """Wrap an encoder so that it returns the layers asked for."""
+    if not options.all_layers:
+        return LastLayer(model)
+    return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
 
-    It adds them outside the linear layers, and fills masked attention with the least number of what
-    comes out, which a product in a shorter format cannot hold.
+
+def _compile(
+    module: LastLayer | EveryLayer,
+    files: ModelFiles,
+    options: EncoderOptions,
+    hidden_size: int,
+    num_outputs: int,
+) -> CompiledEncoder:
+    """Convert an encoder to OpenVINO."""
+    lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
+    return compile_encoder(
+        module,
+        dtype=options.dtype,
+        threads=options.num_threads or torch.get_num_threads(),
+        layers=num_outputs,
+        width=hidden_size,
+        vocabulary=int(getattr(module.model.config, "vocab_size", 1)),
+        longest=min(length for length in lengths if length),
+    )
+
+
+def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
+    """Cast the biases of DeBERTa's queries and values to the format of the products before them.
+
+    DeBERTa adds them outside its linear layers, where autocast does not reach. In float32 they
+    would make the sum float32, and masked attention would be filled with the lowest float32 number,
+    which the next product, in a shorter format, cannot represent.
     """
     for name, parameter in model.named_parameters():
         if name.endswith((".q_bias", ".v_bias")):
@@ -193,8 +209,10 @@ def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
-    """Return the model's own forward pass, with matrix products in a number format."""
+    """Return the model's own forward pass, with matrix products in the given format."""
     reduced = dtype != torch.float32
+    if reduced:
+        _cast_query_biases(module, dtype)
 
     @torch.inference_mode()
     def forward(ids: Tensor, mask: Tensor) -> Tensor:
@@ -202,28 +220,30 @@ def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) 
             hidden: Tensor = module(ids, mask)
         return hidden
 
+    # Torch computes when the result is asked for: the first call only stores the arguments.
     return partial(partial, forward)
 
 
 def choose_backend(
     files: ModelFiles, *, dtype: str, device: str, max_length: int | None, own_code: bool = False
 ) -> str:
-    """Return what runs a model unless asked otherwise.
+    """Return what runs a model by default.
 
-    OpenVINO does where it is installed, on a CPU that has the number format, for the architectures
-    that are compared with torch here, up to the length at which they are when loaded; torch else.
+    That is OpenVINO if it is installed, the device is a CPU that has the number format, the tests
+    compare the architecture with torch, and texts are no longer than those it is compared on when
+    it is loaded. Otherwise it is torch.
 
     Args:
         files: The model's files.
         dtype: Number format.
         device: Device asked for.
-        max_length: Tokens of the longest text to come, None for any number.
-        own_code: Whether code that comes with the model may run in the architecture's place.
+        max_length: Tokens of the longest text to come; None for any number.
+        own_code: Whether code that comes with the model may run instead of the architecture's.
     """
     lengths = [length for length in (files.positions, max_length) if length]
     fits = (
         openvino_version() is not None
-        and dtype in PRECISIONS
+        and dtype in OPENVINO_DTYPES
         and files.model_type in _CONVERTED
         and not (own_code and "auto_map" in files.config)
         and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
@@ -233,11 +253,21 @@ def choose_backend(
     return "openvino" if fits else "torch"
 
 
+def check_dtype(dtype: str) -> None:
+    """Check that a number format is known.
+
+    Raises:
+        ConfigError: the name is not in `DTYPES`.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
+
+
 def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
     """Check that a backend can run with a number format on a device.
 
     Raises:
-        ConfigError: it cannot, is not installed, or is unknown.
+        ConfigError: it cannot, or is not installed, or is unknown.
     """
     if backend not in BACKENDS:
         raise ConfigError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}.")
@@ -248,10 +278,10 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
             "backend openvino is not installed; expected its package. Install the extra "
             "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
         )
-    if device.type != "cpu" or dtype not in PRECISIONS:
+    if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
         raise ConfigError(
             f"backend openvino cannot compute in {dtype} on {device}; expected "
-            f"{' or '.join(PRECISIONS)} on cpu. Choose torch (--backend torch)."
+            f"{' or '.join(OPENVINO_DTYPES)} on cpu. Choose torch (--backend torch)."
         )
     if not computes_in(dtype):
         raise ConfigError(
@@ -261,16 +291,16 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device a name stands for; `auto` is the GPU when there is one.
+    """Return the device with a name; `auto` is the GPU if there is one.
 
     Raises:
-        ConfigError: the name is none torch knows, or its hardware is missing.
+        ConfigError: torch does not know the name, or the hardware is missing.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         target = torch.device(device)
-        torch.empty(0, device=target)
+        torch.empty(0, device=target)  # fails if the hardware is missing
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
@@ -280,7 +310,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def device_kind(device: str) -> torch.device:
-    """Return a device of the kind that a name means; it may be missing on this machine."""
+    """Return the kind of a device, CPU or CUDA. The device may be missing on this machine."""
     kind = device.partition(":")[0]
     return (
         resolve_device("auto")
@@ -290,16 +320,17 @@ def device_kind(device: str) -> torch.device:
 
 
 def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:
-    """Read the configuration of an encoder; no weight is touched.
+    """Read the configuration of an encoder; no weight is loaded.
 
     Args:
         files: The model's files.
         trust_remote_code: Whether code from the model's folder may run.
 
     Raises:
-        ModelLoadError: transformers does not know the architecture, or only through code that
-            comes with the model and may not run.
+        ModelLoadError: transformers does not know the architecture, or only by code that comes
+            with the model and may not run.
     """
+    # A known architecture runs transformers' own code, unless the user trusts that of the model.
     known = files.model_type in CONFIG_MAPPING
     if "auto_map" in files.config and not known and not trust_remote_code:
         raise ModelLoadError(
@@ -320,7 +351,7 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """Keep transformers from drawing a bar for every weight file."""
+    """Keep transformers from drawing a progress bar for every weight file."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -333,8 +364,8 @@ def _no_progress_bar() -> Iterator[None]:
 def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
     config = read_architecture(files, trust_remote_code=trust_remote_code)
     if getattr(config, "attention_type", None) == "block_sparse":
-        # BigBird turns to full attention at the first short text and stays there, so its scores
-        # would depend on what was scored before.
+        # BigBird switches to full attention at the first short text and keeps it, so its scores
+        # would depend on the texts before.
         config.attention_type = "original_full"
     loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
@@ -342,7 +373,7 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
             model, report = loader.from_pretrained(
                 files.folder,
                 config=config,
-                dtype=torch.float32,  # transformers 5 would follow the checkpoint's
+                dtype=torch.float32,  # transformers 5 would take the checkpoint's
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
                 attn_implementation=None if attention == "auto" else attention,
                 output_loading_info=True,
@@ -353,10 +384,12 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
         raise ModelLoadError(
             f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
+    # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]
     if lost:
         raise ModelLoadError(
             f"the weights of {files.name} are incomplete: {len(lost)} parameters are missing, such "
             f"as {lost[0]}; they would be random. Get the whole checkpoint."
         )
-    return model
+    # Of an encoder-decoder, only the encoder half.
+    return model.encoder if hasattr(model, "decoder") and hasattr(model, "encoder") else model

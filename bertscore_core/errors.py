@@ -1,7 +1,7 @@
 """What can go wrong, as one tree.
 
     BertScoreError
-    ├── ConfigError (also ValueError)      the settings cannot be carried out
+    ├── ConfigError (also ValueError)      the settings cannot be used
     │   ├── UnknownModelError              no such model in the registry, cache or file system
     │   ├── UnknownLanguageError           no default model for the language
     │   ├── BaselineNotFoundError          nothing to rescale with
@@ -11,13 +11,13 @@
     ├── DeviceMemoryError                  not even the longest text alone fits the memory
     └── InputError (also ValueError)       the texts, pairs or files cannot be used
 
-Every message says what is wrong, what was given, what was expected, and what helps. None contains
-the text of a candidate or a reference.
+Every message says what is wrong, what it got, what was expected, and what to do. None contains the
+text of a candidate or a reference.
 """
 
 
 class BertScoreError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base of every error that this project raises on purpose."""
 
 
 class ConfigError(BertScoreError, ValueError):
@@ -41,7 +41,7 @@ class IdfError(ConfigError):
 
 
 class SignatureError(ConfigError):
-    """Scores made with other settings are in the way, or a signature cannot be parsed."""
+    """Earlier scores were made with other settings, or a signature cannot be parsed."""
 
 
 class ModelLoadError(BertScoreError):
@@ -49,7 +49,7 @@ class ModelLoadError(BertScoreError):
 
 
 class DeviceMemoryError(BertScoreError):
-    """The memory does not suffice, however small the batch."""
+    """Memory is too small even for the smallest batch."""
 
 
 class InputError(BertScoreError, ValueError):

@@ -1,8 +1,8 @@
 """The fast tokenizers of transformers 4, made from the backends of transformers 5.
 
 bert-score uses them with `use_fast_tokenizer=True`. transformers 4 loaded them from the folder's
-`tokenizer.json` without changes, or made them from the slow tokenizer's files if there is none.
-transformers 5 builds some classes again instead. Here both are done as in version 4.
+`tokenizer.json` without changes, or made them from the slow tokenizer's files if there was none.
+transformers 5 rebuilds some classes instead. This module does both as version 4 did.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
-from bertscore_core.added_tokens import read_tokenizer_json, stated_tokens
+from bertscore_core.added_tokens import stated_tokens
 from bertscore_core.errors import ConfigError
 from bertscore_core.legacy_rules import (
     MASK_CLASSES,
@@ -20,21 +20,21 @@ from bertscore_core.legacy_rules import (
     set_end_mark,
     set_mask,
 )
+from bertscore_core.resolve import read_json
 from bertscore_core.sentencepiece_rules import SENTENCEPIECE, character_table
 
+# Part of every fingerprint. Raise it if a rule changes in a way that the backend does not show.
 _REVISION = 1
-"""Part of every fingerprint. Raise it when a rule changes in a way the backend does not show."""
-
 
 _MARKS = [normalizers.NFKD(), normalizers.StripAccents()]
 _ONE_SPACE = normalizers.Replace(Regex(" {2,}"), " ")
 
+# Classes whose fast tokenizer in transformers 4 was another tokenizer, or could not be loaded.
 _REFUSED = {"BlenderbotSmallTokenizer"}
-"""Classes whose fast tokenizer was another tokenizer, or could not be loaded."""
 
 
 def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
-    """Set the parts of a tokenizer's backend, and return what is left to do outside of it.
+    """Change a tokenizer's backend, and return what remains to be done outside of it.
 
     Args:
         tokenizer: A tokenizer of transformers 5; its backend is changed.
@@ -42,11 +42,11 @@ def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) 
         stated: Content of its tokenizer_config.json.
 
     Raises:
-        ConfigError: the fast tokenizer of transformers 4 cannot be made of these files.
+        ConfigError: the fast tokenizer of transformers 4 cannot be made from these files.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
-    from_json = bool(read_tokenizer_json(folder))
+    from_json = bool(read_json(folder / "tokenizer.json"))
     if name in _REFUSED:
         raise _refusal(name, folder, from_json)
     if backend is None:  # transformers 4 had no fast one either
@@ -56,7 +56,7 @@ def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) 
     if isinstance(backend.normalizer, normalizers.BertNormalizer):
         pass  # version 5 makes the same one
     elif isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
-        if not from_json:
+        if not from_json:  # else both are as the file has them
             set_mask(tokenizer, eats=True)
             set_end_mark(tokenizer)
     elif from_json:
@@ -69,14 +69,14 @@ def apply_fast_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) 
 def _refusal(name: str, folder: Path, from_json: bool) -> ConfigError:
     return ConfigError(
         f"use_fast_tokenizer=True cannot be followed: got a {name} "
-        f"{'with' if from_json else 'without'} a tokenizer.json in {folder.name}, of which "
-        "transformers 4 made no fast tokenizer that is known here. Leave use_fast_tokenizer "
-        "away, as bert-score does by default."
+        f"{'with' if from_json else 'without'} a tokenizer.json in {folder.name}; expected files "
+        "whose fast tokenizer of transformers 4 is known here. Do not set use_fast_tokenizer, "
+        "which is bert-score's default."
     )
 
 
 def _can_be_made(tokenizer: Any) -> bool:
-    """Tell whether the fast tokenizer of a class can be made of the slow one's files."""
+    """Tell whether the fast tokenizer of a class can be made from the slow one's files."""
     name = type(tokenizer).__name__
     return (
         isinstance(tokenizer.backend_tokenizer.normalizer, normalizers.BertNormalizer)
@@ -95,7 +95,7 @@ def _take_from_json(backend: Any, folder: Path) -> None:
 
 
 def _make_from_model(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) -> None:
-    """Do what transformers 4 did to make a fast tokenizer of a sentencepiece model."""
+    """Make a fast tokenizer from a sentencepiece model as transformers 4 did."""
     backend, name = tokenizer.backend_tokenizer, type(tokenizer).__name__
     backend.normalizer = normalizers.Sequence(_normalizers(name, folder, stated))
     words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
@@ -117,7 +117,7 @@ def _make_from_model(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) ->
 
 
 def _looked_for_twice(tokenizer: Any) -> set[str]:
-    """Return the special tokens that the class looks for in the normalised text, too."""
+    """Return the special tokens that the class also looks for in the normalised text."""
     match type(tokenizer).__name__:
         case "BigBirdTokenizer" | "DebertaV2Tokenizer":
             return {str(tokenizer.unk_token)}
@@ -127,11 +127,11 @@ def _looked_for_twice(tokenizer: Any) -> set[str]:
 
 
 def _normalizers(name: str, folder: Path, stated: Mapping[str, Any]) -> list[Any]:
+    # The order is that of the converters in transformers 4: it decides the ids.
     table = character_table(folder)
     precompiled = [normalizers.Precompiled(table)] if table else []
     traits = SENTENCEPIECE[name]
-    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
-    lowercase = [normalizers.Lowercase()] if lowers else []
+    lowercase = [normalizers.Lowercase()] if traits.lowercases(stated) else []
     if traits.cleans:
         quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
         marks = [] if stated.get("keep_accents") else _MARKS

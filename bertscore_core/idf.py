@@ -1,7 +1,7 @@
-"""Inverse document frequencies: counted in pieces, merged, saved, turned into token weights.
+"""Inverse document frequencies: counted in parts, merged, saved, and turned into token weights.
 
 A document is the set of token ids of one reference, special tokens included, after stripping and
-truncation. Candidates never count. Counts are integers, so merging is exact and free of order.
+truncation. Candidates are never counted. Counts are integers, so merging is exact in any order.
 """
 
 import copy
@@ -24,11 +24,11 @@ from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 
 FORMAT = "bertscore-idf/1"
 
+# Larger ids are refused. Weights are looked up in an array as long as the largest id, and the
+# largest vocabularies have about 1,000,000 tokens.
 _MOST_IDS = 1 << 24
-"""Ids from here on are refused: the largest vocabularies have some 1,000,000 tokens. Weights are
-looked up in an array as long as the largest id."""
+# Largest size of an unpacked array: 8 bytes for each id, and a header.
 _MOST_BYTES = 8 * _MOST_IDS + (1 << 16)
-"""Of an array of a table, unpacked."""
 _MOST_DOCUMENTS = 1 << 53
 
 
@@ -37,7 +37,7 @@ class DocumentFrequencies:
     """How many documents each token id occurs in.
 
     Attributes:
-        num_documents: Documents counted, duplicates and empty ones included (N).
+        num_documents: Documents counted, N, including duplicates and empty ones.
         ids: Token ids seen, ascending. Shape (K,), int32.
         counts: Documents that hold the id. Shape (K,), int64.
     """
@@ -56,6 +56,7 @@ class DocumentFrequencies:
     @classmethod
     def from_tokens(cls, texts: TokenizedTexts) -> "DocumentFrequencies":
         """Count N documents, each as the set of its token ids."""
+        # Document and id share one integer, so that one sort finds the distinct ids of them all.
         documents = np.repeat(np.arange(len(texts), dtype=np.int64), texts.lengths)
         distinct = np.unique((documents << 32) | texts.ids.astype(np.int64))
         ids, counts = np.unique(distinct & 0xFFFFFFFF, return_counts=True)
@@ -69,8 +70,10 @@ class DocumentFrequencies:
         kept = list(parts)
         if not kept:
             return cls.zero()
+        # One sort of all parts, whatever their number.
         ids, inverse = np.unique(np.concatenate([part.ids for part in kept]), return_inverse=True)
         counts = np.zeros(len(ids), dtype=np.int64)
+        # An id occurs in several parts: `counts[inverse] += ...` would add only one of them.
         np.add.at(counts, inverse, np.concatenate([part.counts for part in kept]))
         return cls(
             num_documents=sum(part.num_documents for part in kept),
@@ -99,8 +102,8 @@ class TokenWeights:
     """The weight of every token id.
 
     Attributes:
-        table: Weight of id v at `table[v]`. Shape (V,), float64; NaN where none is known.
-        default: Weight of every id outside the table; NaN for none.
+        table: Weight of id v at `table[v]`, NaN if it has none. Shape (V,), float64.
+        default: Weight of every id outside the table, NaN if they have none.
     """
 
     table: npt.NDArray[np.float64]
@@ -112,6 +115,7 @@ class TokenWeights:
         Raises:
             IdfError: an id has no weight.
         """
+        # Ids outside the table must not index it, although their value is not used.
         inside = ids < len(self.table)
         weights = np.where(inside, self.table[np.where(inside, ids, 0)], self.default)
         if np.isnan(weights).any():
@@ -124,10 +128,10 @@ class TokenWeights:
 
     @classmethod
     def uniform(cls, zero_weight_ids: Iterable[int]) -> "TokenWeights":
-        """Weigh every token 1, except the ids given (separator and classifier), which weigh 0.
+        """Give every token weight 1, except the ids given (separator and classifier): weight 0.
 
         References:
-            bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` weigh nothing, so
+            bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` have weight 0, so
             other special tokens (T5's end mark, mBART's language code) count fully.
         """
         zeros = sorted(zero_weight_ids)
@@ -142,14 +146,14 @@ class TokenWeights:
         """Take the weights from a mapping of token id to weight.
 
         Args:
-            weights: Weight by token id. Keys that no token has, such as None, weigh nothing.
-            default: Weight of all other ids; None when they have none.
-            num_ids: Ids from 0 on that a mapping with `__missing__`, such as a Counter or a
-                defaultdict, is asked for. It is not changed by that.
+            weights: Weight by token id. Keys that are not token ids, such as None, are ignored.
+            default: Weight of all other ids; None if they have none.
+            num_ids: A mapping with `__missing__`, such as a Counter or a defaultdict, is asked for
+                the ids below this. A copy is asked, so the mapping does not change.
         """
         kept = {int(key): value for key, value in weights.items() if _is_token(key)}
         if hasattr(weights, "__missing__"):
-            asked = copy.copy(weights)
+            asked = copy.copy(weights)  # a defaultdict would grow by every key asked for
             for token in range(num_ids):
                 if token not in kept:
                     with suppress(KeyError):
@@ -166,13 +170,13 @@ def _is_token(key: object) -> TypeGuard[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IdfTable:
-    """Document frequencies of a corpus, with what they were counted with.
+    """Document frequencies of a corpus, and the tokenizer they were counted with.
 
     Attributes:
         frequencies: The counts.
         tokenizer: Fingerprint of the tokenizer.
-        max_length: Truncation length in tokens; None when texts were not cut.
-        corpus: What was counted, in any words or digest that identifies it.
+        max_length: Truncation length in tokens; None if texts were not cut.
+        corpus: Name or digest of what was counted.
     """
 
     frequencies: DocumentFrequencies
@@ -182,9 +186,11 @@ class IdfTable:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that moves a weight. 16 hexadecimal digits."""
+        """Digest of everything that changes a weight. 16 hexadecimal digits."""
+        # Without `corpus`, which is only a name.
         head = json.dumps([FORMAT, self.frequencies.num_documents, self.tokenizer, self.max_length])
         digest = hashlib.sha256(head.encode())
+        # Little-endian, so that the digest is the same on every platform.
         digest.update(self.frequencies.ids.astype("<i4").tobytes())
         digest.update(self.frequencies.counts.astype("<i8").tobytes())
         return digest.hexdigest()[:16]
@@ -192,12 +198,13 @@ class IdfTable:
     def weights(self) -> TokenWeights:
         """Turn frequencies into weights: ln((N + 1) / (df + 1)), and ln(N + 1) for unseen ids.
 
-        Special tokens are in every document and so weigh exactly 0.
+        Special tokens are in every document, so their weight is exactly 0.
 
         References:
             Zhang et al. 2020, section 3, with the plus-one smoothing of bert-score 0.3.13.
         """
         documents = self.frequencies.num_documents
+        # In float64, and float32 only when looked up, as bert-score does.
         default = math.log(documents + 1)
         table = np.full(int(self.frequencies.ids.max(initial=0)) + 1, default)
         table[self.frequencies.ids] = np.log((documents + 1) / (self.frequencies.counts + 1))
@@ -207,7 +214,7 @@ class IdfTable:
         """Check that the table was counted with this tokenizer and truncation.
 
         Raises:
-            IdfError: it was not; its weights would belong to other tokens.
+            IdfError: it was counted with others; its weights would belong to other tokens.
         """
         if (self.tokenizer, self.max_length) != (tokenizer, max_length):
             raise IdfError(
@@ -239,7 +246,7 @@ class IdfTable:
         """Read a table written by `to_bytes`.
 
         Raises:
-            IdfError: the bytes are no such table.
+            IdfError: the bytes are not a table, or hold values that no count gives.
         """
         try:
             if data[:2] != b"PK":
@@ -267,9 +274,9 @@ class IdfTable:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    """Read an array of an .npz archive, however large it says it is."""
+    """Read an array of an .npz archive, without trusting the size it states."""
     with archive.open(f"{name}.npy") as member:
-        data = member.read(_MOST_BYTES + 1)
+        data = member.read(_MOST_BYTES + 1)  # one more than allowed shows that there is more
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{name} unpacks to more than {_MOST_BYTES} bytes")
     array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
@@ -277,10 +284,11 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
 
 
 def _check_head(head: Mapping[str, object]) -> None:
-    """Raise for values that no count gives."""
+    """Raise ValueError for values that no count gives."""
     if head["format"] != FORMAT:
         raise ValueError(f"format {head['format']}")
     documents, length = head["num_documents"], head["max_length"]
+    # By `type`, since True is an `int`, too.
     if type(documents) is not int or not 0 <= documents < _MOST_DOCUMENTS:
         raise ValueError("num_documents is no number of documents")
     if length is not None and (type(length) is not int or length < 1):
@@ -290,7 +298,7 @@ def _check_head(head: Mapping[str, object]) -> None:
 
 
 def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:
-    """Raise for ids and counts that no corpus of so many documents has."""
+    """Raise ValueError for ids and counts that a corpus of so many documents cannot have."""
     for name, values in (("ids", ids), ("counts", counts)):
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(f"{name} is no list of whole numbers")
@@ -298,6 +306,7 @@ def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: in
         raise ValueError(f"{len(ids)} ids and {len(counts)} counts")
     if len(ids) == 0:
         return
+    # Ascending, so without duplicates: only one weight of a duplicate would be used.
     if (ids[1:] <= ids[:-1]).any() or ids[0] < 0 or ids[-1] >= _MOST_IDS:
         raise ValueError(f"ids that do not ascend from 0 to less than {_MOST_IDS}")
     if counts.min() < 1 or counts.max() > documents:

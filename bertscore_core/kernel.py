@@ -1,9 +1,9 @@
-"""Scores of many pairs: every distinct text encoded once, then matched where it lies.
+"""Scores of many pairs: every distinct text is encoded once, then pairs are matched in place.
 
-Pairs are taken in windows whose embeddings fit a byte budget on the device. Within a window texts
-are encoded in batches of similar length, their unit-length embeddings laid end to end without
-padding, and pairs are matched from there. What is computed depends on the pairs alone, so the same
-split gives the same bits whoever computes it with the same budget.
+Pairs are processed in windows whose embeddings fit a byte budget on the device. In a window, texts
+are encoded in batches of similar length, their unit-length embeddings are laid end to end without
+padding, and pairs are matched from there. The plan depends only on the pairs and the budget, so the
+same split gives the same bits on every worker.
 """
 
 import logging
@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,8 +22,8 @@ from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import PairScores, greedy_match
-from bertscore_core.memory import Budget, is_out_of_memory
-from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.memory import Budget, attempt
+from bertscore_core.tokens import FloatArray, IntArray, TextPairs
 from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
@@ -32,93 +31,82 @@ logger = logging.getLogger(__name__)
 
 def score_pairs(
     encoder: Encoder,
-    texts: TokenizedTexts,
-    candidates: IntArray,
-    references: IntArray,
+    pairs: TextPairs,
     weights: TokenWeights,
     *,
     pad_id: int,
     budget: Budget,
     work: Work,
-) -> npt.NDArray[np.float32]:
-    """Score P pairs of texts given by index.
+) -> FloatArray:
+    """Score P pairs of texts.
 
     Args:
-        encoder: What embeds.
-        texts: The distinct texts.
-        candidates: Index of each pair's candidate. Shape (P,).
-        references: Index of each pair's reference. Shape (P,).
+        encoder: The encoder.
+        pairs: The pairs.
         weights: Token weights.
         pad_id: Token id to pad with.
         budget: Memory bounds. If memory is too small for them, batches and windows are halved and
-            the budget is lowered. This moves a score only by rounding: in float32 by 2e-7, in
-            bfloat16 and float16 by far more (1.8e-3 was seen).
+            the budget is lowered. This changes scores only by rounding: by 2e-7 in float32, by far
+            more in bfloat16 and float16 (1.8e-3 was measured).
         work: Where the forward passes are counted.
 
     Returns:
-        Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 when the
+        Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 if the
         encoder returns all of them.
 
     Raises:
         DeviceMemoryError: memory is too small for a single pair.
     """
-    scores = np.empty((encoder.num_outputs, len(candidates), 3), dtype=np.float32)
-    for planned in _windows(texts, candidates, references, encoder, budget):
+    lengths = pairs.texts.lengths
+    scores = np.empty((encoder.num_outputs, len(pairs), 3), dtype=np.float32)
+    for planned in _windows(pairs, encoder, budget):
         pending = [planned]
         while pending:
-            window = pending.pop()
-            left, right = candidates[window], references[window]
-            needed = np.unique(np.concatenate([left, right]))
+            rows = pending.pop()
+            window = pairs.select(rows)
+            # A text that is in several pairs of the window is encoded once.
+            needed = np.unique(np.concatenate([window.candidates, window.references]))
             embed_needed = partial(
-                embed, encoder, texts, needed, weights, pad_id=pad_id, budget=budget, work=work
+                embed,
+                encoder,
+                pairs.texts,
+                needed,
+                weights,
+                pad_id=pad_id,
+                budget=budget,
+                work=work,
             )
-            found = _score_window(embed_needed, left, right, budget)
+            found = attempt(partial(_score_window, embed_needed, window, budget))
             if found is not None:
-                scores[:, window] = found
+                scores[:, rows] = found
                 continue
-            if len(window) == 1:
-                raise _memory_error(encoder.device, texts.lengths, budget)
-            failed = _bytes_per_token(encoder) * int(texts.lengths[needed].sum())
+            if len(rows) == 1:  # nothing smaller can be tried
+                raise _memory_error(encoder.device, lengths, budget)
+            # Half of what failed, not of the budget, which may be far above what was needed.
+            failed = _bytes_per_token(encoder) * int(lengths[needed].sum())
             budget.lower(window_bytes=failed // 2)
-            half = len(window) // 2
+            half = len(rows) // 2
             work.retries += 1
-            pending += [window[half:], window[:half]]
-            torch.cuda.empty_cache()
+            pending += [rows[half:], rows[:half]]
     return scores
 
 
 def _score_window(
-    embed_needed: Callable[[], EmbeddedTexts],
-    candidates: IntArray,
-    references: IntArray,
-    budget: Budget,
-) -> npt.NDArray[np.float32] | None:
-    """Score the pairs of a window; None if memory is too small.
-
-    On return the memory used so far is freed, and so is the error, which refers to it.
-    """
-    try:
-        return _match(embed_needed(), candidates, references, budget)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None
+    embed_needed: Callable[[], EmbeddedTexts], window: TextPairs, budget: Budget
+) -> FloatArray:
+    return _match(embed_needed(), window.candidates, window.references, budget)
 
 
-def _windows(
-    texts: TokenizedTexts,
-    candidates: IntArray,
-    references: IntArray,
-    encoder: Encoder,
-    budget: Budget,
-) -> Iterator[IntArray]:
+def _windows(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
     """Cut the pairs into windows whose texts fit the budget; equal references stay together.
 
-    Windows of all layers are few batches long, so they are filled with pairs of similar length: a
-    batch is padded to its longest text, and only texts of one window can share it.
+    All layers of a text take much memory, so windows of all layers have few batches. They are
+    filled with pairs of similar length, since a batch is padded to its longest text and only texts
+    of the same window can share a batch.
     """
     bytes_per_token = _bytes_per_token(encoder)
-    lengths = texts.lengths
+    lengths, candidates, references = pairs.texts.lengths, pairs.candidates, pairs.references
+    # Stable sorts, so that the plan is the same on every machine.
     order = np.argsort(references, kind="stable")
     if encoder.num_outputs > 1:
         order = order[np.argsort(_longest(lengths, candidates, references)[order], kind="stable")]
@@ -129,6 +117,7 @@ def _windows(
         added = sum(int(lengths[text]) for text in new)
         if (tokens + added) * bytes_per_token > budget.window_bytes and position > start:
             yield order[start:position]
+            # A text of the previous window is encoded again if this one needs it, too.
             seen, start = set(), position
             new = {int(candidates[pair]), int(references[pair])}
             tokens, added = 0, sum(int(lengths[text]) for text in new)
@@ -139,19 +128,19 @@ def _windows(
 
 
 def _longest(lengths: IntArray, candidates: IntArray, references: IntArray) -> IntArray:
-    """Return the longest text of the pairs that share a pair's reference, in tokens. Shape (P,)."""
+    """Return the tokens of the longest text among all pairs with the same reference. Shape (P,)."""
     longest = lengths.copy()
     np.maximum.at(longest, references, lengths[candidates])
     return longest[references]
 
 
 def _bytes_per_token(encoder: Encoder) -> int:
-    """Bytes of a token's embeddings in a window."""
+    """Return the bytes of one token's embeddings, float32 of all layers."""
     return 4 * encoder.hidden_size * encoder.num_outputs
 
 
 def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> DeviceMemoryError:
-    """Say that halving did not help."""
+    """Return the error for memory that is too small even for one pair."""
     return DeviceMemoryError(
         f"the memory of {device} does not suffice: got no room for a forward pass of at most "
         f"{budget.batch_tokens} tokens, or for one text (the longest has {lengths.max(initial=0)}),"
@@ -164,8 +153,9 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
 @torch.inference_mode()
 def _match(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> npt.NDArray[np.float32]:
+) -> FloatArray:
     """Match the pairs of a window. Shape (layers, P, 3)."""
+    # On a GPU the fused kernel needs no padded copies and waits for no transfer.
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
         return _match_gathered(embedded, candidates, references, budget)
@@ -184,19 +174,20 @@ def _match(
 
 @cache
 def _fused_matching(device: torch.device) -> ModuleType | None:
-    """Return the module with the fused kernel where it runs, which is tried once."""
+    """Return the module with the fused kernel if it runs on a device, which is tried only once."""
     if device.type != "cuda":
         return None
-    from bertscore_core import matching_triton  # imports Triton
+    from bertscore_core import matching_triton  # here, since it imports Triton
 
     if not matching_triton.is_available(device):
         return None
+    # A call on one token: what fails for this device fails here, before any score.
     one = torch.ones(1, dtype=torch.int64, device=device)
     try:
         matching_triton.greedy_match_ragged(
             torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one
         )
-    except Exception as error:  # whatever compiling for this device may raise
+    except Exception as error:  # compilers raise errors of many types
         logger.warning("pairs are matched without the fused kernel: %s", error)
         return None
     return matching_triton
@@ -204,15 +195,17 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 
 def _match_gathered(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> npt.NDArray[np.float32]:
-    """Match the pairs in padded batches of similar length."""
+) -> FloatArray:
+    """Match the pairs of a window in padded batches of similar length. Shape (layers, P, 3)."""
     layers, _, hidden_size = embedded.vectors.shape
     longest = np.maximum(embedded.lengths[candidates], embedded.lengths[references])
+    # For each token of the longer text: two embeddings, and a row of similarities.
     cost_per_token = 2 * hidden_size + int(longest.max(initial=1))
     scores = np.empty((layers, len(candidates), 3), dtype=np.float32)
     for batch in plan_batches(longest, max_batch_tokens=budget.match_elements // cost_per_token):
         left = _gather(embedded, candidates[batch])
         right = _gather(embedded, references[batch])
+        # One layer at a time: the similarities of all layers would take L + 1 times the memory.
         for layer, vectors in enumerate(embedded.vectors):
             matched = greedy_match(
                 vectors[left.positions],
@@ -227,12 +220,12 @@ def _match_gathered(
 
 
 def _in_one(scores: PairScores) -> Tensor:
-    """Put the measures side by side. Shape (B, 3)."""
+    """Stack the three measures. Shape (B, 3)."""
     return torch.stack(scores, dim=-1)
 
 
 class _Gathered(NamedTuple):
-    """Where B texts lie: positions (B, S), lengths (B,), weights (B, S) with 0 on padding."""
+    """Positions (B, S) of B texts, their lengths (B,) and weights (B, S), with 0 on padding."""
 
     positions: Tensor
     lengths: Tensor
@@ -244,7 +237,7 @@ def _gather(embedded: EmbeddedTexts, rows: IntArray) -> _Gathered:
     lengths = embedded.lengths[rows]
     steps = np.arange(lengths.max())[None, :]
     inside = steps < lengths[:, None]
-    # Padding repeats the first token, so that the gather stays inside the table.
+    # Padding repeats the first token, a valid position; the matching masks it.
     places = embedded.starts[rows][:, None] + np.where(inside, steps, 0)
     positions = to_device(places, device)
     weights = embedded.weights[positions] * to_device(inside, device)

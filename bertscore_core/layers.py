@@ -1,9 +1,9 @@
 """The layers of an encoder: where they are kept, cutting above one, and returning all of them.
 
-Some stacks end in a layer norm (T5, mBART, Pegasus, ModernBERT). An encoder cut at layer k still
-applies it, so what is scored there is norm(state k), not the hidden state k. Rows of all layers
-that shall agree with single layers ("cut") therefore need that norm; which one it is, is found by
-holding it against the encoder that was really cut, and not by its name alone.
+Some stacks end in a layer norm (T5, mBART, Pegasus, ModernBERT). An encoder that is cut at layer k
+still applies it, so what is scored is norm(state k), not the hidden state k. To return all layers
+as they are scored one by one ("cut"), the same norm must be applied to every state. Names alone do
+not tell which module it is, so each candidate is compared with an encoder that is really cut.
 """
 
 from collections.abc import Iterator
@@ -16,36 +16,38 @@ from torch import Tensor, nn
 from bertscore_core.errors import ConfigError
 
 SEMANTICS = ("hidden", "cut")
-"""What the rows of all layers are: hidden states, or what each layer gives when it is the last."""
+"""What the rows of all layers are: hidden states, or what each layer gives if it is the last."""
 
+# Names that architectures give to their list of layers.
 _LISTS = ("layer", "block", "layers")
-"""Names of the list of layers."""
 
+# Names that architectures give to the norm after their last layer.
+#
+# The same name may mean something else: in DeBERTa-v2, the norm of its relative positions.
 _FINAL_NORMS = (
     "final_layer_norm", "layer_norm", "final_norm", "norm", "ln", "emb_layer_norm_after",
     "LayerNorm",
 )  # fmt: skip
-"""Names under which architectures keep the norm behind their last layer.
-
-Others hold something else under the same names: DeBERTa-v2 the norm of its relative positions."""
 
 _CHECKED_TOKENS = 8
+# Largest distance between unit vectors that counts as rounding.
+#
+# On a CPU the right norm gave exactly the same vectors. No norm or a wrong one moves them by 0.01
+# or more.
 _LARGEST_DIFFERENCE = 1e-4
-"""Largest distance between unit vectors of two ways to the same layer, taken for rounding.
-
-On a CPU none was found; leaving a norm out, or taking a wrong one, moves them by 0.01 or more."""
 
 
 class LastLayer(nn.Module):
     """Hidden states of the last layer, (1, B, S, H)."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Wrap an encoder that is cut at the layer wanted."""
+        """Wrap an encoder that is cut at the layer."""
         super().__init__()
         self.model = model
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode ids and mask, each (B, S)."""
+        # Under autocast a model may end in a shorter dtype; scores are computed in float32.
         hidden: Tensor = self.model(ids, attention_mask=mask)[0]
         return hidden.float()[None]
 
@@ -58,8 +60,8 @@ class EveryLayer(nn.Module):
 
         Args:
             model: The encoder.
-            norm: What a cut encoder does to its last hidden state; None to leave every state as
-                the model returns it.
+            norm: What a cut encoder does to its last hidden state; None to return every state as
+                it is.
         """
         super().__init__()
         self.model = model
@@ -70,8 +72,21 @@ class EveryLayer(nn.Module):
         output = self.model(ids, attention_mask=mask, output_hidden_states=True)
         states = tuple(output.hidden_states)
         if self.norm is not None:
+            # The model has applied its norm to the last state only.
             states = (*map(self.norm, states[:-1]), output[0])
         return torch.stack([state.float() for state in states])
+
+
+def check_semantics(layer_semantics: str) -> None:
+    """Check that the rows of all layers have a known meaning.
+
+    Raises:
+        ConfigError: the name is not one of `SEMANTICS`.
+    """
+    if layer_semantics not in SEMANTICS:
+        raise ConfigError(
+            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
+        )
 
 
 def check_layer(num_layers: int, depth: int, name: str) -> None:
@@ -91,7 +106,7 @@ def cut(model: Any, num_layers: int) -> None:
     """Drop the layers above `num_layers`, in place, wherever the architecture keeps them.
 
     Raises:
-        ConfigError: layer out of range, or no stack of layers where the reference looks for one.
+        ConfigError: layer out of range, or no stack of layers where bert-score looks for one.
     """
     owner, name = _place(model)
     layers = getattr(owner, name)
@@ -101,20 +116,20 @@ def cut(model: Any, num_layers: int) -> None:
 
 
 def find_final_norm(model: Any) -> nn.Module:
-    """Find what an encoder does to a hidden state when it is cut at that layer.
+    """Find the norm that an encoder applies to the hidden state of the layer it is cut at.
 
-    The norms that stand where architectures keep theirs are tried, and so is doing nothing, on
-    random tokens against the encoder cut below its last layer and in the middle. This takes as long
-    as three short texts.
+    All norms in the usual places are tried, and so is no norm at all. Their results on random
+    tokens are compared with the encoder cut in the middle and below its last layer. This takes as
+    long as encoding three short texts.
 
     Args:
-        model: The uncut encoder in evaluation mode, on its device; as it was on return.
+        model: The uncut encoder in evaluation mode, on its device. It is unchanged on return.
 
     Returns:
-        The norm, or an `Identity` where nothing follows the last layer.
+        The norm, or an `Identity` if nothing follows the last layer.
 
     Raises:
-        ConfigError: none of them gives what the cut encoder gives.
+        ConfigError: none of them gives the same as the cut encoder.
     """
     owner, name = _place(model)
     layers = getattr(owner, name)
@@ -122,10 +137,10 @@ def find_final_norm(model: Any) -> nn.Module:
     places = [owner, model] if isinstance(owner, nn.Module) and owner is not model else [model]
     found = [getattr(place, norm, None) for place in places for norm in _FINAL_NORMS]
     norms = [nn.Identity(), *(norm for norm in found if isinstance(norm, nn.Module))]
-    # DeBERTa-v2 fails when cut at 0.
+    # Not at layer 0, where DeBERTa-v2 fails, unless there is no other.
     differences = _differences(model, norms, {depth // 2, depth - 1} - {0} or {0})
     best = min(range(len(norms)), key=differences.__getitem__)  # the first of equal ones
-    if not differences[best] <= _LARGEST_DIFFERENCE:
+    if not differences[best] <= _LARGEST_DIFFERENCE:  # so that NaN is refused, too
         raise ConfigError(
             f"all layers of {type(model).__name__} cannot be returned as they are scored one by "
             f"one: got unit vectors that differ by {differences[best]:.2g} from the encoder cut "
@@ -137,11 +152,12 @@ def find_final_norm(model: Any) -> nn.Module:
 
 @torch.inference_mode()
 def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[float]:
-    """Return how far each norm of a hidden state is from the cut encoder, at worst."""
+    """Return the largest distance of each norm's results from those of the cut encoder."""
     device = next(model.parameters()).device
     random = torch.Generator().manual_seed(0)
     vocabulary = int(getattr(model.config, "vocab_size", 1))
     ids = torch.randint(0, vocabulary, (1, _CHECKED_TOKENS), generator=random).to(device)
+    # One text without padding: what differs then is the layer, not the treatment of padding.
     mask = torch.ones_like(ids)
     states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
     largest = [0.0] * len(norms)
@@ -151,20 +167,21 @@ def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[f
         for index, norm in enumerate(norms):
             try:
                 apart = float((_unit(norm(states[layer])) - expected).norm(dim=-1).max())
-            except RuntimeError:  # a norm of another width
+            except RuntimeError:  # the norm has another width
                 apart = float("inf")
+            # NaN compares false with everything, so `max` could lose it.
             largest[index] = max(largest[index], apart if apart == apart else float("inf"))
     return largest
 
 
 def _unit(hidden: Tensor) -> Tensor:
-    """Divide by the length: what is scored. Shape as given."""
+    """Divide vectors by their lengths, as is done before scoring. Shape as given."""
     return nn.functional.normalize(hidden.float(), dim=-1)
 
 
 @contextmanager
 def _cut_for_now(model: Any, num_layers: int) -> Iterator[None]:
-    """Cut a model, and put it together again."""
+    """Cut a model for the body of a with statement."""
     owner, name = _place(model)
     whole = getattr(owner, name)
     cut(model, num_layers)
@@ -175,15 +192,15 @@ def _cut_for_now(model: Any, num_layers: int) -> Iterator[None]:
 
 
 def _place(model: Any) -> tuple[Any, str]:
-    """Return what holds the layers, and the name of their list or count.
+    """Return the object that holds the layers, and the name of their list or count.
 
     Raises:
-        ConfigError: they are nowhere the reference looks.
+        ConfigError: they are not where bert-score looks.
     """
     if hasattr(model, "n_layers"):  # XLM counts, and indexes its lists by the count
         return model, "n_layers"
     owner = model.encoder if hasattr(model, "encoder") else model
-    if hasattr(owner, "albert_layer_groups"):  # ALBERT repeats shared layers
+    if hasattr(owner, "albert_layer_groups"):  # ALBERT has a count: its layers share weights
         return owner.config, "num_hidden_layers"
     if hasattr(model, "transformer"):  # DistilBERT
         owner = model.transformer

@@ -1,18 +1,18 @@
 """The slow tokenizers of transformers 4, made from the batched ones of transformers 5.
 
-The reference's scores depend on the slow tokenizers, which transformers 5 no longer has. Where its
-tokenizers give other ids, the difference is removed here in up to three places: the text is
-prepared before the batched backend sees it, parts of the backend are set once at load, and ids are
-corrected after it. A rule sets what the slow class did, whatever the files made of the backend, so
-it is the same for folders with a `tokenizer.json`, with the files of the slow class, or with both.
+The scores of bert-score depend on the slow tokenizers, which transformers 5 no longer has. Its own
+tokenizers give other ids for some texts. The difference is removed in up to three places: texts are
+prepared before the batched backend reads them, parts of the backend are changed once at load, and
+ids are corrected afterwards. A rule does what the slow class did, whatever backend the files gave,
+so it is the same for folders with a `tokenizer.json`, with the slow class's files, or with both.
 
 ========================  ======================================================================
 tokenizer                 what is restored
 ========================  ======================================================================
-BERT and similar models   Unicode 14 for controls, accents, punctuation; NFC where accents stay;
-                          what is a special token once lowercased (`</S>` with MPNet) is one
-byte-level BPE            `<mask>` takes in the space before it; a prefix space is put before the
-                          text only, not after special tokens; Blenderbot ends in its end mark
+BERT and similar models   Unicode 14 for controls, accents, punctuation; NFC if accents are kept;
+                          text that lowercasing makes a special token (`</S>` with MPNet) is one
+byte-level BPE            `<mask>` eats the space before it; a prefix space is put before the text
+                          only, not after special tokens; Blenderbot's texts end in its end mark
 sentencepiece unigram     the model's own normalisation, between special tokens; ALBERT's and
                           XLNet's cleaning, and their splitting of `9,`; T5's single end mark;
                           byte fallback
@@ -20,11 +20,14 @@ XLM                       lowercasing before everything else, character by chara
 ProphetNet                `[X_SEP]` is text
 ========================  ======================================================================
 
-What remains: T5 with `legacy: false` and DeBERTa-v2 with `split_by_punct`; a BERT vocabulary that
-holds U+166D, U+1734 or U+111C9, which the backend takes for other kinds of characters;
-sentencepiece tokenizers of which the folder has neither the model nor a `tokenizer.json` with its
-normalisation table, which the reference could not load either; tokenizer classes that are named
-nowhere here.
+These differences remain:
+
+- T5 with `legacy: false`, and DeBERTa-v2 with `split_by_punct`.
+- BERT vocabularies with U+166D, U+1734 or U+111C9, which the backend treats as other kinds of
+  characters.
+- Sentencepiece tokenizers whose folder has neither the model nor a `tokenizer.json` with its
+  normalisation table. bert-score could not load them either.
+- Tokenizer classes that are not named in this module.
 """
 
 import hashlib
@@ -52,13 +55,15 @@ from bertscore_core.sentencepiece_rules import (
 )
 from bertscore_core.tokens import TokenizedTexts
 
+# Part of every fingerprint. Raise it if a rule changes in a way that its settings do not show.
 _REVISION = 2
-"""Part of every fingerprint. Raise it when a rule changes in a way its settings do not show."""
 
 MASK_CLASSES = {"RobertaTokenizer", "BlenderbotTokenizer", "DebertaTokenizer"}
-"""Byte-level classes whose mask token took in the space before it. BART, LED and Longformer are
-loaded as RobertaTokenizer."""
+"""Byte-level classes whose mask token eats the space before it. BART, LED and Longformer are loaded
+as RobertaTokenizer."""
 
+# What each treatment does to its characters. Those of `mark` are removed if accents are removed,
+# and kept otherwise.
 _KINDS = {
     "drop": "removed",
     "control": "removed",
@@ -67,13 +72,12 @@ _KINDS = {
     "ideograph": "apart",
     "keep": "kept",
 }
-"""What is done to the characters of a treatment; `mark` is removed where accents are, else kept."""
 
+# A letter of the Bamum supplement, which has no case and no marks and is in no vocabulary.
 _STAND_IN = "\U00016800"
-"""A letter of the Bamum supplement: without case, marks or a place in vocabularies."""
 
+# White space for Python, but not for the backend.
 _SEPARATORS = re.compile("[\x1c-\x1f]")
-"""White space to Python, and none to the backend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +85,13 @@ class LegacyRule:
     """What is done for one tokenizer outside its backend.
 
     Attributes:
-        identity: What decides the ids here and is not seen in the backend; for the fingerprint.
-        prepare: Applied to every stripped text; None where nothing is to be done.
-        spares_ascii: Whether `prepare` leaves ASCII texts as they are, and so can be passed by.
-        end_id: Id that is dropped where two of it end a row.
-        parts: Ids that are replaced by several.
-        trailing: Special tokens at the end of a row, kept when replacements overflow a row.
+        identity: Everything here that decides the ids and is not part of the backend's state. It
+            goes into the fingerprint.
+        prepare: Applied to every stripped text; None if there is nothing to do.
+        spares_ascii: Whether `prepare` never changes ASCII texts, so that it need not be called.
+        end_id: Id of which one is dropped if a row ends in two.
+        parts: Ids that are replaced by several ids.
+        trailing: Special tokens at the end of a row, kept if replacements make it too long.
     """
 
     identity: str = ""
@@ -97,7 +102,7 @@ class LegacyRule:
     trailing: int = 0
 
     def prepare_all(self, texts: list[str]) -> list[str]:
-        """Apply what is done to texts, to N stripped ones."""
+        """Prepare N stripped texts."""
         prepare = self.prepare
         if prepare is None:
             return texts
@@ -105,8 +110,8 @@ class LegacyRule:
             return [text if text.isascii() else prepare(text) for text in texts]
         return [prepare(text) for text in texts]
 
-    def mend(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
-        """Apply what is done to ids, to N rows that are already cut to `max_length`."""
+    def correct(self, tokens: TokenizedTexts, max_length: int | None) -> TokenizedTexts:
+        """Correct the ids of N texts that are already cut to `max_length`."""
         if self.end_id is not None:
             tokens = _drop_second_end(tokens, self.end_id)
         if self.parts and np.isin(tokens.ids, list(self.parts)).any():
@@ -123,6 +128,7 @@ class LegacyRule:
                 for part in self.parts.get(token, (token,))
             ]
             if max_length is not None and len(row) > max_length:
+                # As if cut after the replacement, with the special tokens at the end kept.
                 row = row[: max_length - self.trailing] + row[len(row) - self.trailing :]
                 truncated[index] = True
             rows.append(row)
@@ -130,7 +136,7 @@ class LegacyRule:
 
 
 def apply_legacy_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]) -> LegacyRule:
-    """Set the parts of a tokenizer's backend, and return what is left to do outside of it.
+    """Change a tokenizer's backend, and return what remains to be done outside of it.
 
     Args:
         tokenizer: A tokenizer of transformers 5; its backend is changed.
@@ -141,6 +147,7 @@ def apply_legacy_rule(tokenizer: Any, *, folder: Path, stated: Mapping[str, Any]
     name = type(tokenizer).__name__
     if backend is None:
         return _python_rule(tokenizer, folder, stated)
+    # Saved settings of either kind would cut or pad texts in addition to what is done here.
     backend.no_padding()
     backend.no_truncation()
     if isinstance(backend.normalizer, normalizers.BertNormalizer):
@@ -164,7 +171,7 @@ def _python_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) -> Leg
 
 
 def _lower_second_separator(text: str) -> str:
-    """Keep ProphetNet's second separator from being an added token, which it was not."""
+    """Keep ProphetNet's second separator text: in transformers 4 it was not an added token."""
     return text.replace("[X_SEP]", "[x_sep]")
 
 
@@ -174,7 +181,7 @@ def _lower_second_separator(text: str) -> str:
 def _bert_rule(tokenizer: Any) -> LegacyRule:
     normalizer = tokenizer.backend_tokenizer.normalizer
     accents = normalizer.strip_accents
-    strips = normalizer.lowercase if accents is None else accents
+    strips = normalizer.lowercase if accents is None else accents  # BERT's own default
     treatments = ["drop", "punctuation", "keep"]
     treatments += ["ideograph"] if normalizer.handle_chinese_chars else []
     treatments += ["accent"] if strips else ["control"]
@@ -184,6 +191,7 @@ def _bert_rule(tokenizer: Any) -> LegacyRule:
         composes=not strips,
         stand_in=_stand_in(tokenizer),
     )
+    # The backend finds special tokens before it lowercases, the slow class found them after.
     specials = _lower_specials(tokenizer) if normalizer.lowercase else frozenset()
     if specials:
         prepare = partial(_lower_then, prepare=prepare, **_case_blind(specials))
@@ -197,14 +205,15 @@ def _bert_rule(tokenizer: Any) -> LegacyRule:
 def prepare_bert(
     text: str, *, treatments: tuple[str, ...], composes: bool, stand_in: str | None = None
 ) -> str:
-    """Change in a text what the backend's own character tables would not change.
+    """Do to a text what the backend's older character tables would not do.
 
     Args:
         text: A stripped text.
         treatments: What is done to characters, by the names of `codepoints.csv`.
-        composes: Whether letters and their marks are composed.
-        stand_in: The replacement for letters that the backend takes for marks or punctuation: a
-            letter that is not in the vocabulary either. None: they are left as they are.
+        composes: Whether letters and their marks are composed (NFC).
+        stand_in: Replacement for letters that the backend takes for marks or punctuation: another
+            letter that is not in the vocabulary, so that both become the unknown token. None:
+            nothing is replaced.
     """
     difficult, removed, apart, kept = _code_points(treatments)
     if difficult.search(text):
@@ -214,7 +223,7 @@ def prepare_bert(
 
 
 def _stand_in(tokenizer: Any) -> str | None:
-    """Choose a letter for `prepare_bert`, or none if the vocabulary knows the replaced one."""
+    """Return a letter for `prepare_bert`; None if the vocabulary has it or one that it replaces."""
     known = set().union(*tokenizer.backend_tokenizer.get_vocab())
     kept = (
         chr(code)
@@ -226,7 +235,7 @@ def _stand_in(tokenizer: Any) -> str | None:
 
 
 def _lower_specials(tokenizer: Any) -> frozenset[str]:
-    """Return the added tokens that lowercasing can make of other texts, such as `</s>`."""
+    """Return the added tokens that other texts become by lowercasing, such as `</s>`."""
     tokens = (token.content for token in tokenizer.added_tokens_decoder.values())
     return frozenset(token for token in tokens if token == token.lower() != token.upper())
 
@@ -243,7 +252,7 @@ def _lower_then(
     specials: frozenset[str],
     prepare: Callable[[str], str],
 ) -> str:
-    """Lowercase what then is an added token, before the rest is prepared."""
+    """Lowercase text that is an added token in lower case, then prepare the rest."""
 
     def lowered(match: re.Match[str]) -> str:
         token = "".join(map(str.lower, match[0]))
@@ -255,7 +264,7 @@ def _lower_then(
 
 @cache
 def _code_points(treatments: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    """Compile patterns of: all difficult characters, those to remove, to set apart, to keep."""
+    """Compile patterns of difficult characters: all, to remove, to put spaces around, to keep."""
     kinds: dict[str, list[tuple[int, int]]] = {"removed": [], "apart": [], "kept": []}
     for row in read_table("codepoints.csv"):
         treatment = row["treatment"]
@@ -264,7 +273,8 @@ def _code_points(treatments: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
         if treatment in treatments:
             ends = (int(row["first"], 16), int(row["last"], 16))
             kinds[_KINDS[treatment]].append(ends)
-    # Said by what it is not, so that a common character is found in the first part of the class.
+    # As the complement of the easy characters: common ones are then decided by the first range of
+    # the class, which is fast.
     easy, start = [], 0
     for first, last in sorted(chain.from_iterable(kinds.values())):
         if first > start:
@@ -289,6 +299,7 @@ def _byte_level_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) ->
     backend = tokenizer.backend_tokenizer
     added = read_added_tokens(tokenizer, folder=folder, stated=stated, mask_eats=True)
     set_mask(tokenizer, eats=str(tokenizer.mask_token) in added.eat_left)
+    # The prefix space is put by `prepare`: the backend would put one after every special token.
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(
         add_prefix_space=False, use_regex=backend.pre_tokenizer.use_regex
     )
@@ -301,13 +312,13 @@ def _byte_level_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any]) ->
 
 
 def set_mask(tokenizer: Any, *, eats: bool) -> None:
-    """Say whether the mask token takes in the space before it."""
+    """Set whether the mask token eats the space before it."""
     mask = AddedToken(str(tokenizer.mask_token), lstrip=eats, normalized=False, special=True)
     tokenizer.backend_tokenizer.add_special_tokens([mask])
 
 
 def set_end_mark(tokenizer: Any) -> None:
-    """Have Blenderbot's texts end in the end mark; other classes stay as they are."""
+    """Let Blenderbot's texts end in the end mark. Other classes are not changed."""
     if type(tokenizer).__name__ == "BlenderbotTokenizer":
         end = str(tokenizer.eos_token)
         tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -317,6 +328,7 @@ def set_end_mark(tokenizer: Any) -> None:
 
 def _prepare_byte_level(text: str, *, added: AddedTokens, prefixes: bool) -> str:
     text = _prefix_space(text) if prefixes else text
+    # Other white space the backend strips itself.
     return added.strip(text) if _SEPARATORS.search(text) else text
 
 
@@ -336,7 +348,7 @@ def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any])
     from sentencepiece import SentencePieceProcessor  # only these tokenizers need the package
 
     processor = SentencePieceProcessor(model_proto=model)
-    lowers = traits.lowers is not None and bool(stated.get("do_lower_case", traits.lowers))
+    lowers = traits.lowercases(stated)
     cleaning = None
     if traits.cleans:
         cleaning = (
@@ -344,6 +356,7 @@ def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any])
             not stated.get("keep_accents", False),
             lowers,
         )
+    # Texts reach the backend normalised, so all that is left is to remove the marks in them.
     backend.normalizer = normalizers.Replace(HIDDEN, "")
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -370,13 +383,13 @@ def _sentencepiece_rule(tokenizer: Any, folder: Path, stated: Mapping[str, Any])
 
 
 def _drop_second_end(tokens: TokenizedTexts, end_id: int) -> TokenizedTexts:
-    ends = tokens.offsets[1:][tokens.lengths > 1] - 1
+    ends = tokens.offsets[1:][tokens.lengths > 1] - 1  # last tokens, of rows with at least two
     doubled = ends[(tokens.ids[ends] == end_id) & (tokens.ids[ends - 1] == end_id)]
     if not doubled.size:
         return tokens
     kept = np.ones(len(tokens.ids), dtype=np.bool_)
     kept[doubled] = False
-    before = np.concatenate([[0], np.cumsum(kept)])
+    before = np.concatenate([[0], np.cumsum(kept)])  # tokens kept before each position
     return TokenizedTexts(
         ids=tokens.ids[kept], offsets=before[tokens.offsets], truncated=tokens.truncated
     )

@@ -1,8 +1,4 @@
-"""Greedy matching: each token with its most similar token of the other text.
-
-`greedy_match` is the batched kernel; `greedy_match_pair` says the same for one pair in plain steps
-and is what the kernel is tested against.
-"""
+"""Greedy matching: each token is compared with its most similar token of the other text."""
 
 from typing import NamedTuple
 
@@ -10,7 +6,7 @@ import torch
 from torch import Tensor
 
 EMPTY_LENGTH = 2
-"""The reference calls a text empty when it has exactly this many tokens (its two special ones)."""
+"""bert-score treats a text as empty if it has exactly this many tokens (its two special ones)."""
 
 
 class PairScores(NamedTuple):
@@ -32,8 +28,8 @@ def greedy_match(
     """Score B pairs by greedy cosine matching.
 
     Padding is masked with minus infinity before the maxima, so a pair's scores do not depend on the
-    pairs beside it. A text whose weights are all zero gives NaN for its own average and F1 = 0; a
-    text of exactly two tokens counts as empty and sets precision and recall to 0.
+    other pairs of the batch. If all weights of a text are 0, its average is NaN and F1 is 0. A text
+    of exactly two tokens counts as empty: precision and recall are 0.
 
     Args:
         candidate: Unit-length token embeddings, right-padded. Shape (B, C, H).
@@ -48,8 +44,8 @@ def greedy_match(
 
     References:
         Zhang et al. 2020, section 3. bert-score 0.3.13, `greedy_cos_idf`, which multiplies padded
-        similarities by 0 instead: there a token whose best cosine is negative scores 0 in a padded
-        batch; equal to it at batch size 1.
+        similarities by 0 instead, so a token whose best cosine is negative scores 0 there in a
+        padded batch. At batch size 1 both are equal.
     """
     similarity = torch.bmm(candidate, reference.transpose(1, 2)).float()  # (B, C, R)
     candidate_padding = _padding_mask(candidate_lengths, candidate.shape[1])
@@ -62,46 +58,24 @@ def greedy_match(
     return combine(precision, recall, candidate_lengths, reference_lengths)
 
 
-def greedy_match_pair(
-    candidate: Tensor, reference: Tensor, candidate_weights: Tensor, reference_weights: Tensor
-) -> PairScores:
-    """Score one pair; the plain statement of what `greedy_match` computes.
-
-    Args:
-        candidate: Unit-length token embeddings. Shape (C, H).
-        reference: The same. Shape (R, H).
-        candidate_weights: Shape (C,).
-        reference_weights: Shape (R,).
-
-    Returns:
-        Precision, recall and F1, each of shape (1,).
-    """
-    similarity = candidate @ reference.T
-    precision = (similarity.max(dim=1).values * candidate_weights).sum() / candidate_weights.sum()
-    recall = (similarity.max(dim=0).values * reference_weights).sum() / reference_weights.sum()
-    return combine(
-        precision[None],
-        recall[None],
-        torch.tensor([len(candidate)]),
-        torch.tensor([len(reference)]),
-    )
-
-
 def _padding_mask(lengths: Tensor, width: int) -> Tensor:
-    """Mark the positions behind each text's last token. Shape (B, width), bool."""
+    """Return True for positions after each text's last token. Shape (B, width)."""
     return torch.arange(width, device=lengths.device)[None, :] >= lengths[:, None]
 
 
 def _weighted_mean(best: Tensor, weights: Tensor) -> Tensor:
-    """Average the maxima by weight; the maxima on padding are left out. Shape (B,)."""
+    """Return the weighted mean of the maxima, padding left out. Shape (B,)."""
+    # Divided before the sum, in the order of bert-score: other orders move the last bits.
     shares = weights / weights.sum(dim=1, keepdim=True)
+    # The maximum on padding is minus infinity, and 0 times infinity would be NaN.
     return (best.masked_fill(weights == 0, 0.0) * shares).sum(dim=1)
 
 
 def combine(
     precision: Tensor, recall: Tensor, candidate_lengths: Tensor, reference_lengths: Tensor
 ) -> PairScores:
-    """Form F1, then apply the reference's rule for empty texts, in its order. Shape (B,) each."""
+    """Compute F1, then apply the rule for empty texts, as bert-score does. Shape (B,) each."""
+    # Before the rule for empty texts, so their F1 stays what it was.
     f1 = 2 * precision * recall / (precision + recall)
     empty = (candidate_lengths == EMPTY_LENGTH) | (reference_lengths == EMPTY_LENGTH)
     return PairScores(

@@ -1,8 +1,8 @@
-"""Greedy matching of pairs where their embeddings lie, in one kernel for CUDA.
+"""Greedy matching of pairs in one CUDA kernel, which reads embeddings where they are.
 
-Nothing is gathered or padded and no similarity leaves the chip, so a window of pairs needs no
-memory beyond its embeddings. The rules are those of `bertscore_core.matching`. Importing this
-module imports Triton, where it is installed: import it only when the device is a GPU.
+Nothing is gathered or padded, and similarities never leave the chip, so a window of pairs needs no
+memory but its embeddings. The rules are those of `bertscore_core.matching`. This module imports
+Triton if it is installed, so import it only if the device is a GPU.
 """
 
 import os
@@ -25,21 +25,21 @@ except ImportError:
     tl = SimpleNamespace(tensor=Any, constexpr=Any)  # names that a signature below needs
 
 # Texts of at most 32 tokens, the common case, fit one tile. The sizes are the same for every call:
-# were they chosen by the lengths or by timing, sums would be formed in another order and a pair's
-# scores would depend on its company or on the day.
+# if they depended on lengths or timings, so would the order of sums, and a pair's scores would
+# depend on the other pairs or on the day.
 _TILE = {"rows": 32, "columns": 32, "depth": 64}
 _WARPS = 2
 
+# Read here, since Triton reads it when the kernel is made, not when it is called.
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-"""Triton reads this when the kernel is made, not when it is called."""
 
 
 def is_available(device: torch.device) -> bool:
     """Tell whether `greedy_match_ragged` runs on a device.
 
-    It does on CUDA when Triton is installed and finds what it builds its launcher with on the first
-    call: a C compiler and Python's headers. It does on the CPU under Triton's interpreter
-    (TRITON_INTERPRET=1 before this module is imported), which is for tests and slow.
+    On CUDA, Triton must be installed, and so must a C compiler and Python's headers: Triton builds
+    its launcher with them on the first call. On a CPU it needs Triton's interpreter, which is slow
+    and for tests only (TRITON_INTERPRET=1 before this module is imported).
     """
     if triton is None or device.type not in ("cpu", "cuda"):
         return False
@@ -57,11 +57,11 @@ def greedy_match_ragged(
     reference_starts: Tensor,
     reference_lengths: Tensor,
 ) -> PairScores:
-    """Score P pairs of texts whose embeddings lie end to end.
+    """Score P pairs of texts whose embeddings are laid end to end.
 
-    Equal to `greedy_match` up to rounding. Products and sums are float32 (no TF32); embeddings in
-    half precision are multiplied as they are and summed in float32. The bits of a pair's scores
-    depend on its two texts alone: not on the other pairs, their order or where the texts lie.
+    The scores equal those of `greedy_match` up to rounding. Products and sums are float32 (no
+    TF32); embeddings in half precision are multiplied as they are and summed in float32. A pair's
+    scores depend on its two texts alone, to the bit: not on other pairs, their order, or places.
 
     Args:
         vectors: Unit-length token embeddings. Shape (T, H), float32, bfloat16 or float16.
@@ -74,12 +74,12 @@ def greedy_match_ragged(
     Returns:
         Precision, recall and F1. Shape (P,) each, float32, on the device of the embeddings.
     """
-    # One row a pair, so that program n finds its own text at n and the other one at n ^ 1.
+    # One row for each pair, so that program n finds its own text at n and the other one at n ^ 1.
     starts = torch.stack([candidate_starts, reference_starts], dim=1)
     lengths = torch.stack([candidate_lengths, reference_lengths], dim=1)
     averages = torch.empty(starts.shape, dtype=torch.float32, device=vectors.device)
     if averages.numel():
-        # Triton launches on the current device, which need not be the one of the embeddings.
+        # Triton launches on the current device, which may not be that of the embeddings.
         with torch.cuda.device(vectors.device if vectors.is_cuda else -1):  # -1: none
             kernel[(averages.numel(),)](
                 vectors.contiguous(),
@@ -107,18 +107,10 @@ def _average_best_cosine(
 ) -> None:
     """Average, over the tokens of one text, the best cosine of each in the other text.
 
-    One program a pair and direction: even ones give precision, odd ones recall.
-
-    Args:
-        vectors: Points to (T, H) embeddings.
-        weights: Points to (T,) weights.
-        starts: Points to (P, 2) first tokens: candidate, reference.
-        lengths: Points to (P, 2) lengths.
-        averages: Points to the (P, 2) results.
-        hidden: H.
-        rows: Tokens of the own text taken at once.
-        columns: Tokens of the other text taken at once.
-        depth: Features multiplied at once.
+    There is one program for each pair and direction: even ones give precision, odd ones recall.
+    Pointers: `vectors` (T, H), `weights` (T,), and `starts`, `lengths` and the results `averages`
+    of each pair's candidate and reference, all (P, 2). Tokens of the own text are taken `rows` at
+    once, those of the other text `columns` at once, and their `hidden` features `depth` at once.
     """
     program = tl.program_id(0)
     own_start = tl.load(starts + program)
@@ -149,9 +141,10 @@ def _average_best_cosine(
                     mask=column_inside[None, :] & feature_inside[:, None],
                     other=0.0,
                 )
+                # "ieee" keeps float32; the default, TF32, has 10 bits of mantissa.
                 similarity = tl.dot(own, other, similarity, input_precision="ieee")
-            # A maximum on the device drops NaN, so NaN goes through it as infinity, which no
-            # cosine is.
+            # A maximum on the device drops NaN, so NaN passes through it as infinity, which is not
+            # a cosine.
             similarity = tl.where(similarity == similarity, similarity, infinity)
             similarity = tl.where(column_inside[None, :], similarity, -infinity)
             best = tl.maximum(best, tl.max(similarity, axis=1))
@@ -160,7 +153,7 @@ def _average_best_cosine(
         # Weight 0 takes a token out, whatever its maximum: 0 times NaN would be NaN.
         weighted += tl.sum(tl.where(weight == 0.0, 0.0, best * weight), axis=0)
         total += tl.sum(weight, axis=0)
-    tl.store(averages + program, tl.div_rn(weighted, total))
+    tl.store(averages + program, tl.div_rn(weighted, total))  # IEEE; plain `/` is approximate
 
 
 kernel: Any = None if triton is None else triton.jit(_average_best_cosine)

@@ -1,9 +1,15 @@
-"""Bounds on memory, and how a lack of it is recognised."""
+"""Bounds on memory, and how a lack of memory is recognised."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
+Result = TypeVar("Result")
+
+# Words of a RuntimeError that means too little memory: from torch on Linux, on Windows, on MPS and
+# CUDA, from CUDA's libraries (CUBLAS_STATUS_ALLOC_FAILED), and from OpenVINO.
 _OUT_OF_MEMORY = (
     "can't alloc",
     "not enough memory",
@@ -13,38 +19,39 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
     "broken promise",
 )
-"""What a RuntimeError says when memory is short: torch on Linux, torch on Windows, MPS and CUDA,
-CUDA's libraries (CUBLAS_STATUS_ALLOC_FAILED), OpenVINO."""
 
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 _WINDOW_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 _MATCH_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 
+# On a CPU, a small number of texts is cut into this many batches of at least this many tokens, for
+# the threads to share. The number of threads plays no part, so that scores do not depend on it.
 _CPU_PIECES, _LEAST_PIECE_TOKENS = 4, 128
-"""Few texts on a CPU are cut into so many batches, of so many tokens at least, which threads then
-share. How many threads there are plays no part, so that scores do not depend on it."""
 
 _LEAST_BATCH_TOKENS = 1024
+
+# Memory for a forward pass on a GPU: a quarter of 16 GB, a small GPU. It does not depend on the
+# memory that is free, since in bfloat16 and float16 scores depend on the batches.
 _BATCH_BYTES = 4 << 30
-"""What a forward pass on a GPU may take: a quarter of 16 GB, the least that is usual. Never taken
-from the memory that is free at the moment: in a reduced format scores depend on the batch."""
+
+# Numbers that a forward pass keeps for a token, as a multiple of the hidden size: 12 for an inner
+# layer of four hidden sizes (before its activation, after it, and a half-precision copy), and 12
+# more.
 _NUMBERS_PER_TOKEN = 24
-"""Numbers a forward pass holds for a token, in hidden sizes: an inner layer of four times three
-(before its activation, after it, as a half-precision copy), and a dozen of the hidden size."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Bounds on what is in memory at once; lowered permanently when memory is too small for them.
+    """Bounds on what is in memory at the same time. If it is too small they are lowered for good.
 
     The requested bounds depend only on the options, the kind of device and the model, so that equal
     jobs compute equal batches.
 
     Attributes:
-        batch_tokens: Padded tokens a forward pass.
+        batch_tokens: Padded tokens of a forward pass.
         window_bytes: Bytes of embeddings on the device.
         match_elements: Numbers gathered for one matching batch, embeddings and similarities.
-        pieces: Batches to make of what would fit into fewer.
+        pieces: Batches to make at least, if the texts are long enough for that.
         lowered: Whether memory was too small for the requested bounds.
     """
 
@@ -61,6 +68,7 @@ class Budget:
 
     def lower(self, *, batch_tokens: int | None = None, window_bytes: int | None = None) -> None:
         """Lower a bound, for this call and all later ones."""
+        # Never raised again: what failed once would fail again, and each failure costs a retry.
         if batch_tokens is not None:
             self.batch_tokens = min(self.batch_tokens, batch_tokens)
         if window_bytes is not None:
@@ -68,7 +76,7 @@ class Budget:
         self.lowered = True
 
     def batch_limit(self, tokens: int) -> int:
-        """Return how many padded tokens a batch may have where so many are to be encoded."""
+        """Return the padded tokens that a batch may have if there are `tokens` to encode in all."""
         if self.pieces == 1:
             return self.batch_tokens
         return min(self.batch_tokens, max(-(-tokens // self.pieces), _LEAST_PIECE_TOKENS))
@@ -77,18 +85,19 @@ class Budget:
     def for_device(
         cls, device: torch.device, batch_tokens: int | None = None, *, hidden_size: int = 1024
     ) -> "Budget":
-        """Choose for a kind of device, which may be missing on this machine.
+        """Choose bounds for a kind of device, which may be missing on this machine.
 
-        On a CPU a batch is as large as was measured best (two cores, three sizes of model). On a
-        GPU it is large enough to fill it, and smaller for very wide models.
+        On a CPU, batches have the size that was fastest on two cores with three sizes of model. On
+        a GPU they are large enough to use all of it, and smaller for very wide models.
 
         Args:
             device: Where the encoder will be.
-            batch_tokens: Padded tokens a forward pass, when the user has chosen.
+            batch_tokens: Padded tokens of a forward pass, if the user has chosen.
             hidden_size: Length of an embedding, H.
         """
         kind = "cpu" if device.type == "cpu" else "cuda"
         tokens = _BATCH_TOKENS[kind]
+        # By halves, so that it stays a power of two.
         fitting = _BATCH_BYTES // (4 * _NUMBERS_PER_TOKEN * hidden_size)
         while tokens > max(fitting, _LEAST_BATCH_TOKENS):
             tokens //= 2
@@ -100,9 +109,26 @@ class Budget:
         )
 
 
+def attempt(step: Callable[[], Result]) -> Result | None:
+    """Run a step; None if memory is too small for it.
+
+    On return the memory that the failed step had taken is free.
+    """
+    try:
+        return step()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    # Not in the handler above. There the error is still alive, and its traceback refers to the
+    # frames of the step, which hold the tensors to be freed.
+    torch.cuda.empty_cache()
+    return None
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that the memory of the device or of the host does not suffice."""
+    """Tell whether an error means that the device or the host has too little memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
+    # Backends raise plain RuntimeErrors, which only their words tell apart.
     words = str(error).lower()
     return isinstance(error, RuntimeError) and any(part in words for part in _OUT_OF_MEMORY)

@@ -1,9 +1,9 @@
-"""What many scores amount to: means, spreads, errors and quantiles, exact in any order.
+"""Statistics of many scores: means, spreads, errors and quantiles, exact in any order.
 
-Scores are counted in whole steps of 2**-36 and added up as integers. However they are cut into
-parts, and whatever order the parts are merged in, the same scores give the same bits; a sum of
-floats would not. Pairs are told apart by group, so that the error of a mean can be estimated from
-what the groups' means are apart (the jackknife), which also holds where pairs resemble each other.
+Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
+bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
+would not. Sums are kept by group of pairs, so that the error of a mean can be estimated from the
+differences between groups (the jackknife), which also holds if pairs resemble each other.
 
     part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
 """
@@ -24,29 +24,30 @@ from bertscore_core.tokens import FloatArray, IntArray
 Doubles = npt.NDArray[np.float64]
 
 GROUPS = 64
-"""Groups that pairs may belong to: 0 to 63."""
+"""Number of groups that pairs may belong to: 0 to 63."""
 
 BINS = 200
-"""Bins of the histograms: .01 wide, from -1 to 1."""
+"""Bins of the histograms, each .01 wide, from -1 to 1."""
 
 FORMAT = "bertscore-moments/1"
 
 MAX_PAIRS = 2**26
-"""Pairs whose sums fit 64 bits: 2**26 times 2**36 is 2**62, which leaves a bit for rounding."""
+"""Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
 
 _SCALE = 2.0**36
+# How far rounding may move precision or recall beyond 1. Measured: 4e-7.
 _SLACK = 1e-4
-"""How far rounding may carry precision or recall beyond 1. Found was 4e-7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nested:
-    """What some of the pairs give.
+    """Means of some of the pairs.
 
     Attributes:
-        num_pairs: How many they are.
+        num_pairs: Their number.
         means: Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs.
-        standard_errors: Of these means, from the spread of all pairs. Shape (L + 1, 3).
+        standard_errors: Standard errors of these means, from the spread of all pairs. Shape
+            (L + 1, 3).
     """
 
     num_pairs: int
@@ -59,13 +60,13 @@ class Moments:
     """Sums over the scores of some pairs, for every layer and measure.
 
     Attributes:
-        groups: Groups that pairs belong to, ascending. Shape (K,), each 0 to `GROUPS` - 1.
+        groups: Groups that have pairs, ascending. Shape (K,), each 0 to `GROUPS` - 1.
         counts: Pairs of each group. Shape (K,), each at least 1.
         sums: Precision, recall and F1 added up by group, in steps. Shape (K, L + 1, 3), int64.
         squares: Squares of precision, recall, F1 and of half of precision minus recall, added up,
             in steps. Shape (L + 1, 4), int64.
         histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
-        clipped: F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
+        clipped: Number of F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
     """
 
     groups: IntArray
@@ -95,32 +96,35 @@ class Moments:
     def of(cls, scores: FloatArray, groups: npt.NDArray[np.integer]) -> "Moments":
         """Add up the scores of N pairs.
 
-        F1 is the harmonic mean of precision and recall, which leaves [-1, 1] where their signs
-        differ, and grows without a bound as they cancel: a single such pair could outweigh all
-        others, and no number of pairs would make the mean settle. Such values count as -1 or 1.
+        F1 is the harmonic mean of precision and recall. If their signs differ it can leave [-1, 1],
+        and it has no bound where they cancel, so that a single pair could outweigh all others and
+        the mean would not converge. Such values are clipped to -1 or 1.
 
         Args:
             scores: Precision, recall and F1, not rescaled. Shape (L + 1, N, 3).
             groups: Group of each pair, 0 to `GROUPS` - 1. Shape (N,).
 
         Raises:
-            InputError: a score is no number, precision or recall lie beyond [-1, 1], shapes do
-                not fit, a group is none, or there are more than `MAX_PAIRS` pairs.
+            InputError: a score is NaN, precision or recall are beyond [-1, 1], shapes do not fit, a
+                group is out of range, or there are more than `MAX_PAIRS` pairs.
         """
         _check(scores, groups)
         values = scores.astype(np.float64)
         beyond = np.abs(values[..., 2]) > 1
         np.clip(values[..., 2], -1, 1, out=values[..., 2])
+        # Rounded once for each score, so the sums do not depend on how pairs are split.
         steps = np.rint(values * _SCALE).astype(np.int64)
-        half_gap = (values[..., 0] - values[..., 1])[..., None] / 2
+        half_gap = (values[..., 0] - values[..., 1])[..., None] / 2  # half: within [-1, 1], too
         squares = np.rint(np.concatenate([values, half_gap], axis=-1) ** 2 * _SCALE)
         order = np.argsort(groups, kind="stable")
         present, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+        # Sorted by group, each group is one run, and `reduceat` adds up runs. It refuses no runs.
         sums = np.add.reduceat(steps[:, order], starts, axis=1) if len(present) else steps
         return cls(
             groups=present.astype(np.int64),
             counts=counts.astype(np.int64),
             sums=np.ascontiguousarray(sums.transpose(1, 0, 2)),
+            # By measure, not by group: only the spread over all pairs is needed.
             squares=squares.astype(np.int64).sum(axis=1),
             histogram=_histogram(values),
             clipped=beyond.sum(axis=1, dtype=np.int64),
@@ -128,10 +132,10 @@ class Moments:
 
     @classmethod
     def merge(cls, parts: Iterable["Moments"]) -> "Moments":
-        """Add up the moments of any number of disjoint sets of pairs, one after another.
+        """Add up the moments of disjoint sets of pairs. Only one of them is in memory at a time.
 
         Raises:
-            InputError: there are none, they differ in layers, or have too many pairs together.
+            InputError: there are none, they differ in layers, or they have too many pairs.
         """
         rows, pairs = None, 0
         for part in parts:
@@ -190,14 +194,14 @@ class Moments:
 
     @property
     def standard_errors(self) -> Doubles:
-        """Standard error of the means, were pairs independent. Shape (L + 1, 3)."""
+        """Standard error of the means if pairs were independent. Shape (L + 1, 3)."""
         return self.deviations / math.sqrt(max(self.num_pairs, 1))
 
     @property
     def jackknife_errors(self) -> Doubles:
         """Standard error of the means from leaving out each group in turn. Shape (L + 1, 3).
 
-        It stays right where the pairs of a group resemble each other; NaN below two groups.
+        It also holds if the pairs of a group resemble each other. NaN below two groups.
 
         References:
             Busing, Meijer, van der Leeden 1999, "Delete-m jackknife for unequal m", equation 8.
@@ -207,23 +211,24 @@ class Moments:
             return np.full((self.rows, 3), np.nan)
         apart = self.sums / (self.counts[:, None, None] * _SCALE) - self.means
         weights = self.counts / (self.num_pairs - self.counts)
+        # Groups differ in size, so each counts by its share of the other pairs.
         variance = (weights[:, None, None] * apart**2).sum(axis=0) / len(self.groups)
         return np.asarray(np.sqrt(variance), dtype=np.float64)
 
     @property
     def gaps(self) -> Doubles:
-        """Mean of precision minus recall, 0 but for chance in random pairs. Shape (L + 1,)."""
+        """Mean of precision minus recall, 0 on average for random pairs. Shape (L + 1,)."""
         means = self.means
         return np.asarray(means[:, 0] - means[:, 1], dtype=np.float64)
 
     @property
     def gap_errors(self) -> Doubles:
-        """Standard error of `gaps`, were pairs independent. Shape (L + 1,)."""
+        """Standard error of `gaps` if pairs were independent. Shape (L + 1,)."""
         halves = _deviation(self.squares[:, 3], self.gaps / 2, self.num_pairs)
         return 2 * halves / math.sqrt(max(self.num_pairs, 1))
 
     def quantiles(self, shares: Sequence[float]) -> Doubles:
-        """Return the scores below which a share of the pairs lies, within a bin's width.
+        """Return the scores that given shares of the pairs are below, to the width of a bin.
 
         Args:
             shares: Q numbers from 0 to 1.
@@ -238,10 +243,10 @@ class Moments:
         return np.stack(columns, axis=-1).reshape(len(shares), self.rows, 3)
 
     def nested(self, num_groups: int) -> "Nested":
-        """Return what the pairs of groups 0 to `num_groups` - 1 alone give.
+        """Return the means of the pairs in groups 0 to `num_groups` - 1.
 
-        Groups are drawn at random and each of these samples holds the smaller ones, so they tell
-        how many pairs are enough.
+        Groups are random, and a larger number of groups includes the smaller ones, so the means
+        show how many pairs are enough.
         """
         inside = self.groups < num_groups
         pairs = int(self.counts[inside].sum())
@@ -262,12 +267,13 @@ class Moments:
         return Baseline(name=name, rows=self.means)
 
     def to_bytes(self) -> bytes:
-        """Return the moments as an .npz archive; equal ones give equal bytes."""
+        """Return the moments as an .npz archive; equal moments give equal bytes."""
         head = json.dumps({"format": FORMAT, "scale": _SCALE}).encode()
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
             head=np.frombuffer(head, dtype=np.uint8),
+            # Little-endian, so that the bytes are the same on every platform.
             **{name: getattr(self, name).astype("<i8") for name in self.__slots__},
         )
         return buffer.getvalue()
@@ -278,10 +284,10 @@ class Moments:
 
         Args:
             data: The archive.
-            source: Where it comes from, for the message.
+            source: Its path, for the message.
 
         Raises:
-            InputError: the bytes are no such archive, or are damaged.
+            InputError: the bytes are not such an archive, or are damaged.
         """
         try:
             if data[:2] != b"PK":
@@ -301,7 +307,7 @@ class Moments:
         return found
 
     def _is_consistent(self) -> bool:
-        """Tell whether shapes and numbers of pairs fit each other."""
+        """Tell whether shapes and numbers of pairs agree."""
         rows, groups = len(self.squares), len(self.groups)
         shapes = {
             "groups": (groups,),
@@ -320,7 +326,7 @@ class Moments:
 
 
 def _check(scores: FloatArray, groups: npt.NDArray[np.integer]) -> None:
-    """Check what `Moments.of` is given."""
+    """Check the arguments of `Moments.of`."""
     if scores.ndim != 3 or scores.shape[2] != 3 or groups.shape != scores.shape[1:2]:
         raise InputError(
             f"scores and groups do not fit: got shapes {scores.shape} and {groups.shape}; expected "
@@ -328,8 +334,10 @@ def _check(scores: FloatArray, groups: npt.NDArray[np.integer]) -> None:
         )
     _check_number(len(groups))
     if not np.issubdtype(groups.dtype, np.integer) or ((groups < 0) | (groups >= GROUPS)).any():
-        raise InputError(f"a group is none of 0 to {GROUPS - 1}; expected whole numbers in there.")
-    # A comparison with NaN is false.
+        raise InputError(
+            f"got a group beyond 0 to {GROUPS - 1}; expected whole numbers in that range."
+        )
+    # Comparisons with NaN are false, so NaN is not within.
     within = (np.abs(scores[..., :2]) <= 1 + _SLACK).all(axis=(0, 2))
     wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))
     if len(wrong):
@@ -341,7 +349,7 @@ def _check(scores: FloatArray, groups: npt.NDArray[np.integer]) -> None:
 
 
 def _check_number(pairs: int) -> None:
-    """Check that sums of so many pairs fit."""
+    """Check that sums of so many pairs fit 64 bits."""
     if pairs > MAX_PAIRS:
         raise InputError(
             f"{pairs} pairs are more than can be added up exactly; expected at most {MAX_PAIRS}. "
@@ -353,15 +361,16 @@ def _histogram(values: Doubles) -> IntArray:
     """Count scores (L + 1, N, 3) by bin. Shape (L + 1, 3, BINS), int64."""
     rows = len(values)
     bins = np.clip(np.floor((values + 1) * (BINS / 2)), 0, BINS - 1).astype(np.int64)
+    # One count over all rows and measures: each has BINS numbers of its own.
     cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
     flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
     return flat.reshape(rows, 3, BINS).astype(np.int64)
 
 
 def _scores_at(wanted: Doubles, counts: IntArray) -> Doubles:
-    """Return the scores below which numbers of pairs lie, spread evenly within each bin."""
+    """Return the scores that given numbers of pairs are below, if they are even in each bin."""
     upto = np.cumsum(counts)
-    bins = np.searchsorted(upto, np.maximum(wanted, 0.5))  # the lowest is where the first pair is
+    bins = np.searchsorted(upto, np.maximum(wanted, 0.5))  # never before the first pair
     inside = (wanted - (upto - counts)[bins]) / counts[bins]
     return np.asarray((bins + inside) * (2 / BINS) - 1, dtype=np.float64)
 
@@ -375,5 +384,5 @@ def _deviation(squares: IntArray, means: Doubles, pairs: int) -> Doubles:
     """Return the sample standard deviation from squares in steps. NaN below two pairs."""
     if pairs < 2:
         return np.full(means.shape, np.nan)
-    variance = (squares / _SCALE - pairs * means**2) / (pairs - 1)
+    variance = (squares / _SCALE - pairs * means**2) / (pairs - 1)  # rounding may make it < 0
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)), dtype=np.float64)

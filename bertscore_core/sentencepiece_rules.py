@@ -1,7 +1,7 @@
-"""What the slow sentencepiece tokenizers of transformers 4 did that the batched ones do not.
+"""What the slow sentencepiece tokenizers of transformers 4 did and the batched ones do not.
 
-The pieces that `legacy_rules` puts together: traits of the classes, the model's own normalisation
-applied between special tokens, byte fallback, and the pieces that ALBERT and XLNet split.
+These parts are combined by `legacy_rules`: traits of the classes, the model's own normalisation
+between special tokens, byte fallback, and the pieces that ALBERT and XLNet split.
 """
 
 import base64
@@ -14,7 +14,8 @@ from typing import Any
 
 from tokenizers import AddedToken, models
 
-from bertscore_core.added_tokens import HIDDEN, AddedTokens, read_tokenizer_json
+from bertscore_core.added_tokens import HIDDEN, AddedTokens
+from bertscore_core.resolve import read_json
 
 _MODEL_FILES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
 
@@ -24,11 +25,11 @@ class SentencepieceTraits:
     """How a sentencepiece class differs from a bare model.
 
     Attributes:
-        cleans: Collapses space, rewrites quotes and drops combining marks before the model.
-        lowers: Default of `do_lower_case`; None where the class has no such setting.
-        trailing: Special tokens at the end of a text, where pieces such as `9,` are split; else 0.
+        cleans: Collapses white space, rewrites quotes and drops combining marks before the model.
+        lowers: Default of `do_lower_case`; None if the class has no such setting.
+        trailing: Special tokens at the end of a text, if pieces such as `9,` are split; else 0.
         ends_once: Adds no end mark to ids that end in one.
-        mask_eats: Its mask token takes in the white space before it.
+        mask_eats: The mask token eats the white space before it.
     """
 
     cleans: bool = False
@@ -36,6 +37,10 @@ class SentencepieceTraits:
     trailing: int = 0
     ends_once: bool = False
     mask_eats: bool = False
+
+    def lowercases(self, stated: Mapping[str, Any]) -> bool:
+        """Tell whether texts are lowercased, by what tokenizer_config.json says or the default."""
+        return self.lowers is not None and bool(stated.get("do_lower_case", self.lowers))
 
 
 SENTENCEPIECE: Mapping[str, SentencepieceTraits] = {
@@ -59,7 +64,7 @@ def prepare_sentencepiece(
     lowers: bool,
     cleaning: tuple[bool, bool, bool] | None,
 ) -> str:
-    """Normalise what lies between added tokens; single spaces then part the words.
+    """Normalise the text between added tokens, and separate its words by single spaces.
 
     Args:
         text: A stripped text.
@@ -78,7 +83,7 @@ def prepare_sentencepiece(
 
 
 def _spaced(normalized: str) -> str:
-    """Part words by spaces; a mark that the model keeps as such is a word of its own."""
+    """Separate words by spaces. A mark "▁" that belongs to no word is a word of its own."""
     if not normalized:
         return ""
     return " ".join(word or "▁" for word in normalized.removeprefix("▁").split("▁"))
@@ -88,18 +93,18 @@ def _clean(text: str, collapses: bool, drops_marks: bool, lowers: bool) -> str:
     if collapses:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
-    if drops_marks and not text.isascii():
+    if drops_marks and not text.isascii():  # ASCII has no marks, and NFKD does not change it
         text = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in text if not unicodedata.combining(char))
     return text.lower() if lowers else text
 
 
 def model_proto(folder: Path) -> bytes | None:
-    """Read the sentencepiece model, or make one of the normalisation table in tokenizer.json."""
+    """Read the sentencepiece model, or make one from the normalisation table in tokenizer.json."""
     for name in _MODEL_FILES:
         if (folder / name).is_file():
             return (folder / name).read_bytes()
-    normalizer = read_tokenizer_json(folder).get("normalizer") or {}
+    normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
     for part in (normalizer, *normalizer.get("normalizers", [])):
         if part.get("type") == "Precompiled":
             return _proto_of_table(part["precompiled_charsmap"])
@@ -107,7 +112,7 @@ def model_proto(folder: Path) -> bytes | None:
 
 
 def character_table(folder: Path) -> bytes:
-    """Return the normalisation table of a sentencepiece model. Empty where it has none."""
+    """Return the normalisation table of a sentencepiece model. Empty if it has none."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
@@ -120,16 +125,17 @@ def _proto_of_table(table: str) -> bytes:
 
     proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     proto.pieces.add(piece="<unk>", type=proto.SentencePiece.UNKNOWN)
-    proto.pieces.add(piece="▁", score=-1.0)  # a model must have one
+    proto.pieces.add(piece="▁", score=-1.0)  # a model needs at least one piece
     proto.normalizer_spec.precompiled_charsmap = base64.b64decode(table)
     return bytes(proto.SerializeToString())
 
 
 def rebuild_model(backend: Any, added: AddedTokens) -> None:
-    """Let texts alone not make an added token, and spell what is unknown in bytes if asked (mT5).
+    """Keep texts from becoming added tokens in the model, and use byte fallback if there is any.
 
-    Pieces of the vocabulary that are added tokens too get another spelling: sentencepiece never
-    makes one of a text, and what the user writes is found before the model is asked.
+    Pieces of the vocabulary that are also added tokens get a spelling that no text has: the slow
+    classes never made such a piece from a text, and an added token in a text is found before the
+    model sees it. Byte fallback (mT5) spells unknown characters in bytes.
     """
     state = json.loads(backend.to_str())
     model = state["model"]
@@ -137,8 +143,9 @@ def rebuild_model(backend: Any, added: AddedTokens) -> None:
         (HIDDEN + piece if added.pattern.fullmatch(piece) else piece, score)
         for piece, score in model["vocab"]
     ]
+    # Added again as special tokens that are looked for in the raw text only.
     for token in state["added_tokens"]:
-        if token.pop("normalized"):  # else it is looked for once more behind the normaliser
+        if token.pop("normalized"):  # if so, the backend looks for it again after normalising
             del token["id"]
             backend.add_special_tokens([AddedToken(**token, normalized=False)])
     in_bytes = backend.token_to_id("<0x00>") is not None
@@ -146,11 +153,12 @@ def rebuild_model(backend: Any, added: AddedTokens) -> None:
 
 
 def split_parts(backend: Any, unknown: int) -> dict[int, tuple[int, ...]]:
-    """List the pieces that end in a digit and a comma, with what they are split into."""
+    """Return the ids of pieces that end in a digit and a comma, and the ids they are split into."""
     parts = {}
     for piece, index in backend.get_vocab(with_added_tokens=False).items():
         if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
             continue
+        # As the slow classes did: encode the number again, without a "▁" that the piece had not.
         pieces = backend.encode(piece[:-1].replace("▁", ""), add_special_tokens=False).tokens
         if piece[0] != "▁" and pieces[0][0] == "▁":
             pieces = [pieces[0][1:], *pieces[1:]] if len(pieces[0]) > 1 else pieces[1:]

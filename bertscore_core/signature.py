@@ -1,19 +1,19 @@
 """How a score was made, in one line.
 
-Two scores may be compared when their signatures are equal. The long form names its fields, the
-short one abbreviates them; both parse back to the same signature.
+Scores may be compared if their signatures are equal. The long form names its fields, the short form
+abbreviates them. Both parse back to the same signature.
 """
 
 import dataclasses
-import hashlib
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from bertscore_core.errors import SignatureError
 
 UPSTREAM_VERSION = "0.3.12"
-"""What bert-score 0.3.13 calls itself in its hash string."""
+"""The version in the hash string of bert-score 0.3.13."""
 
+# Also the list of known fields, in the order in which they are written.
 _SHORT = {
     "model": "m",
     "weights": "w",
@@ -37,12 +37,12 @@ _LONG = {short: name for name, short in _SHORT.items()}
 _HEADS = {"bertscore": False, "bs": True}
 
 ANY_BATCH = "any"
-"""Written instead of a batch budget where scores do not depend on it."""
+"""Written instead of a batch budget if scores do not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Everything that can move a score.
+    """Everything that can change a score.
 
     Attributes:
         model: The model's registry name, hub id, or the last part of its folder's path.
@@ -50,17 +50,17 @@ class Signature:
         num_layers: Layer scored, or `all`.
         layer_semantics: `cut` (output of the encoder cut at the layer) or `hidden` (hidden state).
         tokenizer: Fingerprint of the tokenizer.
-        prefix_space: `yes` when a space is put before each text.
+        prefix_space: `yes` if a space is put before each text.
         max_length: Truncation length in tokens, or `unlimited`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: What a pair with an empty side scores before rescaling: `reference` for what
-            bert-score gives it, `zero`, or `null` for nothing.
+            bert-score gives it, `zero`, or `null` for no score.
         dtype: Number format of the encoder's matrix products.
-        batch_tokens: Requested padded tokens a forward pass, as `1024`, or `1024/4` where
-            few texts are cut into four batches; in float32 `any`, since batches move scores by 2e-7
-            at most there.
-        attention: Attention implementation asked for.
+        batch_tokens: Requested padded tokens of a forward pass: `1024`, or `1024/4` if a small
+            number of texts is cut into four batches. In float32 it is `any`, since batches change
+            scores by at most 2e-7 there.
+        attention: Requested attention implementation.
         backend: What ran the encoder: `torch`, or `openvino-` and its version.
         version: Version of this package.
         torch: Version of torch.
@@ -89,6 +89,7 @@ class Signature:
         """Return the signature as one line of `key:value` fields joined by `|`."""
         fields = dataclasses.asdict(self).items()
         names = (_SHORT[name] if short else name for name, _ in fields)
+        # Escapes "|", ":" and line breaks, so that any value fits the form.
         values = (quote(value, safe="/@+ ,=()[]") for _, value in fields)
         head = "bs" if short else "bertscore"
         return "|".join([head, *map(":".join, zip(names, values, strict=True))])
@@ -97,11 +98,11 @@ class Signature:
     def parse(cls, text: str) -> "Signature":
         """Read a signature in its short or long form.
 
-        One from before there was `batch_tokens` gets `any` in float32, and else `unknown`, which
-        equals no budget.
+        A signature older than the field `batch_tokens` gets `any` in float32. In other formats it
+        gets `unknown`, which is equal to no budget.
 
         Raises:
-            SignatureError: the text is no signature, or fields are missing, unknown or doubled.
+            SignatureError: the text is not a signature, or fields are missing, unknown or doubled.
         """
         head, *fields = text.strip().split("|")
         if head not in _HEADS:
@@ -118,6 +119,7 @@ class Signature:
                     "once."
                 )
             values[name] = unquote(value)
+        # Baselines and parts of earlier versions have such signatures, and must stay readable.
         if "dtype" in values:
             before = ANY_BATCH if values["dtype"] == "float32" else "unknown"
             values.setdefault("batch_tokens", before)
@@ -126,18 +128,8 @@ class Signature:
             raise SignatureError(f"the signature lacks {', '.join(sorted(missing))}.")
         return cls(**values)
 
-    def differences(self, other: "Signature") -> dict[str, tuple[str, str]]:
-        """Return the fields that differ, each with its value here and there."""
-        here, there = dataclasses.asdict(self), dataclasses.asdict(other)
-        return {name: (value, there[name]) for name, value in here.items() if value != there[name]}
-
-    @property
-    def digest(self) -> str:
-        """Digest of the long form. 16 hexadecimal digits."""
-        return hashlib.sha256(self.format().encode()).hexdigest()[:16]
-
     def upstream_hash(self) -> str:
-        """Return the hash string bert-score prints for the same settings."""
+        """Return the hash string that bert-score prints for the same settings."""
         return upstream_hash(
             model=self.model,
             num_layers=self.num_layers,
@@ -158,7 +150,7 @@ def upstream_hash(
     transformers: str,
     fast_tokenizer: bool = False,
 ) -> str:
-    """Return the hash string bert-score prints for some settings.
+    """Return the hash string that bert-score prints for these settings.
 
     References:
         bert-score 0.3.13, `get_hash`; its version stays 0.3.12 there. The transformers version is

@@ -1,4 +1,4 @@
-"""How alike the tokens of two texts are: the matrix that BERTScore takes its maxima of, drawn."""
+"""A drawing of how similar the tokens of two texts are: BERTScore averages its maxima."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,8 @@ class Similarities:
 
     Attributes:
         candidate: Spelling of the candidate's tokens. C strings.
-        reference: The same of the reference. R strings.
-        values: Cosines, rescaled by the baseline of F1 where the scorer rescales. Shape (C, R).
+        reference: The same for the reference. R strings.
+        values: Cosines, rescaled by the baseline of F1 if the scorer rescales. Shape (C, R).
         rescaled: Whether they are.
     """
 
@@ -35,15 +35,15 @@ def compare_tokens(scorer: BertScorer, candidate: str, reference: str) -> Simila
     """Compare every token of a candidate with every token of a reference.
 
     References:
-        bert-score 0.3.13, `plot_example`: the first and the last token of each text are left out,
-        and of all layers the last is taken.
+        bert-score 0.3.13, `plot_example`: it leaves out the first and the last token of each text,
+        and of all layers it takes the last.
     """
     tokens = scorer.tokenizer.encode([candidate, reference])
     embedded = embed(
         scorer.encoder,
         tokens,
         np.arange(2),
-        TokenWeights.uniform(()),
+        TokenWeights.uniform(()),  # not used: the drawing shows cosines without weights
         pad_id=scorer.tokenizer.pad_id,
         budget=Budget.for_device(scorer.encoder.device),
         work=Work(),
@@ -52,6 +52,7 @@ def compare_tokens(scorer: BertScorer, candidate: str, reference: str) -> Simila
         embedded.vectors[-1, start : start + length].cpu()
         for start, length in zip(embedded.starts, tokens.lengths, strict=True)
     ]
+    # Vectors have unit length, so products are cosines.
     values = (sides[0] @ sides[1].T)[1:-1, 1:-1].numpy()
     baseline = scorer.baseline
     if baseline is not None:
@@ -70,7 +71,7 @@ def compare_tokens(scorer: BertScorer, candidate: str, reference: str) -> Simila
 
 
 def draw(similarities: Similarities) -> Any:
-    """Draw similarities, and return matplotlib's pyplot with the figure in it.
+    """Draw similarities, and return matplotlib's pyplot with the figure.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -92,6 +93,6 @@ def draw(similarities: Similarities) -> Any:
     axes.set_title("Similarity Matrix" + (" (after Rescaling)" if similarities.rescaled else ""))
     figure.colorbar(image, ax=axes, fraction=0.02)
     for (row, column), value in np.ndenumerate(values):
-        color = "k" if value < 0.5 else "w"
+        color = "k" if value < 0.5 else "w"  # readable on light and on dark cells
         axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=color)
     return plt

@@ -25,7 +25,7 @@ class TokenizedTexts:
 
     Attributes:
         ids: Token ids of all texts, special tokens included. Shape (T,), int32.
-        offsets: Text n owns `ids[offsets[n]:offsets[n + 1]]`. Shape (N + 1,), int64.
+        offsets: Text n has `ids[offsets[n]:offsets[n + 1]]`. Shape (N + 1,), int64.
         truncated: Whether text n was longer than the maximum length. Shape (N,), bool.
     """
 
@@ -58,6 +58,7 @@ class TokenizedTexts:
     def gather(self, rows: IntArray) -> TokenIds:
         """Return the token ids of some texts, laid end to end. Shape (their tokens,)."""
         counts = self.lengths[rows]
+        # Positions of all tokens at once, without a loop over texts.
         shifts = self.offsets[rows] - (np.cumsum(counts) - counts)
         places: IntArray = np.repeat(shifts, counts) + np.arange(counts.sum())
         return self.ids[places]
@@ -76,4 +77,29 @@ class TokenizedTexts:
             truncated=np.asarray(
                 truncated if truncated is not None else [False] * len(rows), dtype=np.bool_
             ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TextPairs:
+    """P pairs of texts, given by index. A text may be in several pairs.
+
+    Attributes:
+        texts: The distinct texts.
+        candidates: Index of each pair's candidate. Shape (P,).
+        references: Index of each pair's reference. Shape (P,).
+    """
+
+    texts: TokenizedTexts
+    candidates: IntArray
+    references: IntArray
+
+    def __len__(self) -> int:
+        """Return the number of pairs, P."""
+        return len(self.candidates)
+
+    def select(self, rows: IntArray | BoolArray) -> "TextPairs":
+        """Return some of the pairs, by index or by mask."""
+        return TextPairs(
+            texts=self.texts, candidates=self.candidates[rows], references=self.references[rows]
         )

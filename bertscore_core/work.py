@@ -1,4 +1,4 @@
-"""What an encoder was made to do, counted where it is done."""
+"""Counts of the work that an encoder did."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """Counts of one call; only ever added to.
+    """Counts of one call. They only grow.
 
     Attributes:
         batches: Forward passes.
         tokens: Tokens of the texts encoded.
-        padded_tokens: The same with the padding, which is computed as well.
-        retries: Forward passes or windows done again in pieces because memory was short.
-        lowered_batches: Forward passes under a budget that was lowered because memory was short, in
-            this call or before: not the batches that the signature names.
-        busy_seconds: Time in which the call had the device.
-        idle_seconds: Time from the end of the last call's use of the device to the start of this
-            one's: nobody had it. 0 for the first.
+        padded_tokens: The same with padding, which is computed, too.
+        retries: Forward passes or windows repeated in pieces because memory was too small.
+        lowered_batches: Forward passes under a budget that was lowered because memory was too
+            small, in this call or before. They are not the batches that the signature names.
+        busy_seconds: Time in which the call used the device.
+        idle_seconds: Time between the previous call's use of the device and this one's. 0 for the
+            first call.
     """
 
     batches: int = 0
@@ -29,11 +29,12 @@ class Work:
     idle_seconds: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
-        """Return the counts of both."""
+        """Return the sum of both counts."""
+        # By name, so that a new count cannot be forgotten here.
         names = [field.name for field in dataclasses.fields(self)]
         return Work(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def padding(self) -> float:
-        """Share of the computed tokens that are padding; 0 without any."""
+        """Share of the computed tokens that are padding, 0 if there are none."""
         return 1 - self.tokens / self.padded_tokens if self.padded_tokens else 0.0

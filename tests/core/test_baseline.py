@@ -121,6 +121,7 @@ def test_refusal_does_not_quote_what_the_file_holds(text):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.model
 def test_table_knows_its_model_from_the_description_and_refuses_another():
     made = settle(ScorerConfig(device="cpu")).signature()
     description = json.dumps({"signature": made.format()})
@@ -139,6 +140,7 @@ def test_table_that_says_nothing_of_its_model_fits_any(description):
     assert baseline.row(1).tolist() == [0.5, 0.5, 0.5]
 
 
+@pytest.mark.model
 def test_library_checks_the_description_beside_a_table(tmp_path):
     rows = "".join(f"{n},0.1,0.1,0.1\n" for n in range(7))
     table = tmp_path / "mine.tsv"

@@ -4,21 +4,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertscore_core import padding_fraction, plan_batches
+from bertscore_core import plan_batches
 
 LENGTHS = st.lists(st.integers(1, 600), max_size=200)
 
 
-@given(lengths=LENGTHS, budget=st.integers(1, 2000), size=st.none() | st.integers(1, 40))
-def test_every_text_is_in_exactly_one_batch_within_budget(lengths, budget, size):
-    batches = plan_batches(lengths, max_batch_tokens=budget, max_batch_size=size)
+@given(lengths=LENGTHS, budget=st.integers(1, 2000))
+def test_every_text_is_in_exactly_one_batch_within_budget(lengths, budget):
+    batches = plan_batches(lengths, max_batch_tokens=budget)
     assert sorted(index for batch in batches for index in batch.tolist()) == list(
         range(len(lengths))
     )
     for batch in batches:
         longest = max(lengths[index] for index in batch)
         assert len(batch) == 1 or longest * len(batch) <= budget
-        assert size is None or len(batch) <= size
 
 
 @given(lengths=LENGTHS, budget=st.integers(1, 2000))
@@ -27,14 +26,5 @@ def test_batches_go_from_long_to_short(lengths, budget):
     assert (np.diff(np.array(lengths, dtype=int)[order]) <= 0).all()
 
 
-@given(lengths=st.lists(st.integers(1, 600), min_size=1, max_size=100))
-def test_padding_fraction_counts_unused_positions(lengths):
-    one_batch = [np.arange(len(lengths))]
-    expected = 1 - sum(lengths) / (max(lengths) * len(lengths))
-    assert abs(padding_fraction(lengths, one_batch) - expected) < 1e-12
-    assert padding_fraction(lengths, [np.array([i]) for i in range(len(lengths))]) == 0
-
-
 def test_no_texts_make_no_batches():
     assert plan_batches([], max_batch_tokens=8) == []
-    assert padding_fraction([], []) == 0

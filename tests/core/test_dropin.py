@@ -14,6 +14,8 @@ from bertscore_core import (
     UnknownLanguageError,
 )
 
+pytestmark = pytest.mark.model
+
 MODEL = "all-MiniLM-L6-v2"
 CANDIDATES = ["the cat sat", "rain tomorrow"]
 REFERENCES = ["a cat was sitting", "it will rain tomorrow"]

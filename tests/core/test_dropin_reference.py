@@ -15,6 +15,8 @@ from bertscore_core import ConfigError, UnknownLanguageError
 from bertscore_core.resolve import resolve_model
 from tests.support.tolerances import PARITY_ATOL
 
+pytestmark = pytest.mark.model
+
 MODEL = "all-MiniLM-L6-v2"
 CANDIDATES = ["the cat sat", "rain tomorrow"]
 REFERENCES = ["a cat was sitting", "it will rain"]
@@ -23,9 +25,14 @@ THE, CAT, SAT, SITTING = 1996, 4937, 2938, 3564
 
 @pytest.fixture(scope="module")
 def real():
-    with warnings.catch_warnings():
+    """Return the real package. It loads a model once, not for each call."""
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        return pytest.importorskip("bert_score")
+        package = pytest.importorskip("bert_score")
+        scoring = sys.modules["bert_score.score"]
+        for name in ("get_model", "get_tokenizer"):
+            patch.setattr(scoring, name, functools.cache(getattr(scoring, name)))
+        yield package
 
 
 @pytest.fixture(scope="module")

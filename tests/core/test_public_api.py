@@ -9,9 +9,9 @@ BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError 
 DocumentFrequencies EMBEDDED_MODEL IdfError IdfTable InputError ModelLoadError ModelSpec Moments
 PairScores ScoreSummary ScorerConfig Scores Settings Signature SignatureError TextTokenizer
 TokenWeights TokenizedTexts UnknownLanguageError UnknownModelError baseline_path choose_table
-find_baseline format_baseline get_model_spec greedy_match greedy_match_pair known_languages
-known_models load_tokenizer model_for_language padding_fraction parse_baseline plan_batches
-published_baselines rescale score settle
+find_baseline format_baseline get_model_spec greedy_match known_languages known_models
+load_tokenizer model_for_language parse_baseline plan_batches published_baselines rescale score
+settle
 """
 
 

@@ -19,7 +19,7 @@ from bertscore_core import (
     kernel,
 )
 from bertscore_core.memory import Budget
-from tests.support.tiny_models import build_tiny_model
+from bertscore_core.tokens import TextPairs
 from tests.support.tolerances import INVARIANCE_ATOL
 
 CANDIDATES = [
@@ -45,10 +45,9 @@ def stack(scores):
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
+def tiny(tiny_folder):
     """Return a scorer with a tiny model whose cosines are often negative."""
-    folder = build_tiny_model("bert", tmp_path_factory.mktemp("bert"))
-    return BertScorer(ScorerConfig(model=str(folder), num_layers=2, device="cpu"))
+    return BertScorer(ScorerConfig(model=str(tiny_folder("bert")), num_layers=2, device="cpu"))
 
 
 def test_scores_come_in_input_order_and_look_right(scorer):
@@ -126,7 +125,8 @@ def windows(lengths, candidates, references, *, outputs, tokens):
     texts = TokenizedTexts.from_rows([[1] * length for length in lengths])
     encoder = SimpleNamespace(hidden_size=4, num_outputs=outputs)
     budget = Budget(batch_tokens=1, window_bytes=16 * outputs * tokens, match_elements=1)
-    found = kernel._windows(texts, np.array(candidates), np.array(references), encoder, budget)
+    pairs = TextPairs(texts=texts, candidates=np.array(candidates), references=np.array(references))
+    found = kernel._windows(pairs, encoder, budget)
     return [window.tolist() for window in found]
 
 
@@ -144,8 +144,10 @@ def test_windows_of_all_layers_keep_equal_references_together():
     assert found == [[0, 2, 4, 1, 3], [5]]
 
 
-@pytest.mark.parametrize("all_layers", [True, False], ids=["all layers", "one layer"])
-@pytest.mark.parametrize("backend", ["torch", "openvino"])
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("backend", "all_layers"), [("torch", True), ("openvino", True), ("openvino", False)]
+)
 def test_threads_do_not_move_a_bit(backend, all_layers):
     """Parts and baselines must come out the same on workers with more threads or fewer."""
     before = torch.get_num_threads()
@@ -193,19 +195,6 @@ def test_text_without_weighted_token_is_marked(scorer):
     assert scores.unweighted.tolist() == [True]
 
 
-def test_all_layers_equal_layers_one_by_one(scorer):
-    every = BertScorer(ScorerConfig(all_layers=True, device="cpu")).score(CANDIDATES, REFERENCES)
-    assert every.f1.shape == (7, 6)
-    for layer in (0, 3, 6):
-        one = BertScorer(ScorerConfig(num_layers=layer, device="cpu"))
-        np.testing.assert_allclose(
-            every.f1[layer],
-            one.score(CANDIDATES, REFERENCES).f1,
-            atol=INVARIANCE_ATOL,
-            rtol=0,
-        )
-
-
 def test_rescaling_keeps_the_raw_scores(tmp_path, scorer):
     table = tmp_path / "baseline.csv"
     table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.25,0.2\n" for n in range(7)))
@@ -223,9 +212,9 @@ def test_rescaling_keeps_the_raw_scores(tmp_path, scorer):
     )
 
 
-def test_text_without_any_token_scores_zero(tmp_path):
+def test_text_without_any_token_scores_zero(tiny_folder):
     """Blenderbot-small adds no special tokens, so that an empty text has none."""
-    folder = str(build_tiny_model("blenderbot_small", tmp_path))
+    folder = str(tiny_folder("blenderbot_small"))
     scorer = BertScorer(ScorerConfig(model=folder, num_layers=2, device="cpu"))
     scores = scorer.score(["", "one two", "one two"], ["one two", "", "one two"])
     assert scores.f1[:2].tolist() == [0.0, 0.0]
@@ -237,6 +226,7 @@ def test_no_pairs_give_no_scores(scorer):
     scores = scorer.score([], [])
     assert len(scores) == 0
     assert scores.f1.shape == scores.truncated.shape == scores.best_reference.shape == (0,)
+    assert repr(scores) == "Scores(0 pairs)"  # numpy warns of means of nothing
 
 
 @pytest.mark.parametrize(
@@ -275,10 +265,12 @@ def test_references_may_be_a_generator(scorer):
         np.testing.assert_array_equal(stack(found), stack(one.score(CANDIDATES, REFERENCES)))
 
 
+@pytest.mark.model
 def test_a_name_is_a_configuration():
     assert BertScorer("all-MiniLM-L6-v2").config == ScorerConfig(model="all-MiniLM-L6-v2")
 
 
+@pytest.mark.model
 def test_bfloat16_stays_close(device):
     half = BertScorer(ScorerConfig(dtype="bfloat16", device=device))
     full = BertScorer(ScorerConfig(device=device))

@@ -1,4 +1,4 @@
-"""Signatures: one line, both forms parse, differences are named."""
+"""Signatures: one line, and both forms parse."""
 
 import dataclasses
 
@@ -18,14 +18,6 @@ def test_both_forms_parse_back(values):
     assert Signature.parse(signature.format()) == signature
     assert Signature.parse(signature.format(short=True)) == signature
     assert "\n" not in signature.format()
-
-
-def test_differences_name_the_fields():
-    one = Signature(**VALUES)
-    other = dataclasses.replace(one, dtype="bfloat16", idf="none")
-    assert one.differences(other) == {"idf": ("idf", "none"), "dtype": ("dtype", "bfloat16")}
-    assert one.differences(one) == {}
-    assert one.digest != other.digest
 
 
 @pytest.mark.parametrize(
@@ -50,7 +42,6 @@ def test_signature_from_before_batches_were_named_is_read(dtype, batches):
         before = now.format(short=short).replace(f"|{name}:1024/4", "")
         found = Signature.parse(before)
         assert found == dataclasses.replace(now, batch_tokens=batches)
-        assert found.differences(now) == {"batch_tokens": (batches, "1024/4")}
 
 
 @pytest.mark.parametrize(

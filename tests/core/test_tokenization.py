@@ -65,9 +65,9 @@ def test_beginning_of_a_long_text_gives_the_ids_of_the_whole(cutting, texts):
 
 def test_very_long_text_is_cut_in_no_time(scorer):
     text = "the cat sat on a mat " * 500_000
-    started = time.perf_counter()
+    started = time.process_time()
     tokens = scorer.tokenizer.encode([text, text[:20_000]])
-    assert time.perf_counter() - started < 3  # 0.02 s; 14 s when all of it is read
+    assert time.process_time() - started < 3  # 0.02 s; 14 s if all of it is read
     assert tokens.row(0).tolist() == tokens.row(1).tolist()
     assert tokens.truncated.tolist() == [True, True]
 

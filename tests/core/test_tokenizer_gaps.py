@@ -113,6 +113,7 @@ def test_fast_tokenizer_is_taken_from_tokenizer_json_as_it_stands(family, model,
     assert rows == golden["ids"]["candidates"]
 
 
+@pytest.mark.model
 def test_tables_counted_with_other_rules_are_refused():
     scorer = BertScorer(ScorerConfig(device="cpu", idf=True))
     old = "5e0a9f22588278aa"  # what this tokenizer had before texts were read otherwise

@@ -5,15 +5,14 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.work import Work
-from tests.support.tiny_models import build_tiny_model
 
 TEXTS = ["a cat", "a cat sat on the mat", "the dog barked at the cat for a long time"]
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    folder = build_tiny_model("bert", tmp_path_factory.mktemp("bert"))
-    return ScorerConfig(model=str(folder), num_layers=2, device="cpu", backend="torch")
+def tiny(tiny_folder):
+    folder = str(tiny_folder("bert"))
+    return ScorerConfig(model=folder, num_layers=2, device="cpu", backend="torch")
 
 
 def scored(scorer, candidates, references):

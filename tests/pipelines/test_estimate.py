@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bertscore_core import ScoreSummary
-from bertscore_core.encoder import load_encoder
+from bertscore_core.encoder import EncoderOptions, load_encoder
 from bertscore_core.resolve import resolve_model
 from pipelines import cli
 from pipelines.estimate import (
@@ -54,7 +54,9 @@ def test_operations_are_those_of_a_real_forward_pass(tiny_folder, family):
     layers = 2
     shape = EncoderShape.of(files.config, layers)
     lengths = np.array([5, 11], dtype=np.int64)
-    encoder = load_encoder(files, num_layers=layers, device="cpu", attention="eager")
+    encoder = load_encoder(
+        files, EncoderOptions(num_layers=layers, device="cpu", attention="eager")
+    )
     assert shape.operations(lengths) == pytest.approx(counted_operations(encoder, lengths), rel=0.2)
 
 
