@@ -328,7 +328,7 @@ def parse_baseline(
         found = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
         raise ConfigError(
             f"{source} is not a baseline table: got {found}; expected the header LAYER,P,R,F and "
-            "one row a layer from 0 on, each value below 1. See --baseline in the README."
+            "one row a layer from 0 on, each value below 1. See docs/baselines.md."
         ) from None
     Baseline(name=source, rows=values).check_values()
     made_with = None if description is None else read_made_with(description)

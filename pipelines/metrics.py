@@ -1,6 +1,6 @@
 """Names of the job's Beam counters and distributions, units in the name.
 
-The README says what each one counts.
+docs/runners.md says what each one counts.
 """
 
 from apache_beam.metrics import Metrics

@@ -123,7 +123,7 @@ def check_language(code: str) -> str:
         near = [by_name[name] for name in found] or difflib.get_close_matches(
             tag.lower(), known, n=4, cutoff=0.5
         )
-    hint = f"Did you mean {' or '.join(near)}?" if near else "See the README for the codes."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "See docs/baselines.md for the codes."
     raise ConfigError(
         f"not a language that can be detected: got {code!r}; expected a code such as en, de or zh, "
         f"without script or region. {hint}"

@@ -17,7 +17,7 @@ from pipelines.prepare import prepare_score
 from pipelines.score import build_score_pipeline, start_run
 from tests.support.jobs import job_options
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "runners.md"
 ROWS = {
     "candidate": ["a cat sat", None, "", "the dog barked for a very long time"] * 5,
     "reference": ["the cat sat", "a", "it rains", "a dog barked"] * 5,
@@ -103,9 +103,9 @@ def test_a_log_line_bears_no_credentials():
     assert json.loads(line)["rows"] == 3
 
 
-def test_the_readme_names_every_metric(finished):
+def test_the_page_names_every_metric(finished):
     counted, _, _ = finished
-    section = README.read_text().partition("## Off the laptop")[2]
+    section = PAGE.read_text().partition("## Watch a run")[2]
     named = set(re.findall(r"`(\w+)`", section)) | {"reason_REASON"}
     known = {value for name, value in vars(metrics).items() if name.isupper()}
     known -= {metrics.NAMESPACE, metrics.REASON}

@@ -1,4 +1,4 @@
-"""The output opens in what people use, by the lines of the README, and gives the rows of parts."""
+"""The output opens in what people use, by the lines of docs/output.md, and gives its rows."""
 
 import re
 from importlib import import_module
@@ -13,8 +13,8 @@ from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
 from tests.support.spark import run_spark
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-LINES = dict(re.findall(r"^\| ([\w ]+) \| `(.*\bOUT\b.*)` \|$", README, re.M))
+PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text(encoding="utf-8")
+LINES = dict(re.findall(r"^\| ([\w ]+) \| `(.*\bOUT\b.*)` \|$", PAGE, re.M))
 ROWS = 23
 
 
@@ -43,7 +43,7 @@ def output(tmp_path_factory, tiny_folder) -> Path:
     return root / "out"
 
 
-def test_the_readme_has_a_line_for_each():
+def test_the_page_has_a_line_for_each():
     assert set(LINES) == {
         "pandas",
         "Arrow",
@@ -55,7 +55,7 @@ def test_the_readme_has_a_line_for_each():
 
 
 @pytest.mark.parametrize("reader", [name for name in LINES if name != "Spark"])
-def test_the_line_of_the_readme_reads_every_row_in_order(reader, output, tmp_path, monkeypatch):
+def test_the_line_of_the_page_reads_every_row_in_order(reader, output, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
     line = LINES[reader].replace("OUT", str(output))
     package = line.split(".")[0]

@@ -1,0 +1,310 @@
+"""What README.md and docs/ say is so: examples run, commands parse, links and messages exist."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+
+import bertscore_core.scorer
+from bertscore_core import Signature
+from bertscore_core.encoder import Encoder
+from pipelines import cli, flags
+from pipelines.baseline import compare
+from pipelines.baseline.options import BaselineOptions
+from pipelines.commoncrawl.languages import known_languages
+from pipelines.io.columns import OUTPUT_COLUMNS
+from pipelines.options import IdfOptions, ScoreOptions
+from pipelines.planning import FileReason
+from pipelines.rejects import UNREADABLE_ROWS
+from pipelines.scoring import Reason
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (README, *sorted((ROOT / "docs").glob("*.md")))
+}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+OUTPUT = "build/my-scores"
+ENCODERS: dict[str, Encoder] = {}
+OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
+
+# Flags of other programs that the pages name.
+FOREIGN_FLAGS = {
+    "--build", "--detach", "--profile",  # docker compose
+    "--extra-index-url",  # pip
+    "--flink_job_server_jar",  # pytest
+}  # fmt: skip
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    return [code for language, code in BLOCK.findall(PAGES[page]) if language in languages]
+
+
+def examples(page: str) -> list[tuple[str, str | None]]:
+    """Pair the Python blocks of a page with what they print: a text block next to them."""
+    found = list(BLOCK.finditer(PAGES[page]))
+    result = []
+    for block, following in zip_longest(found, found[1:]):
+        if block[1] != "python":
+            continue
+        printed = None
+        if following is not None and following[1] == "text":
+            between = PAGES[page][block.end() : following.start()]
+            printed = following[2] if not between.strip() else None
+        result.append((block[2], printed))
+    return result
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """Yield the arguments of every `bertscore-beam` of a page's shell blocks."""
+    for code in blocks(page, "sh"):
+        for line in code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if "bertscore-beam" in words:
+                yield words[words.index("bertscore-beam") + 1 :]
+
+
+PYTHON_PAGES = [page for page in PAGES if examples(page)]
+COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> tuple[Path, str]:
+    """A folder in which the README's command has been run, and what that printed."""
+    folder = tmp_path_factory.mktemp("checkout")
+    (folder / "configs").symlink_to(ROOT / "configs")
+    (command,) = (found for found in commands("README.md") if found[0] == "score")
+    assert command[command.index("--output") + 1] == OUTPUT
+    capture = pytest.MonkeyPatch()
+    printed: list[str] = []
+    capture.setattr("builtins.print", lambda *words, **_: printed.append(" ".join(words)))
+    with chdir(folder):
+        try:
+            status = cli.main(command)
+        finally:
+            capture.undo()
+    assert status == 0
+    return folder, "\n".join(printed)
+
+
+@pytest.fixture
+def shared_encoders(monkeypatch):
+    """Load an encoder once for all pages."""
+    load = bertscore_core.scorer.load_encoder
+
+    def load_once(files, **settings):
+        key = repr((files, sorted(settings.items())))
+        if key not in ENCODERS:
+            ENCODERS[key] = load(files, **settings)
+        return ENCODERS[key]
+
+    monkeypatch.setattr(bertscore_core.scorer, "load_encoder", load_once)
+
+
+def test_the_readme_is_short():
+    lines = PAGES["README.md"].splitlines()
+    assert len(lines) <= 150
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_readme_leads_to_every_page():
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)\)", PAGES["README.md"]))
+    assert linked == set(PAGES) - {"README.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"])
+def test_a_page_opens_with_what_the_reader_gets(page):
+    title, blank, first = PAGES[page].splitlines()[:3]
+    assert title.startswith("# ")
+    assert (blank, first) != ("", "")
+    assert first[0] not in "|`#-"
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+@pytest.mark.usefixtures("shared_encoders")
+def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
+    """The blocks of a page share their names, as they do for a reader who follows it."""
+    names = {"__name__": "example"}
+    with chdir(checkout[0]):
+        for code, expected in examples(page):
+            capfd.readouterr()
+            exec(compile(code, page, "exec"), names)  # noqa: S102 - our own text
+            printed = capfd.readouterr()
+            if expected is not None:
+                assert [line.rstrip() for line in printed.out.rstrip().splitlines()] == [
+                    line.rstrip() for line in expected.rstrip().splitlines()
+                ]
+            assert "Error" not in printed.err
+
+
+def test_most_python_examples_show_what_they_print():
+    shown = [printed for page in PYTHON_PAGES for _, printed in examples(page)]
+    assert len(shown) >= 12
+    assert sum(printed is None for printed in shown) <= 1
+
+
+def test_the_command_of_the_readme_prints_what_is_shown(checkout):
+    printed = checkout[1].splitlines()
+    shown = blocks("README.md", "text")
+    assert "parts: 2\n" in shown[2]
+    for line, said in zip(shown[2].splitlines(), printed, strict=False):
+        name, _, value = line.partition(": ")
+        assert said.partition(": ")[0] == name
+        if name in ("precision", "recall", "f1"):
+            assert float(said.partition(": ")[2]) == pytest.approx(float(value), abs=2e-6)
+        else:
+            assert said == line
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), COMMANDS, ids=[f"{page}-{command[0]}" for page, command in COMMANDS]
+)
+def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
+    verb, arguments = command[0], command[1:]
+    if verb in OPTIONS and arguments[:1] != ["compare"]:
+        monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
+        if "--config" in arguments:
+            arguments = ["--input", "a", "--output", "b", *arguments]
+        flags.read_options(OPTIONS[verb], arguments, verb)
+        return
+
+    class ParsedError(Exception):
+        """Ends a command after its arguments were read."""
+
+    parse = flags.StrictParser.parse_known_args
+
+    def only_parse(parser, given):
+        assert parse(parser, given)[1] == []
+        raise ParsedError
+
+    monkeypatch.setattr(flags.StrictParser, "parse_known_args", only_parse)
+    with pytest.raises(ParsedError):
+        cli.COMMANDS[verb](arguments)
+
+
+def test_there_are_commands_of_every_verb():
+    named = {command[0] for _, command in COMMANDS}
+    assert named == {"score", "idf", "baseline", "check"}
+    assert len(COMMANDS) >= 15
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_and_module_named_exists(page):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    code = " ; ".join(re.findall(r"`([^`\n]+)`", PAGES[page]) + blocks(page, "sh"))
+    assert set(re.findall(r"\bmake ([a-z]+)", code)) <= targets
+    for module in re.findall(r"python -m ([\w.]+)", code):
+        assert find_spec(module) is not None, module
+
+
+def known_flags() -> set[str]:
+    found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
+    for options in OPTIONS.values():
+        found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
+    for module in (cli, compare):
+        source = Path(module.__file__).read_text(encoding="utf-8")
+        found |= set(re.findall(r'add_argument\("(--[a-z-]+)"', source))
+    parser = _BeamArgumentParser(allow_abbrev=False)
+    for kind in PipelineOptions.__subclasses__():
+        kind._add_argparse_args(parser)
+    return found | {name for action in parser._actions for name in action.option_strings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_flag_named_exists(page):
+    code = " ".join(re.findall(r"`([^`\n]+)`", PAGES[page]) + blocks(page, "sh"))
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code))
+    assert named - known_flags() == set()
+
+
+def anchors(page: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = BLOCK.sub("", PAGES[page])
+    titles = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", PAGES[page]))
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.is_file(), link
+        if anchor:
+            assert anchor in anchors(str(target.resolve().relative_to(ROOT))), link
+
+
+def test_every_reason_is_explained():
+    page = PAGES["docs/output.md"]
+    reasons = [*Reason, *FileReason, UNREADABLE_ROWS]
+    assert [
+        reason for reason in reasons if not re.search(rf"^\|.*`{reason}`.*\|", page, re.M)
+    ] == []
+
+
+def test_the_languages_that_can_be_detected_are_listed():
+    listed = next(block for block in blocks("docs/baselines.md", "text") if block[:3] == "aa ")
+    assert listed.split() == list(known_languages())
+
+
+def test_every_column_of_the_job_is_explained():
+    page = PAGES["docs/output.md"]
+    assert [name for name in OUTPUT_COLUMNS if f"`{name}`" not in page] == []
+
+
+def test_the_signature_shown_parses():
+    line = next(
+        line for line in PAGES["docs/signature.md"].splitlines() if line.startswith("bertscore|")
+    )
+    assert Signature.parse(line).model == "all-MiniLM-L6-v2"
+    fields = {field.partition(":")[0] for field in line.split("|")[1:]}
+    table = set(re.findall(r"`(\w+)`", PAGES["docs/signature.md"]))
+    assert fields <= table
+
+
+def literals() -> list[str]:
+    """Return every text in the sources, with `...` for what is put into it."""
+    found = []
+    for package in ("bertscore_core", "pipelines"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    parts = [getattr(part, "value", None) for part in node.values]
+                    found.append("".join(p if isinstance(p, str) else "\0" for p in parts))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value)
+    return found
+
+
+def messages() -> list[str]:
+    rows = re.findall(r"^\| `([^`]+)` \| .+ \|$", PAGES["docs/troubleshooting.md"], re.M)
+    return [row for row in rows if row != "message"]
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[str]:
+    return literals()
+
+
+@pytest.mark.parametrize("message", messages())
+def test_every_message_quoted_is_in_the_sources(message, sources):
+    pieces = [re.escape(piece.strip()) for piece in message.split("...") if piece.strip()]
+    pattern = re.compile(".*?".join(pieces), re.S)
+    assert any(pattern.search(text) for text in sources)
+
+
+def test_every_row_of_troubleshooting_quotes_a_message():
+    rows = re.findall(r"^\| (.+?) \|", PAGES["docs/troubleshooting.md"], re.M)
+    assert len(messages()) >= 40
+    assert {row for row in rows if not row.startswith("`")} == {"message", "---"}
