@@ -1,8 +1,11 @@
 # The commands of the project. Only make and Python 3.11 or later are needed:
 #
 #   make demo     install, score the sample dump in configs/demo on two workers, show the result
-#   make test     install with the test dependencies, run the whole test suite
-#   make check    formatting, lint, types and import contracts
+#   make test     install with the test dependencies, run the test suite
+#   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
+#   make check    formatting, lint, types, import contracts, and `make quick`
+#   make engines  the longest tests, and those that need another engine: some six minutes
+#   make configs  write configs/*/local.yaml and docker/flex/score.json from the classes of options
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
 #   make fuzz     fuzz the readers of files and texts for ten minutes (Linux)
@@ -12,12 +15,12 @@
 #
 #   PYTHON        the interpreter that .venv is made with
 #   PIP_ARGS      more arguments for pip install, such as an index with the CPU build of torch
-#   PYTEST_ARGS   more arguments for pytest, such as `-k matching`, `-m "not slow"` or `-n 0`
+#   PYTEST_ARGS   more arguments for pytest, such as `-k matching`, `-m job` or `-n 0`
 
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?=
-# Two processes, a file of tests at a time: some twenty-two minutes become fifteen on two cores.
+# Two processes, a file of tests at a time, so that files share the models they load.
 PYTEST_SPREAD ?= -n 2 --dist loadfile
 
 VENV := .venv
@@ -28,7 +31,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test check golden bench fuzz clean
+.PHONY: help demo test quick check engines configs golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -41,10 +44,18 @@ demo: $(VENV)/.demo-stamp
 	$(BIN)/bertscore-beam score --config configs/demo/demo.yaml
 
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
-test: export TOKENIZERS_PARALLELISM = false
-test: export HF_HUB_OFFLINE = 1
+test quick check engines: export TOKENIZERS_PARALLELISM = false
+test quick check engines: export HF_HUB_OFFLINE = 1
+PYTEST := $(BIN)/python -m pytest
+
 test: $(VENV)/.test-stamp
-	$(BIN)/python -m pytest $(PYTEST_SPREAD) $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_SPREAD) -m "not long" $(PYTEST_ARGS)
+
+quick: $(VENV)/.test-stamp
+	$(PYTEST) $(PYTEST_SPREAD) -m "not (model or job or process or long)" $(PYTEST_ARGS)
+
+engines: $(VENV)/.test-stamp
+	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.test-stamp
 	$(BIN)/ruff format --check .
@@ -52,6 +63,10 @@ check: $(VENV)/.test-stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint docker/Dockerfile
+	$(MAKE) --no-print-directory quick
+
+configs: $(VENV)/.demo-stamp
+	$(BIN)/python -m configs.generate
 
 # The reference implementation needs an older transformers than the project: its own environment.
 golden: $(GOLDEN_VENV)/.stamp

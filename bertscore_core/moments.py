@@ -40,22 +40,6 @@ _SLACK = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Nested:
-    """Means of some of the pairs.
-
-    Attributes:
-        num_pairs: Their number.
-        means: Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs.
-        standard_errors: Standard errors of these means, from the spread of all pairs. Shape
-            (L + 1, 3).
-    """
-
-    num_pairs: int
-    means: Doubles
-    standard_errors: Doubles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moments:
     """Sums over the scores of some pairs, for every layer and measure.
 
@@ -241,20 +225,6 @@ class Moments:
         wanted = np.asarray(shares, dtype=np.float64) * self.num_pairs
         columns = [_scores_at(wanted, counts) for counts in self.histogram.reshape(-1, BINS)]
         return np.stack(columns, axis=-1).reshape(len(shares), self.rows, 3)
-
-    def nested(self, num_groups: int) -> "Nested":
-        """Return the means of the pairs in groups 0 to `num_groups` - 1.
-
-        Groups are random, and a larger number of groups includes the smaller ones, so the means
-        show how many pairs are enough.
-        """
-        inside = self.groups < num_groups
-        pairs = int(self.counts[inside].sum())
-        return Nested(
-            num_pairs=pairs,
-            means=_mean(self.sums[inside].sum(axis=0), pairs),
-            standard_errors=self.deviations / math.sqrt(pairs or math.nan),
-        )
 
     def baseline(self, name: str) -> Baseline:
         """Return the means as a table to rescale with.

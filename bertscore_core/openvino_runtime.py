@@ -187,21 +187,7 @@ def _compile(
     return CompiledEncoder(compiled, streams, layers, width)
 
 
-def compile_product(
-    tokens: int, rows: int, columns: int, *, dtype: str, threads: int
-) -> Callable[[], object]:
-    """Return a function that multiplies (tokens, rows) by (rows, columns), for measuring."""
-    openvino = _import_openvino()
-    ops = openvino.opset13
-    given = ops.parameter([tokens, rows], np.float32)
-    weights = ops.constant(np.ones((rows, columns), dtype=np.float32))
-    product = ops.matmul(given, weights, False, False)
-    request = _compiled(openvino.Model([product], [given]), dtype, threads).create_infer_request()
-    left = np.ones((tokens, rows), dtype=np.float32)
-    return lambda: request.infer([left], share_inputs=True, share_outputs=True)
-
-
-def _compiled(model: Any, dtype: str, threads: int, streams: int = 1) -> Any:
+def _compiled(model: Any, dtype: str, threads: int, streams: int) -> Any:
     """Compile a model for the CPU."""
     settings = {
         "INFERENCE_PRECISION_HINT": OPENVINO_DTYPES[dtype],

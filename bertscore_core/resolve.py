@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,13 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
 
 
 def _sha256(path: Path) -> str:
+    there = path.stat()
+    return _sha256_of_version(path, there.st_size, there.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256_of_version(path: Path, size: int, modified: int) -> str:
+    """Digest a file once a process for each version of it: weights may have gigabytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

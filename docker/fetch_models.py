@@ -2,7 +2,7 @@
 
     python fetch_models.py [NAME | NAME@REVISION]...
 
-It needs nothing of the package, so that a change of our code does not fetch gigabytes again.
+It uses nothing of the package, so that a change of our code does not download gigabytes again.
 """
 
 import sys

@@ -1,22 +1,22 @@
-"""The job: Beam wiring, Parquet, plans, manifests and the command line; no mathematics.
+"""The jobs: Beam pipelines, Parquet, plans, records and the command line; no mathematics.
 
 What other pipelines may use is public here: a model handler for RunInference, and a transform.
+`docs/architecture.md` shows the rooms.
 """
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.transforms.pair_handler import BertScoreModelHandler, PairScore
-    from pipelines.transforms.score_pairs import ScorePairs
+    from pipelines.pairs.handler import BertScoreModelHandler, PairScore
+    from pipelines.pairs.transform import ScorePairs
 
 _PUBLIC = {
-    "BertScoreModelHandler": "pipelines.transforms.pair_handler",
-    "PairScore": "pipelines.transforms.pair_handler",
-    "ScorePairs": "pipelines.transforms.score_pairs",
+    "BertScoreModelHandler": "pipelines.pairs.handler",
+    "PairScore": "pipelines.pairs.handler",
+    "ScorePairs": "pipelines.pairs.transform",
 }
-"""Where they live; Beam and torch take seconds to import, so each is loaded when asked for."""
+"""Their modules. Beam and torch take seconds to import, so each is loaded when asked for."""
 
 
 def __getattr__(name: str) -> Any:
@@ -26,12 +26,5 @@ def __getattr__(name: str) -> Any:
     value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
     return value
 
-
-def _is_not_about_bigquery(record: logging.LogRecord) -> bool:
-    """Drop what Beam logs on every import where its optional BigQuery client is not installed."""
-    return not record.getMessage().startswith("apitools not found")
-
-
-logging.getLogger().addFilter(_is_not_about_bigquery)
 
 __all__ = ["BertScoreModelHandler", "PairScore", "ScorePairs"]

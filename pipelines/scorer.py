@@ -1,38 +1,51 @@
-"""How to score, from the options of a job."""
+"""From the options of a job, on the launcher, to a loaded scorer, on a worker."""
 
+import logging
+import time
 from dataclasses import replace
 
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
+    BertScorer,
     ConfigError,
     ScorerConfig,
+    Settings,
     choose_table,
     model_for_language,
     parse_baseline,
+    settle,
 )
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
+from bertscore_core.encoder import resolve_device
 from bertscore_core.resolve import resolve_model
-from pipelines.io.files import exists, is_file, join, list_files, mask_credentials, read_bytes
-from pipelines.io.reach import reaching
-from pipelines.neighbours import RUN_FILE
-from pipelines.options import JobOptions, RunOptions, ScoreOptions
-from pipelines.runners import is_local, threads_per_worker
-from pipelines.success import SUCCESS_FILE, successful_run
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.listing import list_files
+from pipelines.files.paths import join
+from pipelines.files.reach import reaching
+from pipelines.files.read import exists, is_file, read_bytes
+from pipelines.options.base import DumpOptions
+from pipelines.options.score import ScoreOptions
+from pipelines.options.scoring import ScoringOptions
+from pipelines.run.events import event
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
+from pipelines.run.runner import Runner
+from pipelines.run.success import successful_run
+
+logger = logging.getLogger(__name__)
 
 
-def scorer_config(options: JobOptions) -> ScorerConfig:
-    """Return how to score, from the options of a job.
+def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
+    """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
-        ConfigError: the baseline's file cannot be read, or is no such table.
+        ConfigError: The baseline's file cannot be read, or is not a baseline table.
     """
     config = ScorerConfig(
         model=options.model,
-        language=options.lang,
+        language=options.language,
         max_length=options.max_length,
         revision=options.revision,
-        num_threads=threads_per_worker(options),
     )
     if not isinstance(options, ScoreOptions):
         return config
@@ -41,41 +54,78 @@ def scorer_config(options: JobOptions) -> ScorerConfig:
         with reaching("baseline", options.baseline):
             baseline = _read_baseline(options, options.baseline)
     return replace(
-        config,
+        with_scoring(config, options, runner),
         num_layers=options.num_layers,
         empty=options.empty,
         idf=options.idf != "none",
         rescale=options.rescale,
         baseline=baseline,
-        dtype=options.dtype,
-        device=worker_device(options, options.device, options.accelerator, options.dtype),
-        backend=_backend(options),
-        max_batch_tokens=options.max_batch_tokens,
-        allow_pickle_weights=options.allow_pickle_weights,
     )
 
 
+def with_scoring(config: ScorerConfig, options: ScoringOptions, runner: Runner) -> ScorerConfig:
+    """Return the config with the options that all scoring commands share.
+
+    Raises:
+        ConfigError: The batches, and so the scores, would depend on the unknown device of remote
+            workers.
+    """
+    config = replace(
+        config,
+        dtype=options.dtype,
+        device=_worker_device(options, runner),
+        backend=options.backend,
+        max_batch_tokens=options.max_batch_tokens,
+        num_threads=runner.threads,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+    return config if runner.is_local else for_unseen_workers(config)
+
+
+def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
+    """Choose the backend for workers whose device is not known.
+
+    The signature names the backend, so all workers must use the same one: torch runs on every
+    device.
+    """
+    if config.backend == "auto" and config.device != "cpu":
+        return replace(config, backend="torch")
+    return config
+
+
+def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, Settings]:
+    """Settle a config on the launcher, so that all workers use the same backend.
+
+    Raises:
+        BertScoreError: The model, the layer or the device cannot be used.
+    """
+    settings = settle(config)
+    if runner.is_local:
+        resolve_device(config.device)
+    return replace(config, backend=settings.backend), settings
+
+
 def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
-    """Read a table, or the one for the language and model from a folder of tables."""
+    """Read a table, or choose and read one by language and model from a folder of tables."""
     shown, name = mask_credentials(path), CUSTOM
     if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
-        if options.lang is None:
+        if options.language is None:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give --lang CODE, or the path of a table."
+                "choose a table by. Give --language CODE, or the path of a table."
             )
-        if exists(join(path, RUN_FILE)) and successful_run(path) is None:
+        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
             raise ConfigError(
                 f"the baseline run in {shown!r} is not done, or not for every language: got no "
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
                 "a table in it."
             )
         files = resolve_model(
-            options.model or model_for_language(options.lang),
+            options.model or model_for_language(options.language),
             revision=options.revision,
             allow_pickle_weights=options.allow_pickle_weights,
         )
-        below = choose_table(names, options.lang, files.name)
+        below = choose_table(names, options.language, files.name)
         path, name = join(path, below), table_name(below)
     try:
         text = read_bytes(path).decode()
@@ -95,33 +145,47 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
     return parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
-def worker_device(options: RunOptions, device: str, accelerator: str | None, dtype: str) -> str:
-    """Return the device of the workers, which decides the batches.
+def _worker_device(options: ScoringOptions, runner: Runner) -> str:
+    """Return the device of the workers, which decides about the size of batches."""
+    if options.device != "auto" or runner.is_local:
+        return options.device
+    if options.accelerator is not None:
+        return "cuda"
+    if options.dtype != "float32":
+        raise ConfigError(
+            f"dtype {options.dtype} needs to know the workers' device: got device auto on a remote "
+            "runner; expected cuda or cpu, which decides how large the batches are, and with them "
+            "the third digit of scores in this format. Give --device cuda, or --device cpu."
+        )
+    return options.device
+
+
+def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
+    """Load a scorer on a worker.
 
     Args:
-        options: Of the job.
-        device: Device asked for.
-        accelerator: GPU that a remote runner is asked for.
-        dtype: Number format of the matrix products.
+        config: How to score.
+        backend: The backend with its version, as in the signature.
 
     Raises:
-        ConfigError: the batches, and with them the scores, would depend on what remote workers
-            turn out to have.
+        ConfigError: This worker's backend has another version than the signature names.
     """
-    if device != "auto" or is_local(options):
-        return device
-    if accelerator is not None:
-        return "cuda"
-    if dtype != "float32":
+    started = time.monotonic()
+    scorer = BertScorer(config)
+    found = scorer.settings.backend_version
+    if found != backend:
         raise ConfigError(
-            f"dtype {dtype} needs to know the workers' device: got device auto on a remote runner; "
-            "expected cuda or cpu, which decides how large the batches are, and with them the "
-            "third digit of scores in this format. Give --device cuda, or --device cpu."
+            f"this worker runs the encoder on {found}, and the job's scores are signed {backend}; "
+            "expected the same. Install the same version on launcher and workers, or choose "
+            "--backend torch."
         )
-    return device
-
-
-def _backend(options: ScoreOptions) -> str:
-    """Return the backend asked for; `auto` is torch where the workers' device cannot be seen."""
-    far = not is_local(options) and options.device != "cpu"
-    return "torch" if far and options.backend == "auto" else options.backend
+    logger.info(
+        event(
+            "model_loaded",
+            model=scorer.settings.files.name,
+            device=scorer.encoder.device,
+            backend=found,
+            seconds=round(time.monotonic() - started, 3),
+        )
+    )
+    return scorer

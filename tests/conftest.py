@@ -1,6 +1,6 @@
 """Fixtures every test may use. They need no more than `tests/core` does: torch and transformers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +9,8 @@ import torch
 from hypothesis import settings
 
 from bertscore_core import BertScorer, ScorerConfig
+from tests.support import layers
+from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import build_tiny_model
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
@@ -16,8 +18,30 @@ settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
 
 
+def pytest_sessionstart() -> None:
+    """Watch that quick tests stay quick."""
+    layers.watch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests into the layers of the suite."""
+    layers.mark_by_fixtures(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which test runs."""
+    layers.begin(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Hold a quick test to what it says."""
+    layers.end()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take what engines need that no package registry has; see tests/pipelines/test_engines.py."""
+    """Take the engines' files, which no package registry has: see run/test_engines.py."""
     for name, what in ENGINE_FILES.items():
         parser.addoption(f"--{name}", default=None, metavar="PATH", help=what)
 
@@ -29,6 +53,14 @@ ENGINE_FILES = {
 }
 
 TORCH_DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def encoders_are_shared() -> Iterator[None]:
+    """Let the scorers of all tests in this process share their encoders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
+        yield
 
 
 @pytest.fixture(params=TORCH_DEVICES)

@@ -18,9 +18,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from bertscore_core import resolve
-from pipelines import flex
-from pipelines.flags import split_arguments
-from pipelines.options import ScoreOptions
+from configs.generate import TEMPLATE_LEFT_OUT
+from pipelines.cli import flex
+from pipelines.options.flags import split_arguments
+from pipelines.options.score import ScoreOptions
 from tests.support.containers import (
     DOCKERFILE,
     ROOT,
@@ -38,13 +39,6 @@ PINS = dict(
     if line and not line.startswith("#")
 )
 PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["parameters"]
-LEFT_OUT = {
-    "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
-    "workers": "counts local workers; Dataflow has its own parameter",
-    "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
-    "print_job": "nobody sees what the launcher prints",
-}
-"""Options that the template does not offer, with the reason."""
 
 
 @pytest.fixture(params=TARGETS)
@@ -160,6 +154,7 @@ def test_other_images_come_from_stages_with_names(target):
     assert not READ.stages["launcher"].base.endswith(":latest")
 
 
+@pytest.mark.process
 def test_hadolint_finds_nothing():
     done = subprocess.run(
         [str(Path(sys.executable).parent / "hadolint"), "--no-color", str(DOCKERFILE)],
@@ -259,12 +254,12 @@ def test_template_is_what_dataflow_takes():
         assert parameter.help_text.endswith(".")
 
 
-def test_template_offers_every_option_of_the_score_job():
+def test_template_offers_every_option_of_the_score_job_that_makes_sense_there():
     fields = {field.name: field for field in dataclasses.fields(ScoreOptions)}
     offered = [parameter["name"] for parameter in PARAMETERS]
     assert len(offered) == len(set(offered))
-    assert LEFT_OUT.keys() <= fields.keys()
-    assert set(offered) == (fields.keys() - LEFT_OUT.keys()) | {"config"}
+    assert TEMPLATE_LEFT_OUT.keys() <= fields.keys()
+    assert set(offered) == (fields.keys() - TEMPLATE_LEFT_OUT.keys()) | {"config"}
     required = {name for name, f in fields.items() if f.default is dataclasses.MISSING}
     assert {p["name"] for p in PARAMETERS if not p.get("isOptional")} == required
 

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +20,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from pipelines.baseline.options import BaselineOptions
-from pipelines.options import ScoreOptions, load_yaml
+from bertscore_core import ConfigError
+from configs import generate
+from pipelines.options.base import RunOptions
+from pipelines.options.baseline import BaselineOptions
+from pipelines.options.config_file import load_yaml
+from pipelines.options.score import ScoreOptions
+from pipelines.options.values import fit_value, plain_value
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"
@@ -102,9 +108,12 @@ def test_the_changelog_knows_the_version_and_what_it_does_to_scores() -> None:
 def test_ci_runs_the_two_make_targets() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert script.read_text(encoding="utf-8").splitlines()[-2:] == ["make check", "make test"]
+    lines = script.read_text(encoding="utf-8").splitlines()[-3:]
+    commands = [line.partition(" PYTEST_ARGS=")[0] for line in lines]
+    assert commands == ["make check", "make test", "make engines"]
 
 
+@pytest.mark.process
 def test_make_explains_an_interpreter_that_is_missing(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
@@ -182,24 +191,41 @@ def test_every_score_config_is_accepted_by_the_strict_options(path: Path) -> Non
     assert options.output.startswith("build/") or "your-bucket" in options.output
 
 
-def test_the_local_config_explains_every_option_with_its_default() -> None:
-    path = ROOT / "configs" / "score" / "local.yaml"
-    explained = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", path.read_text(encoding="utf-8"), re.M)
-    fields = {field.name: field.default for field in dataclasses.fields(ScoreOptions)}
-    assert sorted(explained) == sorted(fields)
-    options = ScoreOptions.from_mapping(load_yaml(str(path)), str(path))
-    changed = {name for name, value in fields.items() if getattr(options, name) != value}
-    assert changed == {"input", "output"}
+@pytest.mark.parametrize("path", generate.generated(), ids=lambda path: path.name)
+def test_generated_files_are_what_the_classes_of_options_give(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generate.generated()[path], "run `make configs`"
 
 
-def test_the_baseline_config_explains_every_option_with_its_default() -> None:
-    path = ROOT / "configs" / "baseline" / "local.yaml"
-    explained = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", path.read_text(encoding="utf-8"), re.M)
-    fields = {field.name: field.default for field in dataclasses.fields(BaselineOptions)}
-    assert sorted(explained) == sorted(fields)
-    options = BaselineOptions.from_mapping(load_yaml(str(path)), str(path))
+@pytest.mark.parametrize("config", [generate.SCORE, generate.BASELINE], ids=lambda c: c.verb)
+def test_a_generated_config_has_every_option_with_its_default(config: generate.LocalConfig) -> None:
+    text = generate.local_yaml(config)
+    named = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", text, re.M)
+    fields = {field.name: field.default for field in dataclasses.fields(config.options)}
+    # A comment may begin a line with another word and a colon.
+    assert sorted(name for name in named if name in fields) == sorted(fields)
+    options = config.options.from_mapping(yaml.safe_load(text), "the generated file")
     changed = {name for name, value in fields.items() if getattr(options, name) != value}
-    assert changed == {"models", "languages", "crawl", "output"}
+    assert changed == set(config.settings)
+
+
+@pytest.mark.parametrize("options", [ScoreOptions, BaselineOptions])
+def test_examples_in_generated_configs_are_of_the_right_type(options: type[RunOptions]) -> None:
+    hints = get_type_hints(options)
+    shown = {name: value for name, value in generate.EXAMPLES.items() if name in hints}
+    assert {
+        name: plain_value(fit_value(name, value, hints[name], "an example"))
+        for name, value in shown.items()
+    } == shown
+
+
+def test_an_option_without_a_place_in_the_generated_files_is_named() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class MoreOptions(ScoreOptions):
+        colour: str = "red"
+
+    config = dataclasses.replace(generate.SCORE, options=MoreOptions)
+    with pytest.raises(ConfigError, match=r"got \['colour'\]; expected each in a group"):
+        generate.local_yaml(config)
 
 
 def test_the_demo_uses_what_is_in_the_project() -> None:

@@ -33,10 +33,12 @@ from bertscore_core import (
     ScorerConfig,
     settle,
 )
-from pipelines import cli
-from pipelines.io.files import join
-from pipelines.options import load_yaml
-from pipelines.splits import HIDDEN_PREFIXES, input_names, part_name
+from pipelines.cli import main as cli
+from pipelines.dump.input_names import input_names
+from pipelines.dump.splits import part_name
+from pipelines.files.folders import HIDDEN_PREFIXES
+from pipelines.files.paths import join
+from pipelines.options.config_file import load_yaml
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.s3 import over_http, s3_bucket
 
@@ -227,7 +229,7 @@ def write_canaries(folder: Path) -> None:
 def score(dump: Path, output: Path, temporary: Path) -> subprocess.CompletedProcess[bytes]:
     """Score with two worker processes, under an umask that is not the usual one."""
     temporary.mkdir()
-    command = [sys.executable, "-m", "pipelines.score", "--input", str(dump), "--output"]
+    command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump), "--output"]
     command += [str(output), "--workers", "2", "--split-rows", "10", "--idf", "corpus"]
     environment = {**os.environ, "TMPDIR": str(temporary), "TOKENIZERS_PARALLELISM": "false"}
     return subprocess.run(
@@ -266,6 +268,7 @@ def everything_in(path: Path) -> bytes:
     return b"".join([data, repr(table.schema.metadata).encode(), *buffers])
 
 
+@pytest.mark.process
 def test_texts_appear_in_parts_and_nowhere_else(canary_run):
     folder, whole, broken = canary_run
     said = whole.stdout + whole.stderr + broken.stdout + broken.stderr
@@ -285,6 +288,7 @@ def test_texts_appear_in_parts_and_nowhere_else(canary_run):
     assert (folder / "out" / "_summary.json") in written
 
 
+@pytest.mark.process
 def test_new_files_have_the_permissions_of_new_files(canary_run):
     folder, _, _ = canary_run
     made = list((folder / "out").rglob("*"))
@@ -292,6 +296,7 @@ def test_new_files_have_the_permissions_of_new_files(canary_run):
     assert modes == {(False, 0o640), (True, 0o750)}
 
 
+@pytest.mark.process
 def test_logs_of_workers_are_the_users_own(canary_run):
     folder, _, broken = canary_run
     logs = [*(folder / "broken-tmp").glob("bertscore-beam-*.log")]
@@ -300,6 +305,7 @@ def test_logs_of_workers_are_the_users_own(canary_run):
     assert str(logs[0]).encode() in broken.stderr
 
 
+@pytest.mark.job
 def test_passwords_are_not_repeated(tmp_path, capfd):
     """In an address, in its query, and in an option for Beam."""
     with s3_bucket() as bucket:
@@ -321,6 +327,7 @@ def test_passwords_are_not_repeated(tmp_path, capfd):
     assert [path for path in written if SECRET.encode() in everything_in(path)] == []
 
 
+@pytest.mark.job
 def test_passwords_of_addresses_are_in_no_name_record_or_log(tmp_path, capfd):
     """Of two hosts, so that their names become names of folders; and one file that fails."""
     with s3_bucket() as bucket:

@@ -19,7 +19,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 
 SCORE = """\
-bertscore-beam score --config /opt/configs/dataflow-l4.yaml
+bertscore-beam score --config /opt/configs/dataflow.yaml
  --input gs://your-bucket/dumps/{{ ds }}/*.parquet
  --output gs://your-bucket/scores/{{ ds }}
  -- --job_name=bertscore-{{ ds }}-try-{{ ti.try_number }}

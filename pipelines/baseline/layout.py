@@ -1,61 +1,67 @@
-"""Where everything lies in the output folder of a baseline job.
+"""Names of all files in the output folder of a baseline job.
 
-    OUT/<language>/<model>.tsv               LAYER,P,R,F, as bert-score lays its own tables out
+    OUT/<language>/<model>.tsv               LAYER,P,R,F: the layout of bert-score's own tables
     OUT/<language>/<model>.json, .png        how it was made, its errors; score distributions
     OUT/_sentences/<language>/<file>.<n>.pq  sentences of one file, and beside them
     OUT/_sentences/<language>/<file>.json    its record, written last
     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
-    OUT/_failed/<file>.json                  a file that could not be read, and why; for a file of
-                                             given sentences behind its language
-    OUT/_run.json, _summary.json, _SUCCESS   settings of the sample; what was made; the end
+    OUT/_failed/<file>.json                  a file that could not be read, and why; given
+                                             sentences have their language before the name
+    OUT/_run.json, _summary.json, _SUCCESS   as for every job, see `run.folder`
 
-Each is a function of the settings and of what comes before it in this list, written at once or not
-at all. A stage skips what is there, so a run that was killed continues where it stopped.
+Each file is a function of the settings and of the files before it in this list, and is written
+whole or not at all. A stage skips what is there, so a run that was killed continues where it
+stopped.
 """
+
+from bertscore_core.baseline import TABLE_SUFFIX
 
 SENTENCES_FOLDER = "_sentences"
 SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
-RUN_FILE = "_run.json"
-SUMMARY_FILE = "_summary.json"
+
+
+def table_path(language: str, model: str) -> str:
+    """Return the path of a table."""
+    return f"{language}/{model}{TABLE_SUFFIX}"
 
 
 def sentences_path(language: str, name: str, block: int) -> str:
-    """Return where a block of a file's sentences lies. Globs for Parquet do not find it."""
+    """Return the path of a block of a file's sentences. Globs for Parquet do not match it."""
     return f"{SENTENCES_FOLDER}/{language}/{name}.{block}.pq"
 
 
 def record_path(language: str, name: str) -> str:
-    """Return where the record of a file's sentences lies."""
+    """Return the path of the record of a file's sentences."""
     return f"{SENTENCES_FOLDER}/{language}/{name}.json"
 
 
 def failed_path(name: str) -> str:
-    """Return where it is said why a file could not be read."""
+    """Return the path of the note that says why a file could not be read."""
     return f"{FAILED_FOLDER}/{name}.json"
 
 
 def sample_path(language: str) -> str:
-    """Return where the priorities of a language's sample lie."""
+    """Return the path of the priorities of a language's sample."""
     return f"{SAMPLE_FOLDER}/{language}.npy"
 
 
 def sample_record_path(language: str) -> str:
-    """Return where the record of a language's sample lies."""
+    """Return the path of the record of a language's sample."""
     return f"{SAMPLE_FOLDER}/{language}.json"
 
 
 def pairs_path(language: str, part: str) -> str:
-    """Return where a part of a language's pairs lies."""
+    """Return the path of a part of a language's pairs."""
     return f"{PAIRS_FOLDER}/{language}/{part}.parquet"
 
 
 def pairs_record_path(language: str) -> str:
-    """Return where the record of a language's pairs lies."""
+    """Return the path of the record of a language's pairs."""
     return f"{PAIRS_FOLDER}/{language}.json"
 
 

@@ -19,10 +19,10 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from pipelines.commoncrawl.extract import extract_sentences, host_of
-from pipelines.commoncrawl.languages import detect_language
-from pipelines.commoncrawl.sampling import host_hash, sentence_priority
-from pipelines.commoncrawl.sentences import (
+from pipelines.crawl.extract import extract_sentences, host_of
+from pipelines.crawl.languages import detect_language
+from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sentences import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
     normalize,
@@ -31,7 +31,7 @@ from pipelines.commoncrawl.sentences import (
     reject_reason,
     split_sentences,
 )
-from pipelines.commoncrawl.warc import Page, read_pages
+from pipelines.crawl.warc import Page, read_pages
 from tests.benchmarks.harness import BUILD, Recorder, add_out
 from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import WetPage, wet_bytes

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.manifest import read_records, record_path
+from pipelines.run.folder import OutputFolder
+from pipelines.score.records import read_records, record_path
 from tests.benchmarks.harness import Recorder, add_out, interleave
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, mixed
@@ -44,7 +45,7 @@ def run_job(
     """Run the job; return of every part the time it ended, its rows, and its scoring seconds."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        command = [sys.executable, "-m", "pipelines.score", "--input", str(dump)]
+        command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump)]
         command += ["--output", str(output), "--model", str(model.path), "--dtype", dtype]
         command += ["--num-layers", str(model.shape.layers), "--device", "cpu"]
         command += ["--workers", str(workers), "--split-rows", str(split_rows)]
@@ -55,8 +56,8 @@ def run_job(
         finally:
             os.sched_setaffinity(0, before)
         parts = [
-            (os.stat(record_path(str(output), name)).st_mtime, record.num_rows, record.seconds)
-            for name, record in read_records(str(output)).items()
+            (os.stat(output / record_path(name)).st_mtime, record.num_rows, record.seconds)
+            for name, record in read_records(OutputFolder(str(output))).items()
         ]
     return sorted(parts)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.manifest import record_path
+from pipelines.score.records import record_path
 from tests.support.dumps import write_dump
 
 END_FILES = ("_SUCCESS", "_summary.json")
@@ -44,7 +44,7 @@ def take_away(output: Path, every: int) -> int:
     parts = sorted(output.glob("*.parquet/part-*.parquet"))[::every]
     for part in parts:
         part.unlink()
-        Path(record_path(str(output), str(part.relative_to(output)))).unlink(missing_ok=True)
+        (output / record_path(str(part.relative_to(output)))).unlink(missing_ok=True)
     for name in END_FILES:
         (output / name).unlink(missing_ok=True)
     return len(parts)
@@ -71,7 +71,7 @@ def main() -> None:
         files = -(-given.parts // given.parts_per_file)
         dump = write_dump(folder / "dump", [rows] * files, row_group_size=given.rows_per_part)
         output = folder / "out"
-        command = [sys.executable, "-m", "pipelines.score", "--input", str(dump)]
+        command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump)]
         command += ["--output", str(output), "--split-rows", str(given.rows_per_part)]
         command += ["--workers", str(given.workers), "--device", "cpu"]
         times = {"full": run(command)}

@@ -1,9 +1,12 @@
 import numpy as np
+import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.resolve import resolve_model
 from tests.benchmarks.plain_loop import PlainLoop
 from tests.benchmarks.texts import mixed
+
+pytestmark = pytest.mark.model
 
 
 def test_the_stand_in_for_bert_score_gives_the_same_scores():

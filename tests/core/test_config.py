@@ -121,6 +121,7 @@ def test_table_is_found_in_a_folder_of_them(tmp_path):
         settle(ScorerConfig(language="de", **config))
 
 
+@pytest.mark.model
 def test_table_in_a_folder_belongs_to_a_local_model_by_its_name(tmp_path):
     folder = build_tiny_model("bert", tmp_path / "models" / "our-bert")
     place = tmp_path / "tables" / "en" / "our-bert.tsv"
@@ -139,6 +140,7 @@ def test_table_in_a_folder_belongs_to_a_local_model_by_its_name(tmp_path):
     assert settled.baseline.name == "custom/en/our-bert"
 
 
+@pytest.mark.model
 def test_unregistered_model_needs_a_layer(tmp_path):
     folder = str(build_tiny_model("bert", tmp_path))
     with pytest.raises(ConfigError, match="no layer is known"):

@@ -143,21 +143,6 @@ def test_every_score_has_a_bin():
     assert histogram[[0, BINS // 2, BINS - 1]].tolist() == [2, 1, 3]
 
 
-def test_nested_samples_grow_with_the_groups():
-    scores, groups = random_scores(1000)
-    found = Moments.of(scores, groups)
-    inside = groups < 8
-    part = found.nested(8)
-    assert part.num_pairs == inside.sum()
-    np.testing.assert_allclose(part.means, scores[:, inside].mean(axis=1), atol=1e-6)
-    np.testing.assert_allclose(part.standard_errors, found.deviations / part.num_pairs**0.5)
-    np.testing.assert_array_equal(found.nested(GROUPS).means, found.means)
-    none = Moments.of(scores[:, ~inside], groups[~inside]).nested(8)
-    assert none.num_pairs == 0
-    assert np.isnan(none.means).all()
-    assert np.isnan(none.standard_errors).all()
-
-
 @pytest.mark.parametrize("f1", [-7.5, 3.0, -np.inf, np.inf])
 def test_f1_of_scores_that_cancel_counts_as_the_bound(f1):
     scores = np.float32([[[0.01, -0.0099, f1], [0.2, 0.2, 0.2]], [[0.1, 0.1, 0.1]] * 2])

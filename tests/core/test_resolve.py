@@ -18,6 +18,7 @@ def test_nothing_named_is_the_embedded_model():
     assert files.weights_digest() == resolve_model(EMBEDDED_MODEL).weights_digest()
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("family", "depth_key"),
     [("bert", "num_hidden_layers"), ("t5", "num_layers"), ("bart", "encoder_layers")],
@@ -85,6 +86,7 @@ def test_half_a_model_in_the_cache_is_not_taken(tmp_path, monkeypatch):
         resolve_model("some/model")
 
 
+@pytest.mark.model
 def test_digest_covers_the_configuration(tmp_path):
     files = resolve_model(str(build_tiny_model("bert", tmp_path)))
     before = files.weights_digest()
@@ -98,6 +100,7 @@ def test_folder_without_config_is_no_model(tmp_path):
         resolve_model(str(tmp_path))
 
 
+@pytest.mark.model
 def test_pickled_weights_need_a_word(tmp_path):
     build_tiny_model("bert", tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
@@ -117,6 +120,7 @@ def test_damaged_embedded_model_is_noticed(tmp_path, monkeypatch):
         resolve_module.resolve_model(None)
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("stated", "model_states", "adds", "reason"),
     [

@@ -9,11 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_core import BertScorer, InputError
-from pipelines.io.columns import reference_texts, texts_from_column
-from pipelines.io.inputs import expand_inputs
-from pipelines.io.parquet import UNREADABLE, read_split, write_part
-from pipelines.planning import Plan, plan_inputs
-from pipelines.scoring import Reason, TableFields, score_table
+from pipelines.dump.columns import TableFields
+from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.parquet import UNREADABLE
+from pipelines.dump.parts import write_part
+from pipelines.dump.plan import Plan
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.read_split import read_split
+from pipelines.dump.texts import Reason, reference_texts, texts_from_column
+from pipelines.score.rows import score_table
 from tests.support.hostile import not_utf8
 
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")

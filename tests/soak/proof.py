@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.manifest import IDF_FILE, SUMMARY_FILE
-from pipelines.rejects import REJECTS_FOLDER
-from pipelines.success import SUCCESS_FILE
+from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from pipelines.score.records import IDF_FILE
+from pipelines.score.rejects import REJECTS_FOLDER
 from tests.soak.stages import part_names
 from tests.soak.stores import Store
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
-from pipelines.manifest import IDF_FILE, RUN_FILE
+from pipelines.run.folder import RUN_FILE
+from pipelines.score.records import IDF_FILE
 
 _PART = re.compile(r"(?!_).*/part-\d{12}\.parquet")
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.manifest import IDF_FILE, RUN_FILE
-from pipelines.success import SUCCESS_FILE
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE
+from pipelines.score.records import IDF_FILE
 from tests.soak.proof import Snapshot, judge
 from tests.soak.stages import Stage, stage_of, stages_ahead
 

@@ -1,10 +1,12 @@
 """A small crawl for tests, and the baseline command on it."""
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
 
@@ -56,3 +58,20 @@ def run_baseline(root: object, output: object, model: object, *more: object) -> 
 def read_tables(output: Path, names: Sequence[str] = TABLES) -> dict[str, bytes]:
     """Return the content of the result's files by name."""
     return {name: (output / name).read_bytes() for name in names}
+
+
+def run_given(model: object, output: object, *files: object, **changes: object) -> int:
+    """Run the command on files of English sentences, and return its status."""
+    flags = {"pairs": 300, "seed": 1, "device": "cpu"} | changes
+    words = []
+    for name, value in flags.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
+    given = [f"en={file}" for file in files]
+    command = ["baseline", "--sentences", *given, "--output", output, "--models", model, *words]
+    return main([str(word) for word in command])
+
+
+def description(output: Path, table: str = "en/bert.json") -> dict[str, Any]:
+    """Return the description of a table."""
+    said: dict[str, Any] = json.loads((output / table).read_text())
+    return said

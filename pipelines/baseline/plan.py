@@ -1,0 +1,97 @@
+"""A baseline run: as it was planned, and once it has its output folder."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bertscore_core import ScorerConfig, Settings, Signature
+from pipelines.baseline.records import digest_of
+from pipelines.baseline.source import Source, SourceFiles
+from pipelines.crawl.sentences import describe_filters
+from pipelines.options.baseline import BaselineOptions
+from pipelines.run.folder import OutputFolder
+from pipelines.run.job import Say
+from pipelines.run.runner import Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineModel:
+    """A model that tables are made for.
+
+    Attributes:
+        name: Its name in the paths of its tables.
+        config: How it scores: every layer as that layer alone would.
+        settings: What that comes to.
+        signature: How its scores are made.
+    """
+
+    name: str
+    config: ScorerConfig
+    settings: Settings
+    signature: Signature
+
+    @property
+    def digest(self) -> str:
+        """Digest of the signature. 16 hexadecimal digits."""
+        return digest_of(self.signature.format())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselinePlan:
+    """A baseline run, checked.
+
+    Attributes:
+        options: What was asked for.
+        runner: Where files are read, and sentences sampled and paired.
+        scoring: Where pairs are scored.
+        output: The output folder.
+        source: Where the sentences come from.
+        models: Models that tables are made for.
+        files: Files of the source by language, where they are listed before the run: to show them,
+            or to find out what is overwritten. Empty otherwise.
+    """
+
+    options: BaselineOptions
+    runner: Runner
+    scoring: Runner
+    output: str
+    source: Source
+    models: tuple[BaselineModel, ...] = ()
+    files: Mapping[str, SourceFiles] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must be equal for two runs to share a folder; files are compared separately."""
+        options, given = self.options, self.source.is_given
+        filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
+        return {
+            "command": "baseline",
+            "source": options.crawl or ("sentences" if given else "wet"),
+            "seed": str(options.seed),
+            "sentences_per_page": "-" if given else str(options.sentences_per_page),
+            "filters": filters,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineJob:
+    """A baseline run that holds its folder.
+
+    Attributes:
+        plan: What was planned.
+        folder: The output folder.
+        run: Identifies the run.
+        started: When it began, in seconds since the epoch.
+        say: Told what a person waiting may want to know.
+    """
+
+    plan: BaselinePlan
+    folder: OutputFolder
+    run: str
+    started: float
+    say: Say
+
+    @property
+    def options(self) -> BaselineOptions:
+        """What was asked for."""
+        return self.plan.options

@@ -1,0 +1,41 @@
+"""`bertscore-beam check`: whether the run of an output folder is done, as an exit status."""
+
+import sys
+from collections.abc import Sequence
+
+from bertscore_core import ConfigError
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.paths import absolute
+from pipelines.files.reach import before_work, reaching
+from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.run.exit_status import BROKEN, DONE
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, read_run
+from pipelines.run.success import successful_run
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Tell whether an output folder holds a run that has succeeded."""
+    parser = StrictParser(prog="bertscore-beam check", allow_abbrev=False)
+    parser.add_argument("folder", help="output folder of `score` or `baseline`")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+
+    shown = mask_credentials(parsed.folder)
+    with before_work(), reaching("folder", parsed.folder):
+        folder = OutputFolder(absolute(parsed.folder))
+        run, success = read_run(folder), successful_run(folder)
+    if run is None:
+        raise ConfigError(
+            f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` or "
+            "`baseline`. Check the path."
+        )
+    if success is None:
+        print(
+            f"bertscore-beam: the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait "
+            "for it, or run its command again.",
+            file=sys.stderr,
+        )
+        return BROKEN
+    print(f"{shown} is done")
+    return DONE

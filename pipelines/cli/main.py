@@ -1,0 +1,186 @@
+"""bertscore-beam: score | idf | baseline | check | models.
+
+Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
+far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
+
+Torch, transformers and Beam take seconds to import. So the module of a command, which needs them,
+is imported only after its options have been checked.
+"""
+
+import logging
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import cast
+
+from bertscore_core import BertScoreError, ConfigError
+from pipelines.cli.models import models_command
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.reach import NotBegunError
+from pipelines.options.flags import read_options
+from pipelines.options.idf import IdfOptions
+from pipelines.options.near_names import nearest
+from pipelines.options.score import ScoreOptions
+from pipelines.run.exit_status import (
+    BROKEN,
+    DONE,
+    REFUSED,
+    TOO_MANY_REJECTS,
+    UNUSABLE,
+    interrupted,
+)
+from pipelines.run.lock import FolderLostError
+from pipelines.run.printing import EscapingFormatter, escape_text
+from pipelines.run.streams import forgive_output
+
+__all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
+
+_ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
+"""The line of a traceback that names the error."""
+
+HELP = """\
+usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
+
+  score    score candidates against references, Parquet to Parquet
+  idf      count document frequencies over references and save the table
+  baseline estimate rescaling baselines from random pairs of web sentences;
+           `baseline compare A B` compares two tables
+  check    tell by the exit status whether the run of an output folder is done
+  models   print the registry of models
+
+`bertscore-beam COMMAND --help` lists the flags of a command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    forgive_output()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    _log_to_stderr()
+    if given == ["--version"]:
+        print(f"bertscore-beam {version('bertscore-beam')}")
+        return DONE
+    if not given or given[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return DONE if given else UNUSABLE
+    try:
+        return _command(given[0])(given[1:])
+    except (Exception, KeyboardInterrupt) as error:
+        return _failed(error)
+
+
+def _command(name: str) -> Callable[[Sequence[str]], int]:
+    """Return a command by its name.
+
+    Raises:
+        ConfigError: There is no command of that name.
+    """
+    command = COMMANDS.get(name)
+    if command is None:
+        near = nearest(name, COMMANDS)
+        raise ConfigError(
+            f"unknown command {name!r}; expected one of {', '.join(COMMANDS)}."
+            + (f" Did you mean {near}?" if near else "")
+        )
+    return command
+
+
+def _failed(error: BaseException) -> int:
+    """Print why a command ended, and return its exit status."""
+    status, words = BROKEN, _words(str(error))
+    if isinstance(error, KeyboardInterrupt):
+        status, words = interrupted(signal.SIGINT), "interrupted."
+    elif isinstance(error, BertScoreError) and not isinstance(error, FolderLostError):
+        status = UNUSABLE
+    elif isinstance(error, REFUSED):
+        status, words = UNUSABLE, f"{words} ({type(error).__name__})"
+    elif isinstance(error, NotBegunError):
+        words += "\nNothing was begun. Run the same command again when it can be reached."
+    elif not isinstance(error, FolderLostError):
+        if not isinstance(error, OSError):
+            logging.getLogger(__name__).error("the job stopped", exc_info=error)
+        words = (
+            f"the job stopped: {_words(_cause(error))}\nFinished parts are kept, and the same "
+            "command continues from there."
+        )
+    print(f"bertscore-beam: {words}", file=sys.stderr)
+    return status
+
+
+def _words(text: str) -> str:
+    """Return a message without credentials and control characters."""
+    return escape_text(mask_credentials(text))
+
+
+def _is_not_about_bigquery(record: logging.LogRecord) -> bool:
+    """Drop the line that Beam logs on every import without its optional BigQuery client."""
+    return not record.getMessage().startswith("apitools not found")
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.addFilter(_is_not_about_bigquery)
+    handler.setFormatter(EscapingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _cause(error: BaseException) -> str:
+    """Return the cause of an error as one line: Beam's errors contain the worker's traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if _ERROR_LINE.match(line)]
+    return (named or lines or [type(error).__name__])[-1]
+
+
+def score_command(arguments: Sequence[str]) -> int:
+    """Score a dump."""
+    options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
+    from pipelines.cli.score import score
+
+    return score(options)
+
+
+def idf_command(arguments: Sequence[str]) -> int:
+    """Count the references of a dump."""
+    options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
+    from pipelines.cli.idf import count_idf
+
+    return count_idf(options)
+
+
+def baseline_command(arguments: Sequence[str]) -> int:
+    """Make baselines, or compare two."""
+    if arguments[:1] == ["compare"]:
+        from pipelines.cli.compare import compare_command
+
+        return compare_command(arguments[1:])
+    if arguments and nearest(arguments[0], ["compare"]):
+        raise ConfigError(
+            f"unknown argument {arguments[0]!r}; expected flags, or compare. Did you mean compare?"
+        )
+    from pipelines.crawl.languages import check_installed
+    from pipelines.options.baseline import BaselineOptions
+
+    prog = "bertscore-beam baseline"
+    options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
+    check_installed(pages=not options.sentences)
+    from pipelines.cli.baseline import make_baselines
+
+    return make_baselines(options)
+
+
+def check_command(arguments: Sequence[str]) -> int:
+    """Tell whether the run of an output folder is done."""
+    from pipelines.cli.check import check
+
+    return check(arguments)
+
+
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "score": score_command,
+    "idf": idf_command,
+    "baseline": baseline_command,
+    "check": check_command,
+    "models": models_command,
+}

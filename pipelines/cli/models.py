@@ -1,0 +1,69 @@
+"""`bertscore-beam models`: the registry of models."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bertscore_core import EMBEDDED_MODEL, known_languages, known_models, published_baselines
+from pipelines.cli.show import show
+from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.run.outcome import Shown
+from pipelines.run.streams import printed
+
+
+def models_command(arguments: Sequence[str]) -> int:
+    """Print the registry."""
+    parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+    if parsed.json:
+        print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
+    else:
+        show(show_registry())
+    return printed()
+
+
+def registry_rows() -> list[dict[str, Any]]:
+    """Return the registry as one mapping for each model."""
+    languages: dict[str, list[str]] = {}
+    for language, model in known_languages().items():
+        languages.setdefault(model, []).append(language)
+    baselines: dict[str, list[str]] = {}
+    for language, model in published_baselines():
+        baselines.setdefault(model, []).append(language)
+    return [
+        {
+            "name": spec.name,
+            "num_layers": spec.num_layers,
+            "adds_prefix_space": spec.adds_prefix_space,
+            "wmt16_pearson": spec.wmt16_pearson,
+            "default_for": languages.get(spec.name, []),
+            "baselines": baselines.get(spec.name, []),
+            "embedded": spec.name == EMBEDDED_MODEL,
+        }
+        for spec in known_models()
+    ]
+
+
+def show_registry() -> Shown:
+    """Return the registry as a table."""
+    rows: list[tuple[str, ...]] = []
+    for row in registry_rows():
+        pearson = row["wmt16_pearson"]
+        rows.append(
+            (
+                row["name"] + (" (embedded default)" if row["embedded"] else ""),
+                str(row["num_layers"]),
+                "" if pearson is None else f"{pearson:.3f}",
+                _shorten(row["default_for"]),
+                _shorten(row["baselines"]),
+            )
+        )
+    columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
+    return Shown("Models", columns, rows)
+
+
+def _shorten(words: list[str]) -> str:
+    return ", ".join(words) if len(words) <= 12 else f"{', '.join(words[:11])} and more"

@@ -1,0 +1,28 @@
+"""`bertscore-beam score`: candidates against references, Parquet to Parquet."""
+
+from bertscore_core import EMBEDDED_MODEL, model_for_language
+from pipelines.cli.show import report, say
+from pipelines.options.base import DumpOptions
+from pipelines.options.score import ScoreOptions
+from pipelines.run.job import run_job
+from pipelines.score.job import SCORE
+
+
+def score(options: ScoreOptions) -> int:
+    """Run the scoring job and print its outcome; return the exit status."""
+    if not options.print_job:
+        announce_model(options)
+    return report(run_job(SCORE, options, say))
+
+
+def announce_model(options: DumpOptions) -> None:
+    """Print which model is used, if the user has named none."""
+    if options.model is not None:
+        return
+    if options.language is None:
+        say(
+            f"No model and no language given: the embedded default {EMBEDDED_MODEL} is used. For "
+            "the model most papers use on English: --model roberta-large --language en."
+        )
+    else:
+        say(f"Model for language {options.language}: {model_for_language(options.language)}.")

@@ -1,0 +1,125 @@
+"""Turn the pages of one file into rows of sentences: the unit of work of the baseline job.
+
+    page (wanted language?) -> sentences -> the lowest priorities of the page -> rows of the file
+
+The result depends only on the set of pages, not on their order.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sentences import is_in_language, page_language, page_sentences
+from pipelines.crawl.warc import Page
+
+PAGES_OF_LANGUAGE = "pages_of_language"
+"""Pages in the language; the others were not split."""
+SENTENCES_REPEATED = "sentences_repeated"
+"""Sentences that the page, or another page of its host in this file, had before."""
+SENTENCES_OVER_PAGE_CAP = "sentences_over_page_cap"
+"""Distinct sentences of a page beyond its cap, in any language."""
+SENTENCES_KEPT = "sentences_kept"
+"""Rows of the result."""
+
+_Row = tuple[int, int, str]
+"""Priority, hash of the host, text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SentenceRows:
+    """Sentences of one language, by priority and then host.
+
+    Attributes:
+        texts: The sentences, normalized. Length N.
+        priorities: Rank of each among all, lowest first. Shape (N,), uint64.
+        hosts: Hash of the host that each was found on. Shape (N,), uint64.
+    """
+
+    texts: list[str]
+    priorities: npt.NDArray[np.uint64]
+    hosts: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        """Return the number of rows, N."""
+        return len(self.texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Extracted:
+    """The sentences of a file for every wanted language, also for languages without any.
+
+    Attributes:
+        rows: Sentences by language. A sentence is there once for each host that has it.
+        counts: What was seen and what was dropped, by language.
+    """
+
+    rows: Mapping[str, SentenceRows]
+    counts: Mapping[str, Counter[str]]
+
+
+def extract_sentences(
+    pages: Iterable[Page], languages: frozenset[str], seed: int, page_cap: int
+) -> Extracted:
+    """Extract the sentences of some languages from the pages of a file, in one pass.
+
+    Args:
+        pages: The pages. Errors from reading them are not caught.
+        languages: Codes as `check_language` returns them.
+        seed: Seed of the priorities.
+        page_cap: Most distinct sentences of a page: those of lowest priority.
+    """
+    counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
+    rows: dict[str, set[_Row]] = {language: set() for language in languages}
+    for page in pages:
+        language = page_language(page.text, page.languages)
+        if language is None or language not in languages:
+            continue
+        count, found = counts[language], rows[language]
+        count[PAGES_OF_LANGUAGE] += 1
+        given = list(page_sentences(page.text, language, count))
+        if not given:
+            continue
+        host = host_hash(host_of(page.url))
+        ranked = sorted(
+            (sentence_priority(seed, language, text), host, text) for text in set(given)
+        )
+        count[SENTENCES_REPEATED] += len(given) - len(ranked)
+        # The detector is the most expensive step, so it stops when the page's cap is reached.
+        left = page_cap
+        for place, row in enumerate(ranked):
+            if not left:
+                count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
+                break
+            if is_in_language(row[2], language, count):
+                left -= 1
+                count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1
+                found.add(row)
+    return Extracted(
+        rows={language: _as_rows(rows[language]) for language in sorted(languages)}, counts=counts
+    )
+
+
+def host_of(url: str) -> str:
+    """Return the host of an address, in lower case and without "www."; "" if there is none."""
+    try:
+        host = urlsplit(url).hostname or ""
+        host.encode()
+    except ValueError:  # unmatched brackets, or a lone surrogate
+        return ""
+    return host.rstrip(".").removeprefix("www.")
+
+
+def _as_rows(found: set[_Row]) -> SentenceRows:
+    """Sort rows and put each column together."""
+    rows = sorted(found)
+    return SentenceRows(
+        texts=list(map(itemgetter(2), rows)),
+        priorities=np.fromiter(map(itemgetter(0), rows), dtype=np.uint64, count=len(rows)),
+        hosts=np.fromiter(map(itemgetter(1), rows), dtype=np.uint64, count=len(rows)),
+    )

@@ -1,0 +1,171 @@
+"""Columns by name: those that hold the texts, those we add, and the checks on both."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.dump.spark import describe_columns
+
+PRECISION = "bertscore_precision"
+RECALL = "bertscore_recall"
+F1 = "bertscore_f1"
+RAW_PRECISION = "bertscore_raw_precision"
+RAW_RECALL = "bertscore_raw_recall"
+RAW_F1 = "bertscore_raw_f1"
+BEST_REFERENCE = "bertscore_best_reference"
+CANDIDATE_TOKENS = "bertscore_candidate_tokens"
+REFERENCE_TOKENS = "bertscore_reference_tokens"
+TRUNCATED = "bertscore_truncated"
+ERROR = "bertscore_error"
+
+# In the order in which they follow the input's columns.
+OUTPUT_COLUMNS = (
+    PRECISION,
+    RECALL,
+    F1,
+    RAW_PRECISION,
+    RAW_RECALL,
+    RAW_F1,
+    BEST_REFERENCE,
+    CANDIDATE_TOKENS,
+    REFERENCE_TOKENS,
+    TRUNCATED,
+    ERROR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFields:
+    """Which columns hold the texts.
+
+    Attributes:
+        candidate_column: Column of candidates: strings.
+        reference_column: Column of references: strings, or lists of strings.
+    """
+
+    candidate_column: str
+    reference_column: str
+
+
+def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
+    """Check that a file has the columns to score, in types that can be scored.
+
+    A text may be string, large_string, string_view or a dictionary of these; a reference may also
+    be a list of them, of any kind of list. A column that holds only nulls, and so has no type, is
+    accepted: its rows are rejected one by one.
+
+    Args:
+        schema: Schema of the file.
+        candidate_column: Name of the candidates, None if only references are wanted.
+        reference_column: Name of the references.
+
+    Raises:
+        InputError: If a column is missing, there twice, or of another type.
+    """
+    if candidate_column is not None:
+        kind = _column_type(schema, candidate_column, "candidate")
+        if not is_text(kind):
+            raise _wrong_type(candidate_column, kind, "candidate", "a string type")
+    kind = _column_type(schema, reference_column, "reference")
+    if not is_text(kind) and not is_list(kind):
+        raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+
+
+def check_collisions(schema: pa.Schema) -> None:
+    """Raise if an input column has the name of a score column.
+
+    Raises:
+        ConfigError: If one does.
+    """
+    taken = [name for name in OUTPUT_COLUMNS if name in schema.names]
+    if taken:
+        raise ConfigError(
+            f"the input already has score columns: got {', '.join(taken)}; expected none of the "
+            "names that bertscore-beam writes. Is it the output of an earlier run? Score the "
+            "original dump, or drop or rename these columns."
+        )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds one text per row."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds a list of texts per row."""
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in kinds) and is_text(kind.value_type)
+
+
+def append_scores(
+    table: pa.Table, columns: Mapping[str, pa.Array], metadata: Mapping[str, str]
+) -> pa.Table:
+    """Add score columns after the input's columns, and notes to the schema metadata.
+
+    The input's columns, fields and metadata do not change, but for one thing: if Spark has listed
+    the columns in the metadata, the score columns are added there, since Spark hides columns that
+    are not listed. Score columns are in the order of `OUTPUT_COLUMNS`, whatever the order given.
+
+    Args:
+        table: Rows of the input.
+        columns: Score columns by name, each as long as the table.
+        metadata: Notes to add; on equal keys they replace the input's.
+
+    Raises:
+        ConfigError: If a column is not a score column, or the input has it already.
+        InputError: If a column has another number of rows.
+    """
+    check_collisions(table.schema)
+    strange = sorted(set(columns) - set(OUTPUT_COLUMNS))
+    if strange:
+        raise ConfigError(
+            f"unknown score columns: got {strange}; expected names from {list(OUTPUT_COLUMNS)}."
+        )
+    inputs = table.num_columns
+    for name in sorted(columns, key=OUTPUT_COLUMNS.index):
+        if len(columns[name]) != table.num_rows:
+            raise InputError(
+                f"score column {name!r} does not fit: got {len(columns[name])} rows; expected "
+                f"{table.num_rows}."
+            )
+        table = table.append_column(name, columns[name])
+    notes = {key.encode(): value.encode() for key, value in metadata.items()}
+    added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
+    described = describe_columns(table.schema.metadata or {}, added)
+    return table.replace_schema_metadata({**described, **notes})
+
+
+def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
+    """Return the type of the one column of that name."""
+    found = schema.get_all_field_indices(name)
+    if len(found) == 1:
+        return schema.field(found[0]).type
+    if found:
+        raise InputError(
+            f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
+            "expected one. Rename the others."
+        )
+    near = difflib.get_close_matches(name, schema.names, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise InputError(
+        f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
+        f"{hint}Name the right one with --{role}-column."
+    )
+
+
+def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
+    """Return the error for a column that cannot be scored."""
+    return InputError(
+        f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
+        f"Convert the column, or name another one with --{role}-column."
+    )

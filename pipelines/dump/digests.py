@@ -1,0 +1,145 @@
+"""Digests of the values in Arrow columns, however they are laid out.
+
+Equal values of equal shape give equal digests, whatever the chunks, the dictionaries, the offsets
+into buffers, and the bytes below nulls. A column is taken apart into streams (which values are
+there, lengths of texts and lists, bytes), each of which is hashed on its own from chunk to chunk.
+"""
+
+import hashlib
+from collections import defaultdict
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DIGITS = 32
+# Bytes of a dictionary column that are decoded at a time.
+_SPELLED_BYTES = 16 * 1024 * 1024
+
+_Streams: TypeAlias = "defaultdict[str, hashlib._Hash]"
+
+
+def digest_columns(*columns: pa.ChunkedArray) -> str:
+    """Digest the values of columns, in this order; 32 hexadecimal digits.
+
+    All text types count as one type, and so do all kinds of lists. The number of rows matters.
+    """
+    whole = hashlib.sha256()
+    for column in columns:
+        streams: _Streams = defaultdict(hashlib.sha256)
+        for chunk in column.chunks:
+            _feed(streams, "", chunk)
+        words = [f"{name}:{stream.hexdigest()}" for name, stream in sorted(streams.items())]
+        whole.update(f"{len(column)} rows {' '.join(words)}\n".encode())
+    return whole.hexdigest()[:_DIGITS]
+
+
+def digest_table(table: pa.Table) -> str:
+    """Digest all rows of a table with its schema: names, types, metadata. 32 hexadecimal digits."""
+    whole = hashlib.sha256(table.schema.serialize())
+    whole.update(digest_columns(*table.columns).encode())
+    return whole.hexdigest()[:_DIGITS]
+
+
+def _feed(streams: _Streams, name: str, array: pa.Array) -> None:
+    """Hash the values of one chunk, or of what is nested in it, into the streams below a name."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        _feed(streams, name, array.storage)
+    elif isinstance(array, pa.DictionaryArray):
+        _feed_dictionary(streams, name, array)
+    elif pa.types.is_map(kind):
+        fields = [kind.key_field, kind.item_field]
+        _feed(streams, name, pc.cast(array, pa.list_(pa.struct(fields))))
+    elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        _feed(streams, name, pc.cast(array, pa.large_binary()))
+    else:
+        _feed_validity(streams, name, array.is_valid())
+        _feed_valid(streams, name, array.drop_null() if array.null_count else array)
+
+
+def _feed_validity(streams: _Streams, name: str, valid: pa.BooleanArray) -> None:
+    _update(streams, f"{name}?", _fixed_width_bytes(pc.cast(valid, pa.uint8())))
+
+
+def _feed_valid(streams: _Streams, name: str, array: pa.Array) -> None:
+    """Hash values without nulls."""
+    kind = array.type
+    if not len(array) or pa.types.is_null(kind):
+        return
+    if _is_binary(kind):
+        _feed_binary(streams, name, array)
+    elif pa.types.is_nested(kind) and not pa.types.is_struct(kind):
+        _feed_lengths(streams, f"{name}[]", pc.list_value_length(array))
+        _feed(streams, f"{name}.item", array.flatten())
+    elif pa.types.is_struct(kind):
+        for number, child in enumerate(array.flatten()):
+            _feed(streams, f"{name}.{number}", child)
+    elif pa.types.is_boolean(kind):
+        _update(streams, name, _fixed_width_bytes(pc.cast(array, pa.uint8())))
+    else:
+        _update(streams, name, _fixed_width_bytes(array))
+
+
+def _feed_dictionary(streams: _Streams, name: str, array: pa.DictionaryArray) -> None:
+    """Hash the values that the indices refer to, piece by piece: decoded they may be large."""
+    values, indices = array.dictionary, array.indices
+    if not _is_binary(values.type):
+        _feed(streams, name, array.dictionary_decode())
+        return
+    lengths = pc.binary_length(values).take(indices)
+    _feed_validity(streams, name, lengths.is_valid())
+    there = indices.filter(lengths.is_valid())
+    _feed_lengths(streams, name, lengths.drop_null())
+    ends = np.cumsum(lengths.drop_null().to_numpy(zero_copy_only=False).astype(np.int64))
+    start = 0
+    while start < len(there):
+        spelled = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, spelled + _SPELLED_BYTES, side="right")))
+        texts = values.take(there.slice(start, stop - start))
+        _update(streams, name, _data_bytes(texts))
+        start = stop
+
+
+def _feed_binary(streams: _Streams, name: str, array: pa.Array) -> None:
+    _feed_lengths(streams, name, pc.binary_length(array))
+    _update(streams, name, _data_bytes(array))
+
+
+def _feed_lengths(streams: _Streams, name: str, lengths: pa.Array) -> None:
+    _update(streams, f"{name}#", _fixed_width_bytes(pc.cast(lengths, pa.int64())))
+
+
+def _update(streams: _Streams, name: str, data: memoryview) -> None:
+    """Hash bytes into a stream. A stream that gets no bytes is not created."""
+    if len(data):
+        streams[name].update(data)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    """Tell whether values are texts or bytes of variable length, stored as offsets and data."""
+    kinds = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def _data_bytes(array: pa.Array) -> memoryview:
+    """Return the bytes of texts without nulls, one after the other."""
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int64 if large else np.int32)
+    first, last = ends[array.offset], ends[array.offset + len(array)]
+    return memoryview(data if data is not None else b"")[first:last]
+
+
+def _fixed_width_bytes(array: pa.Array) -> memoryview:
+    """Return the bytes of values of one width without nulls."""
+    width = array.type.bit_width // 8
+    data: Any = array.buffers()[1]
+    view = memoryview(data if data is not None else b"")
+    return view[array.offset * width : (array.offset + len(array)) * width]

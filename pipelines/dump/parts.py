@@ -1,0 +1,51 @@
+"""Write parts, the Parquet files of an output, and read them back."""
+
+from collections.abc import Collection
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_core.errors import InputError
+from pipelines.dump.parquet import open_parquet
+
+SIGNATURE_KEY = "bertscore.signature"
+"""Key of a part's metadata that holds its signature."""
+
+
+def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
+    """Return a table as the bytes of a Parquet file. Equal tables give equal bytes.
+
+    Args:
+        table: Its rows.
+        utc_times: Whether to mark times of day as UTC, which Arrow's types cannot say.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        version="2.6",
+        write_statistics=True,
+        write_time_adjusted_to_utc=utc_times,
+    )
+    return bytes(sink.getvalue())
+
+
+def read_part(path: str, columns: Collection[str]) -> pa.Table:
+    """Read those of the given columns that a part has.
+
+    Raises:
+        InputError: If it is damaged.
+        OSError: If it cannot be reached.
+    """
+    with open_parquet(path) as (file, _):
+        return file.read([name for name in file.schema_arrow.names if name in columns])
+
+
+def is_signed(path: str) -> bool:
+    """Tell whether a file is a part that this project scored: its metadata hold a signature."""
+    try:
+        with open_parquet(path) as (file, _):
+            return SIGNATURE_KEY.encode() in (file.schema_arrow.metadata or {})
+    except (InputError, FileNotFoundError):
+        return False

@@ -1,0 +1,77 @@
+"""A plan as a file: saved beside the output, so that the job itself carries only its path."""
+
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_core.errors import InputError
+from pipelines.dump.plan import FileReason, Plan, RejectedFile
+from pipelines.dump.splits import Split
+
+# Raise it when a saved plan can no longer be read as before.
+_PLAN_FORMAT = 3
+_PLAN_KEY = b"bertscore.plan"
+
+
+def _column_types() -> pa.Schema:
+    """Return the schema of a saved plan: the fields of a split, in order."""
+    kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
+    names = {f.name: f.type if isinstance(f.type, str) else f.type.__name__ for f in fields(Split)}
+    return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in names.items()])
+
+
+_SCHEMA = _column_types()
+
+
+def plan_to_bytes(plan: Plan) -> bytes:
+    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
+    rest = {
+        "format": _PLAN_FORMAT,
+        "digest": plan.digest,
+        "rejected_files": [asdict(file) for file in plan.rejected_files],
+    }
+    table = pa.table(
+        {name: [getattr(split, name) for split in plan.splits] for name in _SCHEMA.names},
+        schema=_SCHEMA.with_metadata({_PLAN_KEY: json.dumps(rest).encode()}),
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def plan_from_bytes(data: bytes, source: str) -> Plan:
+    """Read a plan.
+
+    Args:
+        data: What `plan_to_bytes` returned.
+        source: Where it comes from, for the error message.
+
+    Raises:
+        InputError: If it is not a plan, or one of another format.
+    """
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read()
+        rest: dict[str, Any] = json.loads(table.schema.metadata[_PLAN_KEY])
+        if rest["format"] != _PLAN_FORMAT:
+            raise ValueError(f"format {rest['format']}")
+        return Plan(
+            splits=tuple(Split(**row) for row in table.to_pylist()),
+            rejected_files=tuple(
+                RejectedFile(
+                    path=file["path"],
+                    reason=FileReason(file["reason"]),
+                    message=file["message"],
+                    input_name=file["input_name"],
+                )
+                for file in rest["rejected_files"]
+            ),
+            digest=str(rest["digest"]),
+        )
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source!r} is not a plan of this version: got {error!r}; expected one that "
+            f"bertscore-beam wrote (format {_PLAN_FORMAT}). Delete it and run the job again."
+        ) from error

@@ -1,0 +1,56 @@
+"""Delete files and empty folders."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from fsspec.implementations.local import LocalFileSystem
+
+from pipelines.files.listing import list_temporary
+from pipelines.files.paths import IO_THREADS, PUT_IS_WHOLE, join, protocols, resolve
+
+
+def delete(path: str) -> None:
+    """Delete one file. A file that is not there is no error."""
+    fs, inner = resolve(path)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(inner)
+
+
+def delete_many(paths: Sequence[str]) -> None:
+    """Delete many files in parallel."""
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        list(pool.map(delete, paths))
+
+
+def delete_empty_folders(root: str) -> None:
+    """Delete the empty folders below a folder, and itself if empty. Object stores have none."""
+    fs, inner = resolve(root)
+    if isinstance(fs, LocalFileSystem):
+        for folder, _, _ in os.walk(inner, topdown=False):
+            with contextlib.suppress(OSError):  # it is not empty, or not there
+                os.rmdir(folder)
+
+
+def delete_if_empty(folder: str) -> None:
+    """Delete a folder if it is empty. Object stores have none."""
+    fs, inner = resolve(folder)
+    if isinstance(fs, LocalFileSystem):
+        with contextlib.suppress(OSError):  # it is not empty, or not there
+            os.rmdir(inner)
+
+
+def is_empty_folder(folder: str) -> bool:
+    """Tell whether a folder is there and empty. Object stores have none."""
+    fs, inner = resolve(folder)
+    with contextlib.suppress(OSError):
+        return isinstance(fs, LocalFileSystem) and not os.listdir(inner)
+    return False
+
+
+def delete_temporary(root: str) -> None:
+    """Delete the temporary files that killed processes left below a folder."""
+    fs, _ = resolve(root)
+    if not protocols(fs) & PUT_IS_WHOLE:  # elsewhere nothing is written under a temporary name
+        delete_many([join(root, name) for name in list_temporary(root)])

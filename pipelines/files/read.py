@@ -1,0 +1,97 @@
+"""Read single files, and tell whether they are there."""
+
+import os
+import stat
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractBufferedFile
+
+from pipelines.files.paths import IO_THREADS, resolve
+
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class NoFileError(OSError):
+    """A path names a FIFO, a device or a socket, which may block forever when it is opened."""
+
+
+def open_source(path: str) -> pa.NativeFile | AbstractBufferedFile:
+    """Open a file for Arrow to read. The caller closes it; `source_size` returns its size.
+
+    Raises:
+        OSError: If it is not there or may not be read.
+        NoFileError: If it is a FIFO, a device or a socket.
+    """
+    fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        check_is_regular(inner)
+        return pa.OSFile(inner, "rb")
+    # Arrow asks for exactly the ranges it needs; fsspec's read-ahead would fetch 50 MB around each.
+    return fs.open(inner, "rb", cache_type="none")
+
+
+def source_size(source: pa.NativeFile | AbstractBufferedFile) -> int:
+    """Return the size in bytes of an open file that `open_source` returned."""
+    return int(source.size() if callable(source.size) else source.size or 0)
+
+
+def check_is_regular(path: str) -> None:
+    """Raise unless a local path is a file or a folder.
+
+    Raises:
+        NoFileError: If it is not.
+        OSError: If it is not there or may not be examined.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise NoFileError(f"it is {kind_in_words(mode)}; expected a file. It was not opened.")
+
+
+def kind_in_words(mode: int) -> str:
+    """Name what a mode stands for that is neither a file nor a folder, such as a socket."""
+    return next((words for test, words in _KINDS if test(mode)), "neither a file nor a folder")
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+    """
+    fs, inner = resolve(path)
+    return bytes(fs.cat_file(inner))
+
+
+def read_many(paths: Sequence[str]) -> list[bytes | None]:
+    """Read many small files in parallel, in the order given; None for one that is not there."""
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        return list(pool.map(_read_if_there, paths))
+
+
+def _read_if_there(path: str) -> bytes | None:
+    """Return the content of a file, None if it is not there."""
+    try:
+        return read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is a file or folder at a path, without fsspec's cache."""
+    fs, inner = resolve(path)
+    fs.invalidate_cache()
+    return bool(fs.exists(inner))
+
+
+def is_file(path: str) -> bool:
+    """Tell whether there is a file at a path."""
+    fs, inner = resolve(path)
+    return bool(fs.isfile(inner))

@@ -1,0 +1,296 @@
+"""The idf job: document frequencies over the references of a dump, saved as one table.
+
+    OUT.npz                        the table, written last
+    .OUT.npz.run/counts/...        the counts of each split, kept until the table is written
+    .OUT.npz.run/_manifest/...     the plan and the lock of the run
+
+After a run was killed, the next one counts only the splits that have no counts yet.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apache_beam as beam
+
+from bertscore_core import ConfigError, ScorerConfig, TextTokenizer
+from bertscore_core.config import settle_tokenizer
+from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.saved_plan import plan_to_bytes
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.paths import absolute
+from pipelines.files.reach import reaching
+from pipelines.files.read import exists, is_file
+from pipelines.files.write import write_atomically
+from pipelines.idf.steps import (
+    COUNTS_FOLDER,
+    CountDocumentFrequencies,
+    Counting,
+    SaveIdf,
+    load_idf,
+)
+from pipelines.options.idf import IdfOptions
+from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from pipelines.run.folder import PLAN_FILE, OutputFolder
+from pipelines.run.job import JobKind, Say
+from pipelines.run.lock import LOCK_FILE, FolderLostError
+from pipelines.run.outcome import Outcome, Shown
+from pipelines.run.printing import escape_line
+from pipelines.run.read_plan import ReadPlan
+from pipelines.run.runner import Runner
+from pipelines.run.stage import Stage
+from pipelines.run.workers import worker_errors
+from pipelines.scorer import scorer_config
+
+_TABLE_FILE = "table.npz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfPlan:
+    """A counting run, checked and planned.
+
+    Attributes:
+        options: The options of the run.
+        runner: Its runner.
+        table: File of the table.
+        output: Folder beside it for the files of the run.
+        config: Names the tokenizer and its truncation.
+        tokenizer: The tokenizer.
+        plan: All splits.
+    """
+
+    options: IdfOptions
+    runner: Runner
+    table: str
+    output: str
+    config: ScorerConfig
+    tokenizer: TextTokenizer
+    plan: Plan
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the input has fewer rows than --min-rows."""
+        return self.plan.num_rows < self.options.min_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfJob:
+    """A counting run that holds its folder.
+
+    Attributes:
+        planned: The run.
+        folder: Its folder.
+        reused: Counts of an earlier run that are still valid.
+    """
+
+    planned: IdfPlan
+    folder: OutputFolder
+    reused: frozenset[str]
+
+
+def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
+    """Check everything and plan it.
+
+    Raises:
+        BertScoreError: The run cannot work.
+        OSError: A file to be counted cannot be reached at the moment.
+    """
+    config = scorer_config(options, runner)
+    tokenizer = settle_tokenizer(config)
+    with reaching("output", options.output):
+        table = absolute(options.output)
+        runner.check_output(table.rpartition("/")[0])
+        _check_table(table, options)
+    with reaching("input", *options.input):
+        plan = plan_inputs(
+            expand_inputs(options.input),
+            candidate_column=None,
+            reference_column=options.reference_column,
+            target_rows=options.split_rows,
+            target_bytes=options.split_bytes,
+        )
+    check_all_reached(plan)
+    return IdfPlan(
+        options=options,
+        runner=runner,
+        table=table,
+        output=_work_folder(table),
+        config=config,
+        tokenizer=tokenizer,
+        plan=plan,
+    )
+
+
+def _check_table(table: str, options: IdfOptions) -> None:
+    """Check that the table may be written.
+
+    Raises:
+        ConfigError: It is there already and is not to be replaced, or is a folder.
+    """
+    if not exists(table):
+        return
+    if not is_file(table):
+        raise ConfigError(
+            f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
+            "Choose another --output."
+        )
+    if not options.overwrite:
+        raise ConfigError(
+            f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
+            "another --output, or use --overwrite."
+        )
+
+
+def _work_folder(table: str) -> str:
+    """Return the folder for the files of a run: hidden, beside the table."""
+    folder, _, name = table.rpartition("/")
+    return f"{folder}/.{name}.run"
+
+
+def show_idf(planned: IdfPlan) -> Shown:
+    """Describe what a run would do."""
+    options, plan = planned.options, planned.plan
+    rows = {
+        "tokenizer": planned.tokenizer.fingerprint,
+        "input files": f"{plan.num_files:,}",
+        "rows": f"{plan.num_rows:,}"
+        + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
+        "splits": f"{len(plan.splits):,}",
+        "output": mask_credentials(planned.table),
+    }
+    rejected = [("file rejected", line) for line in _rejected(plan)]
+    return Shown("Plan", ("", ""), [*rows.items(), *rejected])
+
+
+def refuse_idf(planned: IdfPlan) -> Outcome | None:
+    """Return how the command ends if the input has too few rows."""
+    if not planned.is_too_small:
+        return None
+    few = few_rows_words(planned.plan.num_rows, planned.options.min_rows)
+    return Outcome(
+        status=TOO_MANY_REJECTS,
+        warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
+    )
+
+
+def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
+    """Write the plan for the workers, and delete what an earlier run left and none can use.
+
+    Raises:
+        ConfigError: Another run has saved the table since it was checked.
+    """
+    _check_table(planned.table, planned.options)
+    folder.delete_temporary()
+    folder.delete(_TABLE_FILE)
+    folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
+    counting, splits = _counting(planned, folder), planned.plan.splits
+    # Without a version of the file it cannot be told whether the rows are the same.
+    wanted = {counting.count_name(split) for split in splits if split.file_version}
+    there = folder.files(COUNTS_FOLDER).keys()
+    folder.delete(*(f"{COUNTS_FOLDER}/{name}" for name in there - wanted))
+    for words in _rejected_words(planned.plan):
+        say(words)
+    if reused := there & wanted:
+        say(f"{len(reused)} splits were counted by an earlier run and are reused.")
+    return IdfJob(planned=planned, folder=folder, reused=frozenset(reused))
+
+
+def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
+    return Counting(
+        config=planned.config,
+        tokenizer=planned.tokenizer.fingerprint,
+        max_length=planned.tokenizer.max_length,
+        reference_column=planned.options.reference_column,
+        corpus=planned.plan.digest,
+        kept=folder,
+    )
+
+
+def idf_stages(job: IdfJob) -> Iterator[Stage]:
+    """Yield the one pipeline of the job."""
+    planned, counting = job.planned, _counting(job.planned, job.folder)
+    rows = {counting.count_name(split): split.num_rows for split in planned.plan.splits}
+    yield replace(
+        _stage(planned.runner, job.folder, counting),
+        folder=COUNTS_FOLDER,
+        amounts={name: number for name, number in rows.items() if name not in job.reused},
+        unit="rows",
+    )
+
+
+def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
+    return Stage(
+        name="idf", runner=runner, build=partial(_build_pipeline, folder=folder, counting=counting)
+    )
+
+
+def _build_pipeline(root: beam.Pipeline, *, folder: OutputFolder, counting: Counting) -> None:
+    """Add the counting job to a pipeline; it reads the plan that `begin_idf` writes."""
+    _ = (
+        root
+        | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE))
+        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
+        | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
+    )
+
+
+def conclude_idf(job: IdfJob) -> Outcome:
+    """Move the table to its place and clean up; without a table the counts are kept."""
+    planned, folder = job.planned, job.folder
+    plan = planned.plan
+    if not folder.exists(_TABLE_FILE):
+        folder.delete(PLAN_FILE)
+        words = "a file could not be read; no table was saved. Run the same command again."
+        return Outcome(status=BROKEN, warnings=(words,))
+    with worker_errors():
+        folder.check()  # the table is outside the folder, whose own writes check the lock
+        write_atomically(planned.table, folder.read(_TABLE_FILE))
+        table = load_idf(planned.table)
+    with suppress(FolderLostError):  # the table is saved; the other run cleans up
+        _clean_up(folder)
+    shown = escape_line(mask_credentials(planned.table))
+    documents = f"{table.frequencies.num_documents:,} references of {plan.num_files:,} files"
+    return Outcome(
+        status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
+        text=f"{documents}: {shown} ({table.fingerprint})",
+    )
+
+
+def _clean_up(folder: OutputFolder) -> None:
+    """Delete the files of the run, except its lock, which is released last."""
+    folder.delete(*(name for name in folder.files() if name != LOCK_FILE))
+    folder.delete_empty_folders()
+
+
+def _rejected(plan: Plan) -> list[str]:
+    return grouped([(file.path, file.message) for file in plan.rejected_files])
+
+
+def _rejected_words(plan: Plan) -> list[str]:
+    return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
+
+
+def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
+    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    counting = Counting(
+        config=ScorerConfig(),
+        tokenizer="",
+        max_length=None,
+        reference_column=options.reference_column,
+        corpus="",
+    )
+    yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
+
+
+IDF = JobKind(
+    prepare=plan_idf,
+    sketch=sketch_idf,
+    show=show_idf,
+    begin=begin_idf,
+    stages=idf_stages,
+    refuse=refuse_idf,
+    conclude=conclude_idf,
+)

@@ -1,1 +1,0 @@
-"""Files and Parquet over fsspec, and the names of the columns in one place."""

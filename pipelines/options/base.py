@@ -1,0 +1,170 @@
+"""Options of all jobs: frozen, checked when they are made, read from YAML and flags.
+
+Every field of a class is a key of the YAML file and, with dashes, a flag of the command line.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from bertscore_core.errors import ConfigError
+from pipelines.files.credentials import mask_credentials
+from pipelines.options.checks import check_at_least, check_value
+from pipelines.options.near_names import unknown_key
+from pipelines.options.values import fit_value, plain_value
+
+# 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
+# costs little and 2 to 50 workers are evenly busy, large enough that a part is worth a file.
+DEFAULT_SPLIT_ROWS = 20_000
+# As the Parquet file counts them, encoded and not compressed: a column of repeated long texts can
+# be many times larger in memory. A worker holds a split as Arrow, as Python texts and as tokens.
+DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
+# Nobody scores an empty dump on purpose: it means that something upstream is broken.
+DEFAULT_MIN_ROWS = 1
+
+
+_OTHER_NAMES = {"lang": "language"}
+"""Names that are accepted as well: `lang` is what bert-score calls it."""
+
+
+def option_name(key: str) -> str:
+    """Return the option that a key of a file or a flag stands for."""
+    name = key.replace("-", "_")
+    return _OTHER_NAMES.get(name, name)
+
+
+def other_names(name: str) -> list[str]:
+    """Return the other names of an option."""
+    return [other for other, option in _OTHER_NAMES.items() if option == name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of every command that runs a job.
+
+    Attributes:
+        output: Where the result is written.
+        workers: Number of worker processes.
+        overwrite: Replace results that were made with other settings.
+        dry_run: Check everything, print the plan and stop.
+        print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
+            model are not looked at.
+        beam: Options for Beam, as Beam spells them.
+    """
+
+    output: str
+    workers: int = 1
+    overwrite: bool = False
+    dry_run: bool = False
+    print_job: bool = False
+    beam: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without looking at files or models."""
+        self._check_texts("output")
+        check_value(
+            "output",
+            mask_credentials(self.output),
+            fine=not self.output.startswith(("http://", "https://")),
+            expected="a place that can be written to",
+            cure="Use a local folder, s3:// or gs://; http is for reading only.",
+        )
+        check_at_least("workers", self.workers, 1)
+
+    def _check_texts(self, *names: str) -> None:
+        """Raise if a field holds a blank text."""
+        for name in names:
+            value = getattr(self, name)
+            for text in value if isinstance(value, tuple) else (value,):
+                check_value(
+                    name,
+                    text,
+                    fine=text is None or bool(text.strip()),
+                    expected="some text",
+                    cure="Leave it out for the default.",
+                )
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values, strictly.
+
+        Args:
+            mapping: Values by key; dashes in a key are as good as underscores.
+            source: Where they come from, for the error messages.
+
+        Raises:
+            ConfigError: If a key is unknown, missing or there twice, or a value does not fit.
+        """
+        hints = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for key, value in mapping.items():
+            name = option_name(str(key))
+            if name not in hints:
+                raise unknown_key(str(key), list(hints), source)
+            if name in values:
+                raise ConfigError(
+                    f"{name!r} is given twice in {source}: got {key!r} as well; expected it once. "
+                    "Remove one of them."
+                )
+            values[name] = fit_value(name, value, hints[name], source)
+        for field in dataclasses.fields(cls):
+            if field.default is dataclasses.MISSING and field.name not in values:
+                what = field.metadata.get("metavar", "PATH")
+                raise ConfigError(
+                    f"--{field.name} is missing: got {sorted(values) or 'nothing'} in {source}; "
+                    f"expected {field.name} among them. Give --{field.name} {what}, or a line "
+                    f"'{field.name}: {what}' in a --config file."
+                )
+        return cls(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the options as plain values for `_run.json`, without credentials."""
+        return {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpOptions(RunOptions):
+    """Options of every command that reads a dump.
+
+    Attributes:
+        input: Files, folders or globs to read.
+        model: Hub id, local folder or registry name; by default the model for the language, or the
+            embedded model if no language is given.
+        language: Language of the texts; it chooses the model and the baseline.
+        reference_column: Column of the references: a text or a list of texts in each row.
+        max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
+            model's own limit.
+        revision: Revision of a model on the hub: a branch, tag or commit.
+        split_rows: Most rows in a split.
+        split_bytes: Most bytes in a split, encoded and uncompressed as Parquet counts them.
+        min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
+    """
+
+    input: tuple[str, ...]
+    model: str | None = None
+    language: str | None = None
+    reference_column: str = "reference"
+    max_length: int | Literal["unlimited"] | None = None
+    revision: str | None = None
+    split_rows: int = DEFAULT_SPLIT_ROWS
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    min_rows: int = DEFAULT_MIN_ROWS
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without looking at files or models."""
+        super().__post_init__()
+        check_value(
+            "input",
+            self.input,
+            fine=bool(self.input),
+            expected="at least one path",
+            cure="Name what to score.",
+        )
+        self._check_texts("input", "model", "language", "reference_column", "revision")
+        for name in ("split_rows", "split_bytes"):
+            check_at_least(name, getattr(self, name), 1)
+        check_at_least("min_rows", self.min_rows, 0)
+        if self.max_length != "unlimited":
+            check_at_least("max_length", self.max_length, 1)

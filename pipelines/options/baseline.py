@@ -1,0 +1,185 @@
+"""Options of `bertscore-beam baseline`."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from bertscore_core.errors import ConfigError
+from pipelines.crawl.listing import ROOT
+from pipelines.options.checks import check_at_least, check_share, check_value
+from pipelines.options.scoring import ScoringOptions
+
+DEFAULT_PAIRS = 1_000_000
+"""The number in the paper; the published tables come from half of it."""
+DEFAULT_FIRST_FILES = 32
+"""About 2 GB: more than enough English for a million pairs, and a first measure of the others."""
+DEFAULT_MAX_FILES = 1_000
+"""One file in a hundred of a crawl, about 65 GB."""
+DEFAULT_SENTENCES_PER_PAGE = 8
+DEFAULT_SENTENCES_PER_HOST = 100
+DEFAULT_DOWNLOADS = 4
+"""Common Crawl asks for few requests at a time."""
+
+_SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
+_LISTS = ("languages", "models")
+_ABOUT_PAGES = (
+    "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineOptions(ScoringOptions):
+    """Estimate rescaling baselines from random pairs of web sentences.
+
+    Attributes:
+        models: Models to make tables for, by hub id, local folder or registry name; separated by
+            spaces or commas.
+        languages: Codes of the languages, such as en de zh; separated by spaces or commas.
+        crawl: Crawl to sample, such as CC-MAIN-2026-30.
+        crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
+        wet: Globs or URLs of WET files to use instead of a crawl.
+        sentences: Sentences to use instead of a crawl, as LANGUAGE=PATH. PATH is a text file with
+            one sentence a line, a Parquet file with a column `text`, or a folder, where files that
+            end in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left
+            out.
+        pairs: Number of pairs for every language; fewer if the files of the crawl do not give
+            as many.
+        seed: Number that decides which files, sentences and pairs are sampled.
+        first_files: Number of files of the crawl to read first; they show how many more a language
+            needs.
+        max_files: Most files of the crawl to read.
+        sentences_per_page: Most sentences to take from one page.
+        sentences_per_host: Most sentences to take from one host, over all files.
+        downloads: Most files to fetch over http at the same time, by all workers together. A
+            worker reads a file before it fetches the next, so this also limits how many files are
+            read at the same time.
+        fetch_attempts: Number of requests for a file before it counts as failed.
+        fetch_timeout: Seconds without data after which a request is given up.
+        fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after
+            each failure.
+        contact: Mail address or URL to send with each request, so that the owner of a server can
+            contact you.
+        max_reject_fraction: Share of the files, from 0 to 1, that may fail. If more do, the job
+            stops without tables.
+        beam_scoring: More options for Beam, only for the pipelines that score; the other pipelines
+            fetch and sort, and need no GPU.
+    """
+
+    models: tuple[str, ...] = field(metadata={"metavar": "NAME"})
+    languages: tuple[str, ...] = field(default=(), metadata={"metavar": "CODE"})
+    crawl: str | None = None
+    crawl_root: str = ROOT
+    wet: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
+    pairs: int = DEFAULT_PAIRS
+    seed: int = 0
+    first_files: int = DEFAULT_FIRST_FILES
+    max_files: int = DEFAULT_MAX_FILES
+    sentences_per_page: int = DEFAULT_SENTENCES_PER_PAGE
+    sentences_per_host: int = DEFAULT_SENTENCES_PER_HOST
+    downloads: int = DEFAULT_DOWNLOADS
+    fetch_attempts: int = 6
+    fetch_timeout: float = 60.0
+    fetch_pause: float = 1.0
+    contact: str | None = None
+    max_reject_fraction: float = 0.01
+    beam_scoring: tuple[str, ...] = ()
+
+    @property
+    def for_scoring(self) -> Self:
+        """The same options for the pipelines that score."""
+        return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
+
+    def __post_init__(self) -> None:
+        """Check combinations of options as well."""
+        super().__post_init__()
+        check_value(
+            "models",
+            self.models,
+            fine=bool(self.models),
+            expected="at least one model",
+            cure="Name it: --models A B.",
+        )
+        self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
+        self._check_sources()
+        self._check_unused()
+        least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
+        least |= {"sentences_per_page": 1, "sentences_per_host": 1}
+        for name, value in least.items():
+            check_at_least(name, getattr(self, name), value)
+        check_value(
+            "seed",
+            self.seed,
+            fine=self.seed < 2**64,
+            expected="less than 2**64",
+            cure="Choose a smaller one.",
+        )
+        check_share("max_reject_fraction", self.max_reject_fraction)
+
+    def _check_sources(self) -> None:
+        """Raise unless the sentences have one source, and each language is named once."""
+        sources = [name for name in ("crawl", "wet", "sentences") if getattr(self, name)]
+        if len(sources) != 1:
+            raise ConfigError(
+                f"sentences need exactly one source: got {' and '.join(sources) or 'none'}; "
+                "expected one of crawl, wet and sentences. Give --crawl CC-MAIN-YYYY-WW, or --wet "
+                "GLOB, or --sentences LANGUAGE=PATH."
+            )
+        for text in self.sentences:
+            check_value(
+                "sentences",
+                text,
+                fine=_SENTENCES.fullmatch(text) is not None,
+                expected="LANGUAGE=PATH",
+                cure="Write --sentences en=PATH.",
+            )
+        check_value(
+            "languages",
+            self.languages,
+            fine=bool(self.languages) != bool(self.sentences),
+            expected="the languages to take from a crawl, and none with sentences, which name them",
+            cure="Write --languages en de, or leave it out with --sentences.",
+        )
+
+    def _check_unused(self) -> None:
+        """Raise for an option that has no effect with this source of sentences."""
+        unused = _ABOUT_PAGES if self.sentences else ("crawl_root",) if self.wet else ()
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in unused:
+            source = "sentences" if self.sentences else "wet"
+            check_value(
+                name,
+                getattr(self, name),
+                fine=getattr(self, name) == defaults[name],
+                expected=f"it only without {source}, with which it has no effect",
+                cure="Leave it out.",
+            )
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values; see `RunOptions.from_mapping`."""
+        _check_not_false(mapping.get("languages"), source)
+        return super().from_mapping(
+            {key: _split(value) if key in _LISTS else value for key, value in mapping.items()},
+            source,
+        )
+
+
+def _check_not_false(languages: object, source: str) -> None:
+    """Raise if YAML read a code as false, as it does with a bare `no` for Norwegian."""
+    codes = languages if isinstance(languages, list | tuple) else [languages]
+    if any(code is False for code in codes):
+        raise ConfigError(
+            f"'languages' in {source} does not fit: got false, which is how YAML reads a bare no; "
+            'expected codes. Put Norwegian in quotes: "no".'
+        )
+
+
+def _split(value: object) -> object:
+    """Split texts at commas."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())

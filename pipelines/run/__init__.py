@@ -1,0 +1,5 @@
+"""The machinery that all jobs share: output folder and lock, runner, workers, progress.
+
+`job.py` is the one way through a run. This room does not know what a job computes: no texts, no
+scores, no models.
+"""

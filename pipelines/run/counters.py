@@ -1,0 +1,61 @@
+"""Beam counters and distributions of the jobs; docs/runners.md explains each of them."""
+
+from apache_beam.metrics import Metrics
+
+from bertscore_core import ScoreSummary
+from bertscore_core.work import Work
+
+NAMESPACE = "bertscore"
+
+PAIRS_SCORED = "pairs_scored"
+ROWS_REJECTED = "rows_rejected"
+REASON = "reason"  # a prefix, one counter a reason: reason_null_candidate, ...
+TOKENS = "tokens"
+PADDING_TOKENS = "padding_tokens"
+BATCHES = "batches"
+MEMORY_RETRIES = "memory_retries"
+LOWERED_BATCHES = "lowered_batches"
+DEVICE_BUSY_MSEC = "device_busy_msec"
+DEVICE_IDLE_MSEC = "device_idle_msec"
+PARTS_WRITTEN = "parts_written"
+PARTS_KEPT = "parts_kept"
+SPLITS_FAILED = "splits_failed"
+DOCUMENTS_COUNTED = "documents_counted"
+SPLIT_MSEC = "split_msec"
+BATCH_MSEC = "batch_msec"
+CRAWL_FILES_READ = "crawl_files_read"
+CRAWL_FILES_FAILED = "crawl_files_failed"
+CRAWL_BYTES = "crawl_bytes"
+SENTENCES_KEPT = "sentences_kept"
+PAIRS_MADE = "pairs_made"
+
+
+def count(name: str, number: int = 1) -> None:
+    """Add to a counter."""
+    Metrics.counter(NAMESPACE, name).inc(number)
+
+
+def observe(name: str, value: float) -> None:
+    """Add a value, rounded to an integer, to a distribution."""
+    Metrics.distribution(NAMESPACE, name).update(round(value))
+
+
+def count_pairs(summary: ScoreSummary) -> None:
+    """Count pairs with scores, pairs without, and every reason."""
+    count(PAIRS_SCORED, summary.scored)
+    count(ROWS_REJECTED, summary.rows - summary.scored)
+    for reason, number in summary.reasons.items():
+        count(f"{REASON}_{reason}", number)
+
+
+def count_work(work: Work) -> None:
+    """Count the work of the device for one call."""
+    count(TOKENS, work.tokens)
+    count(PADDING_TOKENS, work.padded_tokens - work.tokens)
+    count(BATCHES, work.batches)
+    count(MEMORY_RETRIES, work.retries)
+    count(LOWERED_BATCHES, work.lowered_batches)
+    count(DEVICE_BUSY_MSEC, round(work.busy_seconds * 1000))
+    count(DEVICE_IDLE_MSEC, round(work.idle_seconds * 1000))
+    if work.batches:
+        observe(BATCH_MSEC, work.busy_seconds * 1000 / work.batches)

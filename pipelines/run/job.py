@@ -1,0 +1,157 @@
+"""Run a job from its options to its outcome; all jobs go this way.
+
+    options --prepare--> plan --begin (under the lock)--> job --stages--> ... --conclude--> Outcome
+
+A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
+progress, dry run and `--print-job` are the same for every job and are here.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from rich.console import Console
+
+from pipelines.files.reach import NotBegunError, before_work, reaching
+from pipelines.options.base import RunOptions
+from pipelines.run.describe import print_job
+from pipelines.run.folder import OutputFolder
+from pipelines.run.lock import hold
+from pipelines.run.outcome import Outcome, Shown
+from pipelines.run.progress import RunProgress, show_progress
+from pipelines.run.runner import Runner
+from pipelines.run.stage import Stage
+from pipelines.run.workers import (
+    end_for,
+    first_writing,
+    local_workers,
+    original_terminal,
+    share_cores,
+    worker_errors,
+)
+
+Say = Callable[[str], None]
+"""Prints a message while the command runs."""
+
+
+Options = TypeVar("Options", bound=RunOptions)
+Job = TypeVar("Job")
+
+
+class Planned(Protocol):
+    """A job that is checked and planned."""
+
+    @property
+    def output(self) -> str:
+        """The output folder, as `absolute` returns it."""
+
+
+Plan = TypeVar("Plan", bound=Planned)
+
+
+def _never_refuse(plan: object) -> Outcome | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind(Generic[Options, Plan, Job]):
+    """The functions of one job.
+
+    Attributes:
+        prepare: Checks and plans; loads no model and writes nothing.
+        sketch: Returns the stages without a plan: their steps do not depend on it.
+        show: Describes what a run would do.
+        begin: Compares the plan with the locked folder, and writes the plan for the workers.
+        stages: Yields the remaining stages; each one ends before the next one is requested.
+        conclude: Finishes the folder and returns the outcome.
+        refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
+        may_detach: Whether the job may run detached.
+    """
+
+    prepare: Callable[[Options, Runner], Plan]
+    sketch: Callable[[Options, Runner], Iterable[Stage]]
+    show: Callable[[Plan], Shown]
+    begin: Callable[[Plan, OutputFolder, Say], Job]
+    stages: Callable[[Job], Iterable[Stage]]
+    conclude: Callable[[Job], Outcome]
+    refuse: Callable[[Plan], Outcome | None] = _never_refuse
+    may_detach: bool = False
+
+
+def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Outcome:
+    """Check, plan, run and conclude a job.
+
+    Args:
+        kind: The functions of the job.
+        options: Its options.
+        say: Prints a message for people.
+
+    Raises:
+        BertScoreError: The job cannot work. Nothing has been written, unless the source or the
+            folder changed while the job ran.
+        FolderLostError: Another run has taken the output folder over.
+        NotBegunError: A file system did not answer; nothing has been written.
+        OSError: A file system did not answer later on.
+        RuntimeError: A worker failed.
+    """
+    runner = Runner.of(options)
+    if options.print_job:
+        return Outcome(text=print_job(options, kind.sketch(options, runner)), is_answer=True)
+    if not kind.may_detach:
+        runner.check_waits()
+    runner.check(options)
+    with before_work():
+        planned = kind.prepare(options, runner)
+        if options.dry_run:
+            with reaching("output", options.output):
+                return Outcome(shown=(kind.show(planned),), is_answer=True)
+        refused = kind.refuse(planned)
+        if refused is not None:
+            return refused
+    handed_over = threading.Event()
+    with ExitStack() as stack:
+        terminal = stack.enter_context(original_terminal())
+        with first_writing(options):
+            lock = stack.enter_context(
+                hold(
+                    planned.output,
+                    say=say,
+                    lost=partial(end_for, terminal=terminal),
+                    handed_over=handed_over,
+                )
+            )
+            folder = OutputFolder(planned.output, lock)
+            # Not before the lock is held: until then another run may change the folder.
+            job = kind.begin(planned, folder, say)
+        try:
+            for stage in kind.stages(job):
+                _run_stage(stage, folder, say)
+        except NotBegunError as error:  # by now something has begun
+            raise ConnectionError(str(error)) from error
+        if runner.detached:
+            handed_over.set()  # the workers still need the lock when this process has ended
+        return kind.conclude(job)
+
+
+def _run_stage(stage: Stage, folder: OutputFolder, say: Say) -> None:
+    """Run one pipeline to its end, or submit it if the run is detached."""
+    if stage.words:
+        say(f"{stage.words} ...")
+    runner = stage.runner
+    share_cores(runner)
+    pipeline = runner.pipeline()
+    stage.build(pipeline)
+    if runner.detached:
+        with worker_errors():
+            pipeline.run()
+        return
+    started = time.time() if stage.started is None else stage.started
+    progress = RunProgress(folder.path(stage.folder), stage.amounts, started, stage.unit)
+    with local_workers(runner) as terminal, ExitStack() as stack:
+        if stage.amounts:
+            stack.enter_context(show_progress(progress, Console(file=terminal)))
+        pipeline.run().wait_until_finish()

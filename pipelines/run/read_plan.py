@@ -1,0 +1,34 @@
+"""Read a saved plan on a worker."""
+
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from pipelines.dump.saved_plan import plan_from_bytes
+from pipelines.dump.splits import Split
+from pipelines.files.read import read_bytes
+
+
+@dataclass
+class ReadPlan(beam.PTransform):
+    """The splits of a saved plan, spread over the workers.
+
+    The job contains only the plan's path: runners limit the size of a job.
+    """
+
+    path: str
+
+    def expand(self, root: beam.Pipeline) -> beam.PCollection[Split]:
+        """Read the plan on one worker, then spread its splits."""
+        return (
+            root
+            | "PlanPath" >> beam.Create([self.path])
+            | "ReadSplits" >> beam.FlatMap(_read_splits).with_output_types(Split)
+            # Without it the splits stay fused with the one path that they come from, and one worker
+            # does all the work.
+            | "Spread" >> beam.Reshuffle()
+        )
+
+
+def _read_splits(path: str) -> tuple[Split, ...]:
+    return plan_from_bytes(read_bytes(path), path).splits

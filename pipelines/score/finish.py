@@ -1,0 +1,118 @@
+"""The end of a run: totals, the summary and, last of all, the success marker."""
+
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.typehints import no_annotations
+
+from bertscore_core import IdfTable
+from pipelines.dump.saved_plan import plan_from_bytes
+from pipelines.files.credentials import mask_credentials
+from pipelines.idf.steps import is_incomplete
+from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.success import declare_success, is_marked_by
+from pipelines.score.records import PLAN_FILE, PartRecord, delete_plans, read_parts
+from pipelines.score.rejects import FILES_FILE, rejected_files
+from pipelines.score.resume import missing_splits, stale_parts
+from pipelines.score.rows import final_signature
+from pipelines.score.spec import ScoreSpec
+from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+
+
+@dataclass
+class FinishRun(beam.PTransform):
+    """(part records, parts reused, failed splits) -> summary, written with the success marker.
+
+    If the run is detached, no launcher turns the summary into an exit status. So the job fails here
+    if the run is not a success, and otherwise cleans up the folder.
+
+    Attributes:
+        spec: The run.
+        idf: Singleton with the idf table, or None.
+    """
+
+    spec: ScoreSpec
+    idf: beam.PCollection[IdfTable] | None = None
+
+    @no_annotations  # Beam has no type hint for several inputs
+    def expand(
+        self,
+        results: tuple[
+            beam.PCollection[PartRecord],
+            beam.PCollection[ReusedPart],
+            beam.PCollection[FailedSplit],
+        ],
+    ) -> beam.PCollection[RunTotals]:
+        """Add up, then write; the output is a single element."""
+        records, reused, failures = results
+        idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
+        return (
+            (
+                records | "OfRecord" >> beam.Map(RunTotals.of_record),
+                reused | "OfReused" >> beam.Map(RunTotals.of_reused),
+                failures | "OfFailure" >> beam.Map(RunTotals.of_failure),
+            )
+            | "Flatten" >> beam.Flatten()
+            | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
+            | "WriteSummary" >> beam.Map(_finish, idf, spec=self.spec)
+        )
+
+
+def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
+    """Write `_summary.json`, and `_SUCCESS` after it if the run is a success.
+
+    The totals of the workers are not enough: every part in the folder must have a record with this
+    run's settings and idf table, and the recorded size. With an idf table that leaves out a file
+    the run is not a success.
+
+    Args:
+        spec: The run.
+        new: Totals of this run.
+        idf: The table that the tokens were weighted with.
+
+    Returns:
+        Whether the run is a success.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder = spec.folder
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    records, sizes = read_parts(folder, plan, folder.files())
+    fingerprint = "" if idf is None else idf.fingerprint
+    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
+    signature = final_signature(spec.signature, idf).format()
+    summary = judge(
+        spec.goal,
+        new,
+        signature,
+        missing=[split.part_name for split in missing],
+        doubled=stale_parts(plan, sizes),
+        whole_idf=not is_incomplete(idf),
+    )
+    if plan.rejected_files or missing:
+        rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
+        folder.write(FILES_FILE, rejects)
+    else:
+        folder.delete(FILES_FILE)
+    folder.write_json(SUMMARY_FILE, summary)
+    if summary["success"]:
+        declare_success(folder, spec.run, signature=signature)
+    else:
+        folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
+    return bool(summary["success"])
+
+
+def _finish(totals: RunTotals, idf: IdfTable | None, *, spec: ScoreSpec) -> RunTotals:
+    if not spec.detached:
+        finish_run(spec, totals, idf)
+        return totals
+    # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
+    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf):
+        raise RuntimeError(
+            f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
+        )
+    if spec.folder.holds_lock():
+        delete_plans(spec.folder)
+        spec.folder.release()
+    return totals

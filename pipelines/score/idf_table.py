@@ -1,0 +1,184 @@
+"""The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import apache_beam as beam
+
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, Settings
+from pipelines.dump.parquet import UNREADABLE
+from pipelines.dump.plan import Plan, shape_digest
+from pipelines.dump.read_split import read_split
+from pipelines.dump.row_digests import digest_references
+from pipelines.dump.splits import Split
+from pipelines.files.credentials import mask_credentials
+from pipelines.idf.steps import (
+    CountDocumentFrequencies,
+    Counting,
+    SaveIdf,
+    SplitCount,
+    content_of,
+    join_corpus,
+    load_idf,
+    split_corpus,
+)
+from pipelines.run.folder import OutputFolder
+from pipelines.run.read_plan import ReadPlan
+from pipelines.score.records import IDF_FILE, PLAN_FILE, read_record
+from pipelines.score.resume import may_be_valid
+from pipelines.score.spec import ScoreSpec
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfSource:
+    """Where the idf table of a run is.
+
+    Attributes:
+        path: Its file, which may still have to be written; None without idf.
+        must_count: Whether the references must be counted, or at least compared.
+        may_be_valid: Whether there is an earlier table, valid if its references are the same.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: Its name in the run's identity.
+    """
+
+    path: str | None = None
+    must_count: bool = False
+    may_be_valid: bool = False
+    fingerprint: str | None = ""
+    label: str = "none"
+
+
+def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) -> IdfSource:
+    """Find out whether the table of the corpus must be counted.
+
+    The table is counted once over the whole corpus, never over the rest that a resumed run has to
+    score. An earlier table is valid if all files have the versions that were counted. Otherwise
+    workers compare the references first. The run's identity names the corpus by its files and rows.
+
+    Args:
+        folder: Output folder, maybe with the table of an earlier run.
+        plan: All splits.
+        column: Column of references.
+        settings: How to score.
+    """
+    path = folder.path(IDF_FILE)
+    label = f"corpus@{shape_digest(plan.splits, column)}"
+    may_be_valid = False
+    with suppress(IdfError):  # a missing or damaged table is counted again
+        table = load_idf(path)
+        table.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+        versions, _ = split_corpus(table.corpus)
+        if plan.has_versions and versions == plan.digest:
+            return IdfSource(path=path, fingerprint=table.fingerprint, label=label)
+        may_be_valid = True
+    return IdfSource(
+        path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
+    )
+
+
+def idf_table(
+    root: beam.Pipeline, spec: ScoreSpec, source: IdfSource, corpus: str
+) -> beam.PCollection[IdfTable] | None:
+    """Add the steps that load the idf table, or count it if its references have changed.
+
+    Args:
+        root: The pipeline.
+        spec: The run.
+        source: Where the table is.
+        corpus: Digest of the corpus, by versions of its files.
+    """
+    if source.path is None:
+        return None
+    if not source.must_count:
+        return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
+    counting = Counting(
+        config=spec.config,
+        tokenizer=spec.signature.tokenizer,
+        max_length=spec.max_length,
+        reference_column=spec.fields.reference_column,
+        corpus=corpus,
+    )
+    count = CountDocumentFrequencies(counting)
+    unless_same = CountUnlessSame(count, source.path, spec.folder, spec.digest)
+    return (
+        root
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
+        | "CountDocumentFrequencies" >> (unless_same if source.may_be_valid else count)
+        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
+    )
+
+
+@dataclass
+class CountUnlessSame(beam.PTransform):
+    """Splits -> one IdfTable over all their references: the saved one if they are the same.
+
+    Digests of the references are compared. For splits that have not changed they are read from the
+    records of their parts.
+
+    Attributes:
+        count: Counts the references if they have changed.
+        path: The saved table.
+        folder: Output folder of the run.
+        job_digest: Digest of the run's identity, as in the records.
+    """
+
+    count: CountDocumentFrequencies
+    path: str
+    folder: OutputFolder
+    job_digest: str
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+        """Compare first; if nothing has changed, no split goes on to be counted."""
+        counting = self.count.counting
+        digest = _DigestSplit(counting.reference_column, self.folder, self.job_digest)
+        same = beam.pvalue.AsSingleton(
+            splits
+            | "DigestSplit" >> beam.ParDo(digest)
+            | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
+            | "CompareTable" >> beam.Map(_has_same_references, self.path)
+        )
+        return (
+            splits
+            | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
+            | "CountChanged" >> self.count
+            | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
+        )
+
+
+def _has_same_references(count: SplitCount, path: str) -> bool:
+    """Tell whether the saved table was counted over the references of these digests."""
+    return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
+
+
+def _choose(counted: IdfTable, same: bool, /, *, path: str, corpus: str) -> IdfTable:
+    """Return the counted table, or the saved one under the present versions of the files."""
+    if not same:
+        return counted
+    saved = load_idf(path)
+    return replace(saved, corpus=join_corpus(corpus, split_corpus(saved.corpus)[1]))
+
+
+class _DigestSplit(beam.DoFn):
+    def __init__(self, reference_column: str, folder: OutputFolder, job_digest: str) -> None:
+        self._column = reference_column
+        self._folder = folder
+        self._job_digest = job_digest
+
+    def process(self, split: Split) -> Iterator[SplitCount]:
+        record = read_record(self._folder, split.part_name)
+        is_same_job = record is not None and may_be_valid(split, record, self._job_digest, None)
+        try:
+            if record is not None and is_same_job and record.is_current(split):
+                digest = record.digests.references
+            else:
+                digest = digest_references(read_split(split, [self._column])[self._column])
+        except UNREADABLE as error:
+            logger.warning("not compared: %s", mask_credentials(str(error)))
+            yield SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
+        else:
+            content = content_of(split, digest)
+            yield SplitCount(frequencies=DocumentFrequencies.zero(), content=content)

@@ -1,0 +1,277 @@
+"""The scoring job: begun, run as one pipeline, and concluded.
+
+plan --> splits --> CountDocumentFrequencies --> SaveIdf ------+ (side input: the idf table)
+                                                               v
+pending --> splits --> Reshuffle --> [ReadSplit | ScoreChunk | WritePart] --> FinishRun
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import apache_beam as beam
+
+from bertscore_core import ScorerConfig, Signature, SignatureError
+from pipelines.dump.columns import TableFields
+from pipelines.dump.saved_plan import plan_to_bytes
+from pipelines.files.credentials import mask_credentials
+from pipelines.idf.steps import load_idf
+from pipelines.options.score import ScoreOptions
+from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
+from pipelines.run.hints import with_accelerator
+from pipelines.run.job import JobKind, Say
+from pipelines.run.outcome import Outcome, Shown
+from pipelines.run.read_plan import ReadPlan
+from pipelines.run.runner import Runner
+from pipelines.run.stage import Stage
+from pipelines.run.workers import worker_errors
+from pipelines.score.estimate import estimate_words
+from pipelines.score.finish import FinishRun, finish_run
+from pipelines.score.idf_table import IdfSource, idf_table
+from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
+from pipelines.score.records import (
+    IDF_FILE,
+    PARTS_FOLDER,
+    PENDING_FILE,
+    PLAN_FILE,
+    delete_plans,
+    foreign_records,
+    record_name,
+    record_path,
+)
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
+from pipelines.score.resume import job_identity
+from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
+from pipelines.score.spec import ScoreSpec
+from pipelines.score.steps import ScoreSplits
+from pipelines.score.summary import RunGoal, RunTotals
+
+
+def show_score(planned: ScorePlan) -> Shown:
+    """Describe what a run would do."""
+    job = resume_score(planned, OutputFolder(planned.output))
+    return show_plan(job, estimate_words(job))
+
+
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
+    """Compare the plan with the locked folder, and start the run.
+
+    Raises:
+        SignatureError: The folder holds scores made with other settings.
+        FolderLostError: Another run has taken the folder over.
+    """
+    job = resume_score(planned, folder)
+    foreign = len(foreign_records(folder))
+    start_run(job)
+    if foreign:
+        say(
+            f"The folder has records of {foreign} part(s) by an earlier version of "
+            "bertscore-beam, which this one does not read: their rows are scored again."
+        )
+    if job.standing.unsure:
+        say(
+            f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
+            "the input, and scored again only where its texts have changed."
+        )
+    if not job.work:
+        say("Everything is scored already; only the summary is written again.")
+    if job.superseded:
+        say(
+            f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
+            "(other --split-rows or --split-bytes, changed files, or missing inputs): "
+            "they were deleted, and their rows are scored again where they are still given."
+        )
+    return job
+
+
+def start_run(job: ScoreJob) -> None:
+    """Write the plan of the run, and delete an earlier success and the parts to be replaced.
+
+    If it is killed, the next run can continue: parts are deleted before their records, and a record
+    without its part is ignored.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder, standing = job.spec.folder, job.standing
+    # One after the other, the marker first: the summary must not be missing beside a marker.
+    for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
+        folder.delete(name)
+    _renew_run(folder, job.spec.run)
+    folder.delete_temporary()
+    parts = (*job.superseded, *standing.outdated)
+    kept_rows = {rows_path(part) for part in job.kept}
+    listed_rows = [f"{ROWS_FOLDER}/{name}" for name in folder.files(ROWS_FOLDER)]
+    folder.delete(*parts)
+    folder.delete(*map(record_path, parts))
+    folder.delete(*(name for name in listed_rows if name not in kept_rows))
+    folder.delete(*foreign_records(folder))
+    for emptied in (PARTS_FOLDER, ROWS_FOLDER):
+        folder.delete_empty_folders(emptied)
+    # `_run.json` last: it must not name the new settings before the old parts are deleted.
+    folder.write(PLAN_FILE, plan_to_bytes(job.plan))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(job.plan, splits=job.work)))
+    folder.write_json(
+        RUN_FILE,
+        {
+            "run": job.spec.run,
+            "identity": job_identity(job.spec.signature, job.spec.fields),
+            "signature": job.spec.signature.format(),
+            "options": job.options.describe(),
+            "corpus": job.plan.digest,
+            "rows": job.plan.num_rows,
+            "parts": len(job.plan.splits),
+            "started": job.spec.goal.started,
+        },
+    )
+
+
+def _renew_run(folder: OutputFolder, run: str) -> None:
+    """Name the new run in `_run.json`, so that a marker of the old run is not valid any more."""
+    with suppress(SignatureError):  # a damaged file names no run
+        before = read_run(folder)
+        if before is not None:
+            folder.write_json(RUN_FILE, {**before, "run": run})
+
+
+def score_stages(job: ScoreJob) -> Iterator[Stage]:
+    """Yield the one pipeline of the job, if there is anything to score.
+
+    A detached job is submitted in any case, since its sender waits for the state of the job.
+    """
+    if job.work or job.spec.detached:
+        # A part that is only compared has its record from the start: it shows no progress.
+        pending = job.standing.pending
+        rows = {record_name(split.part_name): split.num_rows for split in pending}
+        yield replace(
+            _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
+            folder=PARTS_FOLDER,
+            amounts=rows,
+            unit="rows",
+            started=job.spec.goal.started,
+        )
+
+
+def _stage(
+    options: ScoreOptions, runner: Runner, spec: ScoreSpec, idf: IdfSource, corpus: str
+) -> Stage:
+    build = partial(
+        build_score_pipeline, spec=spec, idf=idf, corpus=corpus, accelerator=options.accelerator
+    )
+    return Stage(name="score", runner=runner, build=build)
+
+
+def build_score_pipeline(
+    root: beam.Pipeline,
+    *,
+    spec: ScoreSpec,
+    idf: IdfSource,
+    corpus: str,
+    accelerator: str | None = None,
+) -> None:
+    """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
+
+    Only splits, the idf table and part records cross a stage boundary, never a text or a score.
+
+    Args:
+        root: The pipeline.
+        spec: The run.
+        idf: Where its idf table is.
+        corpus: Digest of the corpus, by versions of its files.
+        accelerator: GPU for the workers that score; None for none.
+    """
+    table = idf_table(root, spec, idf, corpus)
+    results = (
+        root
+        # Split: what to read, a few hundred bytes each.
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
+        # PartRecord, ReusedPart or FailedSplit: the result of each split.
+        | "ScoreSplits" >> with_accelerator(ScoreSplits(spec, table), accelerator)
+    )
+    _ = results | "FinishRun" >> FinishRun(spec, table)
+
+
+def conclude_score(job: ScoreJob) -> Outcome:
+    """Return the exit status and the texts that the summary leads to.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder = job.spec.folder
+    if job.spec.detached:
+        marker = mask_credentials(folder.path(SUCCESS_FILE))
+        words = (
+            "The job was submitted and runs without this command; it succeeds or fails with the "
+            f"run. {marker} is written last."
+        )
+        return Outcome(warnings=(words,))
+    if not job.work:  # no pipeline has run, so none has written the summary
+        with worker_errors():
+            table = None if job.idf.path is None else load_idf(job.idf.path)
+            finish_run(job.spec, RunTotals(), table)
+    delete_plans(folder)
+    with worker_errors():  # a summary that is missing after all is the run's fault
+        summary = json.loads(folder.read(SUMMARY_FILE))
+    status, warnings = _verdict(job, summary)
+    if truncated := truncated_words(summary, job.spec.signature.max_length):
+        warnings = [truncated, *warnings]
+    return Outcome(
+        status=status,
+        shown=(show_summary(summary, folder.root),),
+        warnings=tuple(warnings),
+    )
+
+
+def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]:
+    """Return the exit status of a run, and the reasons if it is not a success."""
+    rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
+    if summary["success"]:
+        return DONE, []
+    if summary["complete"]:
+        return TOO_MANY_REJECTS, gate_words(summary, rejects)
+    words = (
+        f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
+        "be read; repair or remove them and run the same command again. They are listed in "
+        f"{rejects}."
+    )
+    if doubled := summary["doubled_parts"]:
+        words += f" {doubled} parts hold rows twice; the next run deletes them."
+    if not summary["whole_idf"]:
+        words += " The idf table leaves out a file: nothing is scored."
+    return BROKEN, [words]
+
+
+def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
+    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    folder = OutputFolder(options.output)
+    counts = options.idf == "corpus"
+    path = folder.path(IDF_FILE) if counts else options.idf
+    spec = ScoreSpec(
+        run="",
+        folder=folder,
+        config=ScorerConfig(),
+        fields=TableFields(
+            candidate_column=options.candidate_column, reference_column=options.reference_column
+        ),
+        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
+        max_length=None,
+        digest="",
+        goal=RunGoal(),
+    )
+    idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
+    yield _stage(options, runner, spec, idf, corpus="")
+
+
+SCORE = JobKind(
+    prepare=plan_score,
+    sketch=sketch_score,
+    show=show_score,
+    begin=begin_score,
+    stages=score_stages,
+    conclude=conclude_score,
+    may_detach=True,
+)

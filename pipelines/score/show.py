@@ -1,0 +1,148 @@
+"""Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipelines.dump.plan import few_rows_words, grouped
+from pipelines.files.credentials import mask_credentials
+from pipelines.run.outcome import Shown
+from pipelines.score.prepare import ScoreJob
+
+SHOWN_FILES = 10
+
+
+def show_plan(job: ScoreJob, estimated: str) -> Shown:
+    """Return the table of the plan, for --dry-run."""
+    goal = job.spec.goal
+    few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
+    rows = {
+        "model": job.spec.signature.model,
+        "layer": job.spec.signature.num_layers,
+        "input files": f"{goal.files:,}",
+        "files rejected": f"{goal.num_rejected_files:,}",
+        "rows": f"{goal.rows:,}{few}",
+        "splits": f"{goal.parts:,}",
+        "splits done earlier": f"{goal.carried.parts:,}",
+        "earlier parts to be deleted": f"{len(job.superseded):,}",
+        "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
+        "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        "estimated time": estimated,
+        "idf": _idf_words(job),
+        "output": job.spec.folder.root,
+        "signature": job.spec.signature.format(),
+    }
+    listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
+    return Shown("Plan", ("", ""), [*rows.items(), *listed])
+
+
+def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
+    """Return rows for the rejected files, one row for all files with the same message.
+
+    Args:
+        rejected: The message by path, for some of the files.
+        total: The number of all rejected files.
+    """
+    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
+    if total > len(rejected):
+        lines.append(f"{total - len(rejected):,} more that are not named here")
+    return [("file rejected", line) for line in lines]
+
+
+def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
+    """Return the table of the summary."""
+    rows: list[tuple[str, ...]] = []
+    for name in ("precision", "recall", "f1"):
+        value = summary[name]
+        rows.append((name, "none scored" if value is None else f"{value:.6f}"))
+    rows.append(("rows", f"{summary['rows']:,}"))
+    rows.append(("scored", f"{summary['scored']:,}"))
+    rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    if summary["num_parts_of_inputs_gone"]:
+        rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
+    rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
+    failed = list(summary["failures"].items())[:SHOWN_FILES]
+    rows += [("split failed", f"{part}: {message}") for part, message in failed]
+    rows.append(("parts", _parts_words(summary)))
+    rows.append(("seconds", f"{summary['seconds']:.1f}"))
+    if summary["pairs_per_second"] is not None:
+        rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
+    rows.append(("output", output))
+    rows.append(("signature", summary["signature"]))
+    return Shown("BERTScore", ("", ""), rows)
+
+
+def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
+    """Return the warning about texts that were cut; None without any."""
+    if not summary["truncated"]:
+        return None
+    return (
+        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
+        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
+        "what comes after is not in their scores. The column bertscore_truncated marks them."
+    )
+
+
+def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
+    """Return a message for each gate that a run has not passed.
+
+    Args:
+        summary: The summary of the run.
+        rejects: Folder with the lists of rejects.
+    """
+    return [_GATES[name](summary, rejects) for name in summary["failed_gates"]]
+
+
+def _gone_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"the output holds {summary['num_parts_of_inputs_gone']} part(s) of inputs that are not "
+        f"given any more, such as {summary['parts_of_inputs_gone'][0]!r}; expected none. Delete "
+        "them with --overwrite, or use another --output."
+    )
+
+
+def _reject_words(summary: Mapping[str, Any], rejects: str) -> str:
+    return (
+        f"{summary['reject_fraction']:.2%} of the rows or files have no score, more than "
+        f"--max-reject-fraction {summary['max_reject_fraction']:.2%} allows. They are listed in "
+        f"{rejects}."
+    )
+
+
+def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
+        f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
+        "the texts, or score them with a model that takes longer ones."
+    )
+
+
+_GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
+    "parts_of_inputs_gone": _gone_words,
+    "min_rows": lambda summary, _: few_rows_words(summary["planned_rows"], summary["min_rows"]),
+    "max_reject_fraction": _reject_words,
+    "max_truncated_fraction": _truncation_words,
+}
+
+
+def _parts_words(summary: Mapping[str, Any]) -> str:
+    """Return the number of parts, and how many of them this run has not scored."""
+    others = {
+        "earlier": summary["parts_of_earlier_runs"],
+        "compared and kept": summary["parts_kept"],
+        "written again with their scores": summary["parts_rewritten"],
+    }
+    listed = [f"{number:,} {words}" for words, number in others.items() if number]
+    return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
+
+
+def _idf_words(job: ScoreJob) -> str:
+    if job.idf.path is None:
+        return "none"
+    if job.idf.may_be_valid:
+        return "table of an earlier run, counted again if a reference has changed"
+    return (
+        "to be counted over all references"
+        if job.idf.must_count
+        else f"table {mask_credentials(job.idf.path)}"
+    )

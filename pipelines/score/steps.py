@@ -1,0 +1,248 @@
+"""The fused scoring stage: read a split, score it on the device, write its part."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.typehints import no_annotations
+
+from bertscore_core import (
+    BertScorer,
+    IdfTable,
+    ScorerConfig,
+    Signature,
+)
+from pipelines.dump.columns import TableFields
+from pipelines.dump.parquet import UNREADABLE
+from pipelines.dump.parts import write_part
+from pipelines.dump.read_split import read_split
+from pipelines.dump.row_digests import RowDigests
+from pipelines.dump.splits import Split
+from pipelines.files.credentials import mask_credentials
+from pipelines.idf.steps import is_incomplete
+from pipelines.run import counters
+from pipelines.run.events import event
+from pipelines.run.folder import OutputFolder
+from pipelines.score.chunks import Chunk, ScoredChunk
+from pipelines.score.records import PartRecord, read_record, record_path
+from pipelines.score.rejects import rejected_rows, rows_path
+from pipelines.score.resume import may_be_valid
+from pipelines.score.reuse import discard_part, reuse_part
+from pipelines.score.rows import score_table
+from pipelines.score.spec import ScoreSpec
+from pipelines.score.summary import FailedSplit, ReusedPart
+from pipelines.scorer import load_scorer
+
+logger = logging.getLogger(__name__)
+
+REUSED = "reused"
+"""Tag of the output with the parts of earlier runs whose scores are still valid."""
+
+FAILED = "failed"
+"""Tag of the output with the splits that could not be read, or have no complete idf table."""
+
+_IDF_REASON = "the idf table leaves out a file that could not be read"
+
+
+class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
+    """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
+
+    It makes batches by token count over all pairs of a chunk, so that the scores depend on the
+    chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
+    """
+
+    def __init__(self, config: ScorerConfig, fields: TableFields, signature: Signature) -> None:
+        """Keep the settings; the model is loaded on the worker.
+
+        Args:
+            config: How to score.
+            fields: The columns of texts.
+            signature: How the scores are made, without the fingerprint of a counted idf table: each
+                chunk brings the table.
+        """
+        super().__init__()
+        self._config = config
+        self._fields = fields
+        self._signature = signature
+
+    def load_model(self) -> BertScorer:
+        """Load the scorer, once a process.
+
+        Raises:
+            ConfigError: This worker's backend has another version than the signature names.
+        """
+        return load_scorer(self._config, self._signature.backend)
+
+    def run_inference(
+        self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None
+    ) -> Sequence[ScoredChunk]:
+        """Score one chunk."""
+        started = time.perf_counter()
+        scored = score_table(
+            model,
+            batch.table,
+            self._fields,
+            idf=batch.idf,
+            signature=self._signature,
+        )
+        seconds = time.perf_counter() - started
+        counters.count_pairs(scored.summary)
+        counters.count_work(scored.work)
+        counters.observe(counters.SPLIT_MSEC, seconds * 1000)
+        idf = "" if batch.idf is None else batch.idf.fingerprint
+        return [
+            ScoredChunk(
+                split=batch.split, scored=scored, digests=batch.digests, idf=idf, seconds=seconds
+            )
+        ]
+
+    def get_num_bytes(self, batch: Chunk) -> int:
+        """Return the size of the chunk's rows."""
+        return batch.nbytes
+
+    def should_skip_batching(self) -> bool:
+        """Return True, since chunks are batches already."""
+        return True
+
+    def get_metrics_namespace(self) -> str:
+        """Return the namespace of RunInference's own metrics."""
+        return counters.NAMESPACE
+
+
+@dataclass
+class ScoreSplits(beam.PTransform):
+    """Splits -> (records of the parts written, parts reused, splits that failed).
+
+    If an earlier run has made a part of a split, it is compared with the split's rows first.
+
+    The idf table is a side input of the reader and not of the scoring step: Beam does not fuse a
+    step that has a side input with the steps before it, and would store the rows between the two.
+
+    Attributes:
+        spec: The run.
+        idf: Singleton with the idf table, or None.
+    """
+
+    spec: ScoreSpec
+    idf: beam.PCollection[IdfTable] | None = None
+
+    @no_annotations  # Beam has no type hint for several outputs
+    def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
+        """Read, score and write in one stage; only splits and records cross its boundaries."""
+        idf = None if self.idf is None else AsSingleton(self.idf)
+        handler = ChunkModelHandler(self.spec.config, self.spec.fields, self.spec.signature)
+        # Chunk: the rows of one split.
+        reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
+        read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
+        records = (
+            read.chunks
+            # ScoredChunk: the same rows with score columns.
+            | "ScoreChunk" >> RunInference(handler).with_output_types(ScoredChunk)
+            # PartRecord: what was written, a few hundred bytes a split.
+            | "WritePart" >> beam.ParDo(WritePart(self.spec.folder, self.spec.digest))
+        )
+        return records, read[REUSED], read[FAILED]
+
+
+class ReadSplit(beam.DoFn):
+    """Read the rows of a split; a split that cannot be read goes to the failed output.
+
+    A split whose part is still valid is not scored again: the part is kept, or written again with
+    its scores. With an incomplete idf table no split is scored, and all earlier parts are kept.
+    """
+
+    def __init__(self, spec: ScoreSpec) -> None:
+        """Keep the settings of the run."""
+        self._folder = spec.folder
+        self._digest = spec.digest
+        self._fields = spec.fields
+
+    def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
+        """Yield the chunk, the part reused, or the failure."""
+        earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
+        fingerprint = "" if idf is None else idf.fingerprint
+        is_reusable = earlier is not None and may_be_valid(
+            element, earlier, self._digest, fingerprint
+        )
+        record = earlier if is_reusable else None
+        if record is not None and record.is_current(element):
+            yield self._reused(ReusedPart(record=record, rewritten=False))
+            return
+        try:
+            table = read_split(element)
+        except UNREADABLE as error:
+            yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
+            return
+        if is_incomplete(idf):
+            yield self._failed(element, _IDF_REASON)
+            return
+        fields = self._fields
+        digests = RowDigests.of(
+            table, fields.candidate_column, fields.reference_column, utc_times=element.utc_times
+        )
+        if record is not None:
+            part = reuse_part(self._folder, record, element, table, digests)
+            if part is not None:
+                yield self._reused(part)
+                return
+        if earlier is not None:  # it must not be left if the split cannot be scored
+            discard_part(self._folder, element)
+        yield Chunk(split=element, table=table, digests=digests, idf=idf)
+
+    def _failed(self, split: Split, reason: str) -> TaggedOutput:
+        counters.count(counters.SPLITS_FAILED)
+        logger.warning(event("split_failed", part=split.part_name, reason=reason))
+        return TaggedOutput(FAILED, FailedSplit(split=split, reason=reason))
+
+    def _reused(self, part: ReusedPart) -> TaggedOutput:
+        counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
+        logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
+        return TaggedOutput(REUSED, part)
+
+
+class WritePart(beam.DoFn):
+    """Write a part atomically, then its record; a repeated bundle writes the same bytes."""
+
+    def __init__(self, folder: OutputFolder, job_digest: str) -> None:
+        """Keep the output folder, and the digest of the run's identity for the records."""
+        self._folder = folder
+        self._job_digest = job_digest
+
+    def process(self, element: ScoredChunk) -> Iterator[PartRecord]:
+        """Write the rejects, the part and, last of all, its record, and yield the record."""
+        split = element.split
+        data = write_part(element.scored.table, utc_times=split.utc_times)
+        record = PartRecord.of(
+            split,
+            digests=element.digests,
+            job_digest=self._job_digest,
+            idf=element.idf,
+            summary=element.scored.summary,
+            seconds=element.seconds,
+            work=element.scored.work,
+            part_bytes=len(data),
+        )
+        rejects = {}
+        if element.scored.rejected:
+            rejects[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
+        record_file = {record_path(split.part_name): record.to_json()}
+        # In this order: a part without a record is scored again, a record vouches for its part.
+        self._folder.write_all({**rejects, split.part_name: data, **record_file})
+        counters.count(counters.PARTS_WRITTEN)
+        logger.info(
+            event(
+                "part_written",
+                part=split.part_name,
+                rows=record.num_rows,
+                rejected=record.num_rows - record.summary.scored,
+                bytes=len(data),
+                seconds=round(record.seconds, 3),
+                device_busy_seconds=round(record.work.busy_seconds, 3),
+            )
+        )
+        yield record

@@ -1,1 +1,0 @@
-"""Thin Beam transforms: each labels, counts and carries; the work is a plain function elsewhere."""

@@ -1,0 +1,77 @@
+"""Files of a crawl that cannot be read, for a while or for good."""
+
+import shutil
+
+from pipelines.run.exit_status import BROKEN, DONE, UNUSABLE
+from tests.support.crawls import TABLES, description, read_tables, run_baseline
+from tests.support.web import web_server
+from tests.support.wet import CRAWL
+
+SOON = ("--fetch-pause", "0.01", "--fetch-timeout", "0.5")
+
+
+def test_each_fault_that_passes_costs_a_retry(tmp_path, crawl, model, names, tables):
+    several = (
+        ["503", "stall", "stall"],
+        ["429 Retry-After: 1"],
+        ["close early", "close early", "503", "503"],
+        ["reset", "429 Retry-After: 1", "reset", "reset"],
+    )
+    faults = {f"/{name}": of_file for name, of_file in zip(names, several, strict=True)}
+    with web_server(crawl, faults) as web:
+        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON) == DONE
+    kept = tuple(name for name in TABLES if not name.endswith(".json"))
+    assert read_tables(tmp_path / "out", kept) == {name: tables[name] for name in kept}
+    assert description(tmp_path / "out")["source"]["retries"] == 12
+
+
+def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
+    tmp_path, crawl, model, names, tables, capsys
+):
+    output = tmp_path / "out"
+    flags = (*SOON, "--fetch-attempts", 2)
+    with web_server(crawl, {f"/{names[0]}": ["503"] * 2, f"/{names[3]}": ["404"]}) as web:
+        assert run_baseline(f"{web.url}/", output, model, *flags) == BROKEN
+        said = capsys.readouterr().err
+        assert not list(output.glob("*/*.tsv"))
+        assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
+        assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
+        paths = [request.path for request in web.requests]
+    kept = tuple(name for name in TABLES if name.endswith(".tsv"))
+    assert read_tables(output, kept) == {name: tables[name] for name in kept}
+    assert paths.count(f"/{names[1]}") == 1  # what was read is not read again
+    assert not list((output / "_failed").rglob("*.json"))
+
+
+def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, capsys):
+    cut = shutil.copytree(crawl, tmp_path / "crawl")
+    file = cut / names[0]
+    file.write_bytes(file.read_bytes()[:-1000])
+    output = tmp_path / "out"
+    allowed = ("--max-reject-fraction", 0.5, "--first-files", 4)
+    assert run_baseline(cut, output, model, *allowed) == DONE
+    assert "1 files could not be read" in capsys.readouterr().err
+    failed = description(output)["source"]["failed"]
+    assert [note["file"] for note in failed] == [names[0]]
+    assert "ends" in failed[0]["reason"]
+    assert len(description(output)["source"]["files"]) == 3
+    # Repaired, it is read by the next run, which takes the sample again.
+    shutil.copy(crawl / names[0], file)
+    assert run_baseline(cut, output, model, "--first-files", 4) == DONE
+    assert description(output)["source"]["failed"] == []
+    assert len(description(output)["source"]["files"]) == 4
+
+
+def test_crawl_that_is_not_there_is_refused(tmp_path, model, capsys):
+    with web_server({}) as web:
+        status = run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON)
+    assert status == UNUSABLE
+    assert CRAWL in capsys.readouterr().err
+
+
+def test_server_that_is_down_stops_the_run(tmp_path, crawl, model, capsys):
+    listing = f"/crawl-data/{CRAWL}/wet.paths.gz"
+    flags = (*SOON, "--fetch-attempts", 2)
+    with web_server(crawl, {listing: ["503", "503"]}) as web:
+        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == BROKEN
+    assert "continues from there" in capsys.readouterr().err

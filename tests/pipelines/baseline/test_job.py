@@ -1,0 +1,137 @@
+"""The baseline job: what it makes, and the same tables however the work is done."""
+
+import json
+import shutil
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import BertScorer, ScorerConfig, parse_baseline
+from pipelines.baseline.sample import read_sample
+from pipelines.cli.main import main
+from pipelines.run.exit_status import DONE, TOO_MANY_REJECTS
+from pipelines.run.folder import OutputFolder
+from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
+from tests.support.s3 import s3_bucket
+from tests.support.web import web_server
+from tests.support.wet import CRAWL, listing_bytes
+from tests.support.workers import worker_pool
+
+
+def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
+    files = sorted((finished / "_pairs" / "en").glob("*.parquet"))
+    pairs = pa.concat_tables(map(pq.read_table, files)).to_pydict()
+    assert len(pairs["candidate"]) == 120
+    table = parse_baseline((finished / "en" / "bert.tsv").read_text(), "it")
+    for layer, row in enumerate(table.rows):
+        config = ScorerConfig(model=str(model), num_layers=layer, device="cpu")
+        scores = BertScorer(config).score(pairs["candidate"], pairs["reference"])
+        means = [scores.precision.mean(), scores.recall.mean(), scores.f1.mean()]
+        np.testing.assert_allclose(row, means, atol=1e-5)
+    assert layer == 3
+
+
+def test_no_sentence_is_in_two_pairs_or_from_another_language(finished):
+    seen = []
+    for language in LANGUAGES:
+        for file in (finished / "_pairs" / language).glob("*.parquet"):
+            pairs = pq.read_table(file)
+            seen += pairs["candidate"].to_pylist() + pairs["reference"].to_pylist()
+    assert len(seen) == len(set(seen)) == 480
+
+
+def test_sentences_per_page_and_host_are_bounded(tmp_path, crawl, model):
+    output = tmp_path / "out"
+    caps = ("--sentences-per-page", "2", "--sentences-per-host", "3", "--languages", "en")
+    assert run_baseline(crawl, output, model, *caps) == DONE
+    sample = read_sample(OutputFolder(str(output)), "en")
+    blocks = [pq.read_table(file) for file in (output / "_sentences" / "en").rglob("*.pq")]
+    rows = pa.concat_tables(blocks).to_pydict()
+    hosts = {}
+    for priority, host in zip(rows["priority"], rows["host"], strict=True):
+        if np.isin(np.uint64(priority), sample):
+            hosts.setdefault(host, set()).add(priority)
+    assert max(map(len, hosts.values())) == 3
+    assert len(sample) < 240
+    assert description(output)["pairs"] == len(sample) // 2
+
+
+def test_crawl_that_is_too_small_is_reported(tmp_path, crawl, model, capsys):
+    output = tmp_path / "out"
+    assert run_baseline(crawl, output, model, "--pairs", 10_000, "--languages", "de") == DONE
+    said = capsys.readouterr().err
+    assert "the sample was too small" in said
+    assert "expected 20,000" in said
+    found = description(output, "de/bert.json")
+    assert found["pairs"] < found["pairs_wanted"] == 10_000
+    assert len(found["source"]["files"]) == 4  # all there are
+
+
+def test_language_that_is_not_there_gets_no_table(tmp_path, crawl, model, capsys):
+    output = tmp_path / "out"
+    status = run_baseline(crawl, output, model, "--languages", "en,is")
+    assert status == TOO_MANY_REJECTS
+    assert "numbers of sentences: is 0; expected at least two" in capsys.readouterr().err
+    assert (output / "en" / "bert.tsv").exists()
+    assert not (output / "is").exists()
+    assert not (output / "_SUCCESS").exists()
+
+
+def test_dry_run_writes_nothing(tmp_path, crawl, model, capsys):
+    assert run_baseline(crawl, tmp_path / "out", model, "--dry-run") == DONE
+    assert "files listed: en 4, de 4" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
+    assert run_baseline(crawl, tmp_path / "out", model, "--workers", 2) == DONE
+    assert read_tables(tmp_path / "out") == tables
+
+
+@pytest.mark.long
+def test_two_external_workers_make_the_same_tables(tmp_path, crawl, model, tables):
+    with worker_pool() as address:
+        place = ["--environment_type=EXTERNAL", f"--environment_config={address}"]
+        words = baseline(crawl, tmp_path / "out", model, "--workers", 2)
+        assert main([*words, "--", *place]) == DONE
+    assert read_tables(tmp_path / "out") == tables
+
+
+def test_order_of_the_list_makes_no_difference(tmp_path, crawl, model, names, tables):
+    other = shutil.copytree(crawl, tmp_path / "crawl")
+    listing = other / "crawl-data" / CRAWL / "wet.paths.gz"
+    listing.write_bytes(listing_bytes(names[::-1]))
+    assert run_baseline(other, tmp_path / "out", model) == DONE
+    assert read_tables(tmp_path / "out") == tables
+
+
+def test_web_server_gives_the_same_tables(tmp_path, crawl, model, tables):
+    with web_server(crawl) as web:
+        flags = ("--fetch-pause", "0.01", "--contact", "mailto:someone@example.org")
+        assert run_baseline(f"{web.url}/", tmp_path / "out", model, *flags) == DONE
+        agents = {request.headers["user-agent"] for request in web.requests}
+        paths = [request.path for request in web.requests]
+    assert read_tables(tmp_path / "out") == tables
+    assert len(paths) == len(set(paths)) == 1 + 4  # each file once, whole
+    assert all("bertscore-beam/" in agent and "someone@example.org" in agent for agent in agents)
+
+
+def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, tables):
+    with s3_bucket() as bucket:
+        store = fsspec.filesystem("s3")
+        store.put(str(crawl / "crawl-data"), f"{bucket}/crawl/crawl-data", recursive=True)
+        assert run_baseline(f"{bucket}/crawl/", f"{bucket}/out", model) == DONE
+        store.get(f"{bucket}/out/", str(tmp_path / "out"), recursive=True)
+    assert read_tables(tmp_path / "out") == tables
+
+
+def test_printed_job_names_no_step_after_an_address(tmp_path, crawl, model, capsys):
+    assert run_baseline(crawl, tmp_path / "out", model, "--print-job") == DONE
+    said = capsys.readouterr().out
+    assert [job["name"] for job in json.loads(said)["jobs"]] == ["read", "sample", "pair", "score"]
+    assert " at 0x" not in said
+    assert str(tmp_path) not in said
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,40 @@
+"""What is refused before a baseline run begins."""
+
+import pytest
+
+from bertscore_core import ConfigError
+from pipelines.baseline.prepare import prepare_baseline
+from pipelines.options.baseline import BaselineOptions
+from pipelines.run.runner import Runner
+
+FLINK = ("--runner=FlinkRunner",)
+
+
+def options(tmp_path, **changes):
+    values = {"models": ("all-MiniLM-L6-v2",), "crawl": "CC-MAIN-2026-30", "languages": ("en",)}
+    return BaselineOptions(output=str(tmp_path / "out"), **values | changes)
+
+
+@pytest.mark.parametrize("where", ["beam", "beam_scoring"])
+def test_baselines_on_remote_workers_need_a_device_too(tmp_path, where):
+    chosen = options(tmp_path, dtype="float16", **{where: FLINK})
+    with pytest.raises(ConfigError, match="float16 needs to know the workers' device"):
+        prepare_baseline(chosen, Runner.of(chosen))
+    device = options(tmp_path, dtype="float16", device="cuda", **{where: FLINK})
+    (model,) = prepare_baseline(device, Runner.of(device)).models
+    assert model.config.device == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--no_wait_until_finish", "cannot run detached"),
+        ("--runner=DaskRunner", "runner 'dask' cannot be used"),
+        ("--direct_num_workers=many", "Beam's options cannot be used"),
+    ],
+)
+def test_options_for_scoring_alone_are_checked_before_any_work(tmp_path, flag, words):
+    chosen = options(tmp_path, beam_scoring=(flag,))
+    with pytest.raises(ConfigError, match=words):
+        prepare_baseline(chosen, Runner.of(chosen))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,194 @@
+"""Which folders a baseline run continues in, and what it keeps of them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import BertScorer, ScorerConfig, parse_baseline
+from pipelines.cli.main import main
+from pipelines.run.exit_status import DONE, UNUSABLE
+from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
+from tests.support.processes import kill_session
+from tests.support.wet import CRAWL, listing_bytes
+
+LANDMARKS = (
+    "_sentences/**/*.json",
+    "_sample/*.npy",
+    "_sample/*.json",
+    "_pairs/*.json",
+    "_moments/**/*.npz",
+    "en/*.tsv",
+)
+
+
+@pytest.mark.long
+def test_run_killed_at_every_stage_continues(tmp_path, crawl, model, tables):
+    """Killed as soon as it has made a file of a stage; the next run is killed a stage later."""
+    output = tmp_path / "out"
+    for landmark in LANDMARKS:
+        kill_at(landmark, crawl, output, model)
+    assert run_baseline(crawl, output, model) == DONE
+    assert read_tables(output) == tables
+    assert (output / "_SUCCESS").exists()
+
+
+def kill_at(landmark, crawl, output, model):
+    command = [str(Path(sys.executable).with_name("bertscore-beam"))]
+    command += baseline(crawl, output, model)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        while process.poll() is None and not list(output.glob(landmark)):
+            pass
+    finally:
+        kill_session(process.pid)
+        process.wait()
+    assert not (output / "_SUCCESS").exists() or process.returncode == 0
+
+
+def test_language_added_later_gets_the_table_it_would_have_got(tmp_path, crawl, model, tables):
+    output = tmp_path / "out"
+    assert run_baseline(crawl, output, model, "--languages", "de") == DONE
+    before = {file: file.stat().st_mtime_ns for file in (output / "_sentences").rglob("*.pq")}
+    assert run_baseline(crawl, output, model) == DONE
+    assert read_tables(output) == tables
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_model_added_later_needs_no_crawl(tmp_path, finished, model, tiny_folder, tables):
+    output = shutil.copytree(finished, tmp_path / "out")
+    other = shutil.copytree(tiny_folder("t5"), tmp_path / "t5")
+    nowhere = tmp_path / "nowhere"
+    both = ("--models", other, "--languages", *LANGUAGES)
+    assert run_baseline(nowhere, output, model, *both) == DONE
+    assert read_tables(output) == tables
+    rows = parse_baseline((output / "de" / "t5.tsv").read_text(), "it").rows
+    pairs = pa.concat_tables(map(pq.read_table, (output / "_pairs" / "de").glob("*.parquet")))
+    config = ScorerConfig(model=str(other), num_layers=1, device="cpu")
+    alone = BertScorer(config).score(*(pairs[side].to_pylist() for side in pairs.column_names[:2]))
+    np.testing.assert_allclose(rows[1, 2], alone.f1.mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_output_around_the_folder_of_another_run_is_refused(
+    tmp_path, crawl, finished, model, capsys, overwrite
+):
+    shutil.copytree(finished, tmp_path / "all" / "july")
+    before = read_tables(tmp_path / "all" / "july")
+    more = ["--overwrite"] * overwrite
+    assert run_baseline(crawl, tmp_path / "all", model, *more) == UNUSABLE
+    assert "holds the folders of other runs: got 'july' below it" in capsys.readouterr().err
+    assert read_tables(tmp_path / "all" / "july") == before
+
+
+def test_other_settings_are_refused_by_name(finished, crawl, model, capsys):
+    assert run_baseline(crawl, finished, model, "--seed", 4) == UNUSABLE
+    assert "seed: '3' there, '4' now" in capsys.readouterr().err
+
+
+def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
+    tmp_path, finished, crawl, model, namesake, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    for more in ((), ("--dry-run",)):
+        assert run_baseline(crawl, output, model, "--pairs", 100, *more) == UNUSABLE
+        assert "got 120 there, 100 now" in capsys.readouterr().err
+        assert run_baseline(crawl, output, namesake, *more) == UNUSABLE
+        assert "en/bert.tsv was made by another model of that name" in capsys.readouterr().err
+    assert read_tables(output) == tables
+    for table in tables:
+        (output / table).unlink()
+    assert run_baseline(crawl, output, model, "--pairs", 100) == UNUSABLE  # sums are there
+    assert len(list((output / "_moments").rglob("*.npz"))) >= 2
+    fewer = ("--pairs", 100, "--languages", "en")
+    assert run_baseline(crawl, output, namesake, *fewer, "--overwrite") == DONE
+    assert description(output)["pairs"] == 100
+    assert description(output)["signature"] != json.loads(tables["en/bert.json"])["signature"]
+    assert run_baseline(crawl, output, namesake, *fewer) == DONE
+
+
+def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, capsys):
+    output = tmp_path / "out"
+    assert run_baseline(tmp_path / "nowhere", output, model) == UNUSABLE
+    assert (output / "_run.json").exists()
+    assert run_baseline(crawl, output, model, "--seed", 4, "--dry-run") == DONE
+
+
+def test_output_of_another_command_is_never_overwritten(tmp_path, finished, crawl, model, capsys):
+    scored = tmp_path / "scored"
+    scored.mkdir()
+    (scored / "_run.json").write_text(json.dumps({"identity": {"model": "bert"}}))
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"candidate": ["a"], "reference": ["b"]}), rows)
+    before = (finished / "_run.json").read_bytes()
+    for more in ((), ("--overwrite",)):
+        assert run_baseline(crawl, scored, model, *more) == UNUSABLE
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "holds the output of `score`" in said
+        words = ["score", "--input", rows, "--output", finished, "--model", "all-MiniLM-L6-v2"]
+        assert main([*map(str, words), *more]) == UNUSABLE
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "holds the output of `baseline`" in said
+    assert (finished / "_run.json").read_bytes() == before
+    assert [path.name for path in scored.iterdir()] == ["_run.json"]
+
+
+def test_overwriting_starts_again_and_leaves_no_earlier_table(
+    tmp_path, finished, crawl, model, tables
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    (output / "mine.tsv").write_text("kept")
+    only = ("--seed", 4, "--languages", "en", "--overwrite")
+    assert run_baseline(crawl, output, model, *only) == DONE
+    assert description(output)["sample"]["seed"] == 4
+    assert (output / "en" / "bert.tsv").read_bytes() != tables["en/bert.tsv"]
+    assert sorted(path.name for path in output.rglob("*.tsv")) == ["bert.tsv", "mine.tsv"]
+
+
+def test_overwriting_with_equal_settings_continues(tmp_path, finished, crawl, model, tables):
+    output = shutil.copytree(finished, tmp_path / "out")
+    (output / "en" / "bert.tsv").unlink()
+    before = {file: file.stat().st_mtime_ns for file in (output / "_moments").rglob("*.npz")}
+    assert run_baseline(crawl, output, model, "--overwrite") == DONE
+    assert read_tables(output) == tables
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_damaged_file_of_a_run_is_refused_and_can_be_overwritten(
+    tmp_path, finished, crawl, model, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    (output / "_run.json").write_bytes(b"{")
+    assert run_baseline(crawl, output, model) == UNUSABLE
+    assert "damaged" in capsys.readouterr().err
+    assert run_baseline(crawl, output, model, "--overwrite") == DONE
+    assert read_tables(output) == tables
+
+
+def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl, model, capsys):
+    more, fewer = tmp_path / "more", tmp_path / "fewer"
+    one = ("--languages", "en", "--pairs", 2_000)
+    assert run_baseline(crawl, more, model, *one) == DONE
+    assert run_baseline(crawl, more, model, *one, "--max-files", 1) == DONE
+    assert "was made from another sample and was deleted" in capsys.readouterr().err
+    assert run_baseline(crawl, fewer, model, *one, "--max-files", 1) == DONE
+    names = ("en/bert.tsv", "en/bert.json")
+    assert read_tables(more, names) == read_tables(fewer, names)
+    assert len(description(more)["source"]["files"]) == 1
+
+
+def test_other_files_under_the_same_names_are_noticed(tmp_path, finished, crawl, model, capsys):
+    output = shutil.copytree(finished, tmp_path / "out")
+    other = shutil.copytree(crawl, tmp_path / "crawl")
+    listing = other / "crawl-data" / CRAWL / "wet.paths.gz"
+    listing.write_bytes(listing_bytes(["crawl-data/CC-MAIN-2026-30/another.warc.wet.gz"]))
+    assert run_baseline(other, output, model, "--pairs", 121) == UNUSABLE
+    assert "other files" in capsys.readouterr().err

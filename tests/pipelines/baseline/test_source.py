@@ -1,0 +1,133 @@
+"""Baselines from sentences that somebody has."""
+
+import gzip
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli.main import main
+from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
+from tests.support.crawl_texts import sentences
+from tests.support.crawls import description, run_given
+
+
+def test_text_and_parquet_give_the_same_table(tmp_path, model):
+    texts = sentences("en", 700, 1)
+    plain, zipped, table = (tmp_path / name for name in ("a.txt", "b.txt.gz", "c.parquet"))
+    plain.write_text("\n".join([*texts, "", *texts[:50]]))
+    zipped.write_bytes(gzip.compress("\r\n".join(texts[::-1]).encode()))
+    pq.write_table(pa.table({"text": [*texts, None]}), table)
+    found = set()
+    for file in (plain, zipped, table):
+        output = tmp_path / f"of-{file.name}"
+        assert run_given(model, output, file) == DONE
+        found.add((output / "en" / "bert.tsv").read_bytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "no sentence"),
+        (b"\xff\xfe\x00bad", "cannot be read"),
+        (b"\x1f\x8bxx", "cannot be read"),
+    ],
+)
+def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, model, content, words, capsys):
+    file = tmp_path / "bad.txt"
+    file.write_bytes(content)
+    assert run_given(model, tmp_path / "out", file) == BROKEN
+    said = capsys.readouterr().err
+    assert "bad.txt" in said
+    assert words in said
+    assert "Trying again will not help" in said
+    assert "Run the same command again" not in said
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"sentence": ["One."]}, "has no column 'text': got sentence"),
+        ({"text": [["One."]]}, "holds no texts: got list"),
+    ],
+)
+def test_parquet_without_a_column_of_texts_is_refused_at_once(
+    tmp_path, model, column, words, capsys
+):
+    file = tmp_path / "wrong.parquet"
+    pq.write_table(pa.table(column), file)
+    assert run_given(model, tmp_path / "out", file) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "wrong.parquet" in said
+    assert words in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_link_that_leads_nowhere_is_named(tmp_path, model, capsys):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("One.\nTwo.\n")
+    (folder / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    assert run_given(model, tmp_path / "out", folder) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "gone.txt" in said
+    assert "Repair the link, or remove it" in said
+
+
+def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, model, capsys):
+    file = tmp_path / "few.txt"
+    file.write_text("One.\nTwo.\n")
+    output = tmp_path / "out"
+    assert run_given(model, output, file, pairs=1) == DONE
+    said = capsys.readouterr().err
+    assert "en/bert.tsv: the standard error of F1 is not known with 1 pairs; 3 checks" in said
+    assert [check["passed"] for check in description(output)["checks"]] == [None] * 3
+
+
+def test_other_sentences_are_refused_or_overwrite(tmp_path, model, capsys):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("\n".join(sentences("en", 700, 1)))
+    second.write_text("\n".join(sentences("en", 700, 2)))
+    output = tmp_path / "out"
+    assert run_given(model, output, first) == DONE
+    table = (output / "en" / "bert.tsv").read_bytes()
+    assert run_given(model, output, second) == UNUSABLE
+    assert "other files" in capsys.readouterr().err
+    assert (output / "en" / "bert.tsv").read_bytes() == table
+    shutil.copy(second, first)
+    assert run_given(model, output, first) == UNUSABLE
+    assert run_given(model, output, first, overwrite=True) == DONE
+    assert (output / "en" / "bert.tsv").read_bytes() != table
+
+
+def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path, model, capsys):
+    folder = tmp_path / "texts"
+    for number in (1, 2):
+        (folder / str(number)).mkdir(parents=True)
+        (folder / str(number) / "s.txt").write_text("\n".join(sentences("en", 200, number)))
+    words = ["baseline", "--output", tmp_path / "out", "--models", model, "--pairs", 1_000]
+    words += ["--sentences", f"EN={folder}/1/s.txt", f"en={folder}/2", f"de={folder}/1/s.txt"]
+    assert main(list(map(str, [*words, "--device", "cpu"]))) == DONE
+    found = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
+    assert [said["sample"]["sentences"] for said in found] == [400, 200]
+    assert "another crawl" not in capsys.readouterr().err
+
+
+@pytest.mark.job
+def test_sentences_without_tokens_give_no_table_and_a_warning(tmp_path, capsys):
+    file = tmp_path / "nothing.txt"
+    file.write_text("\n".join("\u0301" * number for number in range(1, 9)))  # accents alone
+    output = tmp_path / "out"
+    assert run_given("all-MiniLM-L6-v2", output, file) == TOO_MANY_REJECTS
+    assert "no table en/all-MiniLM-L6-v2.tsv" in capsys.readouterr().err
+    assert not (output / "_SUCCESS").exists()
+    assert not (output / "en").exists()
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path, model, capsys):
+    file = tmp_path / "a.txt"
+    file.write_text("One sentence.\n")
+    assert run_given(model, tmp_path / "out", file, max_files=3) == UNUSABLE
+    assert "'max_files' cannot be used: got 3" in capsys.readouterr().err

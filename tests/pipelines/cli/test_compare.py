@@ -1,0 +1,121 @@
+"""The command that compares baseline tables: what it takes, prints and draws."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from bertscore_core.baseline import find_baseline, format_baseline
+from bertscore_core.errors import ConfigError
+from pipelines.cli import main as cli
+from pipelines.cli.compare import compare_command
+from pipelines.files.write import write_atomically
+from pipelines.tables.difference import compare_sides
+from pipelines.tables.sides import open_side
+from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
+
+
+def test_without_a_common_table_it_is_said_what_is_published_for_the_model(tmp_path):
+    write_made(tmp_path, moments(1), "xx", "roberta-large")
+    write_made(tmp_path, moments(1), "en", "one")
+    words = r"published table for one: none; for roberta-large: en\. Name"
+    for sides in ([str(tmp_path), "published"], ["published", str(tmp_path)]):
+        with pytest.raises(ConfigError, match=words):
+            compare_command(sides)
+
+
+def test_two_tables_are_compared_whatever_they_are_of(tmp_path, capsys):
+    first = write_rows(tmp_path / "a.tsv", [[0.5, 0.5, 0.4]])
+    second = write_rows(tmp_path / "b.tsv", [[0.5, 0.5, 0.6]])
+    (found,) = compared(capsys, first, second)
+    assert found["title"] == "two tables"
+    assert found["layers"][0]["differences"] == pytest.approx([0, 0, 0.2])
+    assert found["spearman"] is None
+
+
+def test_folders_are_compared_table_by_table_where_both_have_one(tmp_path, capsys):
+    names = [("en", "roberta-large"), ("en", "microsoft/deberta-large"), ("de", "some/model")]
+    for language, model in names:
+        write_made(tmp_path / "a", moments(1), language, model)
+    for language, model in [*names[:2], ("fr", "some/model")]:
+        write_made(tmp_path / "b", moments(2), language, model)
+    # What the job keeps for itself are no tables.
+    write_rows(tmp_path / "a" / "_sample" / "en.tsv", [[0.1, 0.1, 0.1]])
+    write_rows(tmp_path / "b" / "_sample" / "en.tsv", [[0.1, 0.1, 0.1]])
+    found = compared(capsys, tmp_path / "a", tmp_path / "b")
+    assert [one["title"] for one in found] == ["en/microsoft/deberta-large", "en/roberta-large"]
+    (only,) = compared(capsys, tmp_path / "a", tmp_path / "b", "--model", "roberta-large")
+    assert only["title"] == "en/roberta-large"
+    assert compared(capsys, tmp_path / "a", tmp_path / "b", "--language", "EN") == found
+
+
+def test_a_folder_in_memory_works_like_one_on_disk(capsys):
+    text = format_baseline(find_baseline("zh", "bert-base-chinese")).encode()
+    write_atomically("memory://compare/out/zh/bert-base-chinese.tsv", text)
+    (found,) = compared(capsys, "memory://compare/out", "published")
+    assert found["title"] == "zh/bert-base-chinese"
+    assert found["verdict"] == "the same numbers"
+
+
+def test_what_is_printed_names_both_sides_and_says_what_it_comes_to(tmp_path, capsys):
+    first = write_made(tmp_path / "a", moments(1))
+    second = write_made(tmp_path / "b", moments(2, shift=0.01))
+    assert cli.main(["baseline", "compare", str(first), str(second)]) == cli.DONE
+    shown = capsys.readouterr().out
+    assert f"A: {first} (2,000 pairs)" in shown
+    assert f"B: {second} (2,000 pairs)" in shown
+    means = moments(1).means[:, 2], moments(2, shift=0.01).means[:, 2]
+    heading, *lines = [line.split("\t") for line in shown.splitlines() if "\t" in line]
+    assert (heading[0], heading[5], len(heading)) == ("layer", "F1: B-A", len(lines[0]))
+    assert [line[0] for line in lines] == ["0", "1", "2", "3"]
+    for line, one, other in zip(lines, *means, strict=True):
+        assert [float(cell) for cell in line[1:3]] == pytest.approx([one, other], abs=1e-6)
+        assert float(line[5]) == pytest.approx(other - one, abs=2e-6)
+    assert "Spearman over layers: 1.0000" in shown
+    assert "verdict: differ by more than the sampling error" in shown
+
+
+def test_published_against_published_is_every_table_and_no_difference():
+    side = open_side("published")
+    found = compare_sides(side, side)
+    assert len(found) == len(side.tables) > 60
+    assert {one.verdict for one in found} == {"the same numbers"}
+
+
+def test_a_picture_of_one_comparison_is_written_and_always_the_same(tmp_path, capsys):
+    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA + 0.001)
+    pictures = [tmp_path / "new" / "a.png", tmp_path / "b.png"]
+    for picture in pictures:
+        compared(capsys, path, "published", "--picture", picture)
+    first, again = (picture.read_bytes() for picture in pictures)
+    assert first == again
+    image = Image.open(io.BytesIO(first))
+    image.load()
+    assert image.format == "PNG"
+    assert 800 <= image.width <= 1800
+
+
+def test_a_picture_of_several_comparisons_is_refused(tmp_path):
+    picture = tmp_path / "a.png"
+    flags = ["--language", "cs", "--picture", str(picture)]
+    with pytest.raises(ConfigError, match=r"one comparison: got 4, cs/bert.*--language"):
+        compare_command(["published", "published", *flags])
+    assert not picture.exists()
+
+
+def test_a_picture_is_a_png():
+    with pytest.raises(ConfigError, match=r"ends in \.png"):
+        compare_command(["published", "published", "--picture", "a.svg"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["published"], "required: B"),
+        (["published", "published", "--langage", "en"], "--language"),
+        (["published", "published", "third"], "unknown argument 'third'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        compare_command(arguments)

@@ -1,0 +1,64 @@
+"""Starting from a Flex Template."""
+
+import pytest
+
+from bertscore_core import ConfigError
+from pipelines.cli.flex import command, launch
+from pipelines.options.flags import read_options
+from pipelines.options.score import ScoreOptions
+from pipelines.run.runner import Runner
+
+LAUNCHER = [
+    "--runner=DataflowRunner",
+    "--project=a-project",
+    "--region=us-central1",
+    "--temp_location=gs://a-bucket/tmp",
+    "--template_location=gs://a-bucket/staging/template_launches/1/job_object",
+]
+
+
+def options(*arguments):
+    verb, *rest = command("score", [*arguments, *LAUNCHER])
+    assert verb == "score"
+    return read_options(ScoreOptions, rest, "test")
+
+
+def test_parameters_are_ours_by_any_spelling_and_all_else_is_beams():
+    found = options(
+        "--input=gs://a-bucket/a.parquet gs://a-bucket/b.parquet",
+        "--output=gs://a-bucket/out",
+        "--split_rows=100",
+        "--candidate-column=hyp",
+        "--rescale=true",
+        "--lang=no",
+        "--overwrite=False",
+        "--model=",
+    )
+    assert found.input == ("gs://a-bucket/a.parquet", "gs://a-bucket/b.parquet")
+    assert (found.split_rows, found.candidate_column, found.language) == (100, "hyp", "no")
+    assert (found.rescale, found.overwrite, found.model) == (True, False, None)
+    assert found.beam == tuple(LAUNCHER)
+
+
+def test_a_template_only_submits_the_job():
+    assert Runner.of(options("--input=a", "--output=b")).detached
+
+
+def test_neither_true_nor_false_is_refused():
+    with pytest.raises(ConfigError, match=r"rescale cannot be used: got 'si'; expected true"):
+        options("--input=a", "--output=b", "--rescale=si")
+
+
+def test_what_cannot_be_read_ends_the_launch_with_a_message(capsys):
+    assert launch("score", ["--rescale=si"]) == 2
+    assert "parameter rescale cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.job
+def test_launching_ends_as_the_command_does(capsys):
+    arguments = ["--input=gs://a-bucket/in", "--output=gs://a-bucket/out", *LAUNCHER]
+    assert launch("score", arguments) == 2
+    assert "DataflowRunner needs --sdk_container_image" in capsys.readouterr().err
+    more = ["--sdk_container_image=us-docker.pkg.dev/a/b/gpu:1", "--print_job=true"]
+    assert launch("score", [*arguments, *more]) == 0
+    assert '"runner": "DataflowRunner"' in capsys.readouterr().out

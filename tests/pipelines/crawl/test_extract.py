@@ -1,0 +1,179 @@
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from pipelines.crawl.errors import CrawlFileError
+from pipelines.crawl.extract import (
+    PAGES_OF_LANGUAGE,
+    SENTENCES_KEPT,
+    SENTENCES_OVER_PAGE_CAP,
+    SENTENCES_REPEATED,
+    Extracted,
+    extract_sentences,
+    host_of,
+)
+from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sentences import REASONS, REJECTED, SENTENCES_SEEN
+from pipelines.crawl.warc import Page
+from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
+
+LANGUAGES = frozenset({"en", "de", "zh"})
+SEED = 11
+
+
+def made_pages(count: int) -> list[Page]:
+    """Pages of six languages on five hosts, a third of them without a language header."""
+    codes = [*list(HEADER_CODES)[:6], "zh"]
+    pages = []
+    for number in range(count):
+        language = codes[number % len(codes)]
+        pages.append(
+            Page(
+                url=f"https://www.host-{number % 5}.example/{number}",
+                languages=() if number % 3 == 0 else (HEADER_CODES[language],),
+                # Some pages of a language are the same, on one host or on several.
+                text=page_text(language, 12, seed=number % 20),
+            )
+        )
+    return pages
+
+
+def rows(extracted: Extracted, language: str) -> list[tuple[int, int, str]]:
+    found = extracted.rows[language]
+    return list(zip(found.priorities.tolist(), found.hosts.tolist(), found.texts, strict=True))
+
+
+def page(
+    text: str, *, url: str = "https://a.example/", languages: tuple[str, ...] = ("eng",)
+) -> Page:
+    return Page(url=url, languages=languages, text=text)
+
+
+def test_rows_do_not_depend_on_the_order_of_pages() -> None:
+    pages = made_pages(60)
+    first = extract_sentences(pages, LANGUAGES, SEED, 4)
+    random.Random(0).shuffle(pages)
+    second = extract_sentences(pages, LANGUAGES, SEED, 4)
+    for language in LANGUAGES:
+        assert len(first.rows[language]) > 20
+        assert rows(first, language) == rows(second, language)
+        assert first.counts[language] == second.counts[language]
+
+
+def test_rows_do_not_depend_on_the_other_languages() -> None:
+    pages = made_pages(40)
+    together = extract_sentences(pages, LANGUAGES, SEED, 4)
+    alone = extract_sentences(pages, frozenset({"de"}), SEED, 4)
+    assert rows(alone, "de") == rows(together, "de")
+    assert alone.counts["de"] == together.counts["de"]
+
+
+def test_rows_hold_hashes_of_text_and_host_and_are_sorted() -> None:
+    extracted = extract_sentences(made_pages(40), LANGUAGES, SEED, 4)
+    for language, found in extracted.rows.items():
+        assert found.priorities.dtype == found.hosts.dtype == np.uint64
+        hosts = {host_hash(f"host-{number}.example") for number in range(5)}
+        for priority, host, text in rows(extracted, language):
+            assert priority == sentence_priority(SEED, language, text)
+            assert host in hosts
+        assert rows(extracted, language) == sorted(set(rows(extracted, language)))
+
+
+def test_sentences_of_lowest_priority_are_kept_of_a_page() -> None:
+    text = page_text("en", 30, seed=1)
+    everything = extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000)
+    capped = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
+    assert rows(capped, "en") == rows(everything, "en")[:8]
+    assert len(everything.rows["en"]) >= 29
+    assert capped.counts["en"][SENTENCES_OVER_PAGE_CAP] >= len(everything.rows["en"]) - 8
+
+
+def test_sentence_counts_once_for_each_host() -> None:
+    sentence = sentences("en", 1, seed=0)[0]
+    urls = ["https://a.example/1", "http://www.A.example:8080/2", "https://b.example/"]
+    pages = [page(f"{sentence} {sentence}\n{sentence}", url=url) for url in urls]
+    extracted = extract_sentences(pages, frozenset({"en"}), SEED, 8)
+    assert extracted.rows["en"].texts == [sentence, sentence]
+    assert set(extracted.rows["en"].hosts.tolist()) == {
+        host_hash("a.example"),
+        host_hash("b.example"),
+    }
+    assert extracted.counts["en"][SENTENCES_REPEATED] == 7
+
+
+def test_sentence_in_another_language_is_dropped_and_counted() -> None:
+    text = "The ferry leaves at noon. Das Schiff legt mittags von der Insel ab. Read on."
+    extracted = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
+    assert extracted.rows["en"].texts == ["The ferry leaves at noon."]
+    assert extracted.counts["en"]["sentence_other_language"] == 1
+    assert extracted.counts["en"]["sentence_too_short"] == 1
+
+
+def test_every_sentence_is_accounted_for() -> None:
+    extracted = extract_sentences(made_pages(60), LANGUAGES, SEED, 4)
+    for language, counts in extracted.counts.items():
+        dropped = sum(counts[REJECTED + reason] for reason in REASONS)
+        passed = counts[SENTENCES_REPEATED] + counts[SENTENCES_OVER_PAGE_CAP]
+        assert counts[SENTENCES_SEEN] == counts[SENTENCES_KEPT] + dropped + passed
+        assert counts[SENTENCES_KEPT] == len(extracted.rows[language])
+        assert counts[PAGES_OF_LANGUAGE] > 0
+
+
+def test_pages_of_other_languages_are_not_looked_at() -> None:
+    english = sentences("en", 5, seed=0)
+    pages = [page(" ".join(english), languages=("deu", "eng"))]
+    extracted = extract_sentences(pages, frozenset({"en", "de"}), SEED, 8)
+    assert extracted.counts["en"] == Counter()
+    assert extracted.counts["de"][PAGES_OF_LANGUAGE] == 1
+    assert len(extracted.rows["de"]) == 0
+    assert extract_sentences(pages, frozenset({"en"}), SEED, 8).counts == {"en": Counter()}
+
+
+def test_file_without_the_language_gives_no_rows() -> None:
+    extracted = extract_sentences([], LANGUAGES, SEED, 8)
+    assert set(extracted.rows) == set(extracted.counts) == LANGUAGES
+    for found in extracted.rows.values():
+        assert len(found) == 0
+        assert found.priorities.shape == found.hosts.shape == (0,)
+        assert found.priorities.dtype == np.uint64
+
+
+def test_another_seed_gives_other_sentences_of_a_page() -> None:
+    pages = [page(page_text("en", 40, seed=1))]
+    first, second = (
+        set(extract_sentences(pages, frozenset({"en"}), seed, 5).rows["en"].texts)
+        for seed in (1, 2)
+    )
+    assert first != second
+
+
+def test_error_of_the_reader_is_passed_on() -> None:
+    def broken() -> Iterator[Page]:
+        yield page("The ferry leaves at noon.")
+        raise CrawlFileError("ends too early")
+
+    with pytest.raises(CrawlFileError):
+        extract_sentences(broken(), LANGUAGES, SEED, 8)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://www.Example.ORG:8080/a?b#c", "example.org"),
+        ("http://user:secret@example.org/", "example.org"),
+        ("https://example.org./", "example.org"),
+        ("https://www2.example.org/", "www2.example.org"),
+        ("https://bücher.example/", "bücher.example"),
+        ("http://[::1]/", "::1"),
+        ("http://[::1/", ""),
+        ("http://[nonsense]/", ""),
+        ("http://\ud800.example/", ""),
+        ("no address", ""),
+        ("", ""),
+    ],
+)
+def test_host_is_what_tells_sites_apart(url: str, host: str) -> None:
+    assert host_of(url) == host

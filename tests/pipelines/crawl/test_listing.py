@@ -1,0 +1,217 @@
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import fsspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.crawl import listing
+from pipelines.crawl.errors import CrawlFileError
+from pipelines.crawl.fetch import FetchError, FetchPolicy
+from pipelines.crawl.listing import Listing, list_crawl, list_files_of, seeded_order
+from tests.support.s3 import s3_bucket
+from tests.support.web import web_server
+from tests.support.wet import CRAWL, listing_bytes, member, wet_name, write_crawl
+
+QUICK = FetchPolicy(attempts=2, timeout=2, pause=0.01)
+LIST = f"/crawl-data/{CRAWL}/wet.paths.gz"
+NAMES = [wet_name(number) for number in range(6)]
+
+
+def list_of(content: bytes) -> Listing:
+    with web_server({LIST: content}) as web:
+        return list_crawl(CRAWL, QUICK, web.url)
+
+
+@pytest.mark.process
+def test_a_crawl_is_listed_over_http_sorted_and_without_repetition() -> None:
+    with web_server({LIST: listing_bytes([*reversed(NAMES), NAMES[2]])}) as web:
+        got = list_crawl(CRAWL, QUICK, web.url)
+        assert list_crawl(CRAWL, QUICK, web.url + "/") == got
+    assert got.source == CRAWL
+    assert got.names == tuple(NAMES)
+    assert got.paths == tuple(f"{web.url}/{name}" for name in NAMES)
+
+
+@pytest.mark.process
+def test_the_same_crawl_has_the_same_names_wherever_it_lies(tmp_path: Path) -> None:
+    write_crawl(tmp_path / "copy", [b"x"] * 6)
+    with web_server(tmp_path / "copy") as web, s3_bucket() as bucket:
+        store = fsspec.filesystem("s3")
+        store.put(f"{tmp_path}/copy/", f"{bucket}/deep/", recursive=True)
+        roots = [web.url, f"{bucket}/deep/", str(tmp_path / "copy")]
+        got = [list_crawl(CRAWL, QUICK, root) for root in roots]
+        globs = [f"{bucket}/deep/**/*.wet.gz", str(tmp_path / "copy")]
+        got += [list_files_of([glob]) for glob in globs]
+        got.append(list_files_of([f"{web.url}/{name}?token=abc" for name in NAMES]))
+        for each in got[:5]:
+            assert all(fsspec.open(path).fs.exists(path) for path in each.paths)
+    assert {each.names for each in got} == {tuple(NAMES)}
+    assert len({each.digest for each in got}) == 1
+    assert len({each.paths for each in got}) == 4
+
+
+@pytest.mark.process
+def test_another_file_is_another_digest() -> None:
+    assert list_of(listing_bytes(NAMES)).digest != list_of(listing_bytes(NAMES[1:])).digest
+
+
+@pytest.mark.parametrize(
+    "crawl", ["", "CC-MAIN-2026", "cc-main-2026-30", "CC-MAIN-2026-30/", "CC-MAIN-2012", "../x"]
+)
+def test_an_id_of_another_form_is_refused(crawl: str) -> None:
+    with pytest.raises(ConfigError, match="such as CC-MAIN-2026-30"):
+        list_crawl(crawl, QUICK)
+
+
+@pytest.mark.parametrize("crawl", ["CC-MAIN-2016-44", "CC-MAIN-2013-20"])
+def test_crawls_with_garbled_texts_are_refused(crawl: str) -> None:
+    with pytest.raises(ConfigError, match="CC-MAIN-2016-50 or later"):
+        list_crawl(crawl, QUICK)
+
+
+def test_the_first_sound_crawl_is_not_refused(tmp_path: Path) -> None:
+    write_crawl(tmp_path, [b"x"], crawl="CC-MAIN-2016-50")
+    assert len(list_crawl("CC-MAIN-2016-50", QUICK, str(tmp_path)).names) == 1
+
+
+@pytest.mark.process
+def test_a_crawl_that_does_not_exist_is_said_to_be_none(tmp_path: Path) -> None:
+    with web_server({}) as web, pytest.raises(ConfigError, match="no such crawl") as caught:
+        list_crawl(CRAWL, QUICK, web.url.replace("//", "//me:hunter2@"))
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigError, match="no such crawl"):
+        list_crawl(CRAWL, QUICK, str(tmp_path))
+
+
+@pytest.mark.process
+def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist() -> None:
+    with (
+        web_server({LIST: b""}, {LIST: ["503"] * 5}) as web,
+        pytest.raises(FetchError, match="503"),
+    ):
+        list_crawl(CRAWL, QUICK, web.url)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty"),
+        (listing_bytes([]), "empty"),
+        (listing_bytes(NAMES)[:-9], "damaged"),
+        (listing_bytes(NAMES)[:-4] + b"\0\0\0\0", "damaged"),
+        ("\n".join(NAMES).encode(), "damaged"),
+        (member(b"<html> nothing </html>"), "something else"),
+        (listing_bytes([*NAMES, "/etc/passwd"]), "something else"),
+        (listing_bytes([*NAMES, "crawl-data/../../etc/passwd"]), "something else"),
+        (listing_bytes([*NAMES, "https://a.example/crawl-data/x"]), "something else"),
+        (listing_bytes([*NAMES, "crawl-data/a.gz?b=c"]), "something else"),
+    ],
+)
+def test_a_list_that_is_none_is_an_error(content: bytes, said: str) -> None:
+    with pytest.raises(CrawlFileError, match=said):
+        list_of(content)
+
+
+@pytest.mark.process
+def test_a_list_that_unpacks_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_LISTING_BYTES", 1000)
+    with pytest.raises(CrawlFileError, match="at most 1000 bytes"):
+        list_of(listing_bytes([wet_name(number) for number in range(100)]))
+
+
+def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path: Path) -> None:
+    for name in ("a/1.wet.gz", "a/b/2.wet", "a/3.txt", "a/.4.wet.gz", "a/_5.wet.gz", "c/[6].gz"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    got = list_files_of([f"{tmp_path}/a", f"{tmp_path}/a/*.wet.gz", f"{tmp_path}/c/[6].gz"])
+    assert got.names == ("a/1.wet.gz", "a/b/2.wet", "c/[6].gz")
+    assert got.paths == tuple(f"{tmp_path}/{name}" for name in got.names)
+    assert list_files_of([f"{tmp_path}/a/*.t?t"]).names == ("3.txt",)
+    web = list_files_of(["https://a.example/x/1.gz?token=s3cret", "https://a.example/x/2.gz"])
+    assert web.names == ("1.gz", "2.gz")
+    assert web.paths[0].endswith("?token=s3cret")
+    assert "s3cret" not in web.source
+
+
+def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path: Path) -> None:
+    for name in ("a.txt", "b/c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+    suffixes = (".txt", ".txt.gz", ".parquet")
+    got = list_files_of([str(tmp_path)], suffixes=suffixes)
+    assert got.names == ("a.txt", "b/c.txt.gz", "d.parquet")
+    # What is named itself is taken whatever its suffix.
+    assert list_files_of([f"{tmp_path}/*.md"], suffixes=suffixes).names == ("g.md",)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError) as caught:
+        list_files_of([f"{tmp_path}/empty"], suffixes=suffixes)
+    assert "below it that end in .txt or .txt.gz or .parquet." in str(caught.value)
+    assert "*.txt'" in str(caught.value)
+    assert "wet" not in str(caught.value)
+
+
+def test_two_copies_of_one_crawl_file_keep_two_names(tmp_path: Path) -> None:
+    roots = [tmp_path / "left", tmp_path / "right"]
+    for root in roots:
+        write_crawl(root, [b"x"])
+    got = list_files_of([str(root) for root in roots])
+    assert got.names == (f"left/{NAMES[0]}", f"right/{NAMES[0]}")
+
+
+def test_files_in_memory_are_found() -> None:
+    folder = f"memory://{uuid.uuid4().hex}"
+    fsspec.filesystem("memory").pipe_file(f"{folder}/1.wet.gz", b"x")
+    got = list_files_of([f"{folder}/*.gz"])
+    assert got.names == ("1.wet.gz",)
+    assert fsspec.filesystem("memory").cat_file(got.paths[0]) == b"x"
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [
+        ([], "no path at all"),
+        (["{}/nothing-*.gz"], "nothing matches"),
+        (["{}"], r"exists and holds no \*\.wet\.gz or \*\.wet \(1 \.part\)"),
+        (["{}/here.wet.gz", "{}/missing.wet.gz"], "does not exist"),
+        (["https://a.example/*.gz"], "no pattern can be used on the web"),
+    ],
+)
+def test_a_pattern_that_finds_nothing_is_an_error(
+    tmp_path: Path, patterns: list[str], said: str
+) -> None:
+    (tmp_path / "here.wet.gz.part").write_bytes(b"x")
+    with pytest.raises(InputError, match=said):
+        list_files_of([pattern.format(tmp_path) for pattern in patterns])
+
+
+@given(st.lists(st.text(), unique=True), st.integers(), st.randoms())
+def test_the_order_depends_on_seed_and_names_only(names: list[str], seed: int, random) -> None:
+    order = seeded_order(names, seed)
+    shuffled = random.sample(names, len(names))
+    assert sorted(order) == sorted(names)
+    assert seeded_order(shuffled, seed) == order
+    # Without some of the names the others keep their order: a sample grows, it does not change.
+    assert seeded_order(shuffled[1:], seed) == [n for n in order if n not in shuffled[:1]]
+
+
+def test_the_first_names_are_a_fair_sample() -> None:
+    names = [wet_name(number) for number in range(20)]
+    first = Counter(name for seed in range(2000) for name in seeded_order(names, seed)[:5])
+    # 500 are expected of each, with a standard deviation of 19.
+    assert len(first) == 20
+    assert all(400 < count < 600 for count in first.values()), first
+
+
+@pytest.mark.process
+def test_seeds_give_different_orders_and_the_listing_the_same() -> None:
+    got = list_of(listing_bytes(NAMES))
+    assert got.in_seeded_order(7) == seeded_order(NAMES, 7)
+    assert len({tuple(got.in_seeded_order(seed)) for seed in range(20)}) > 15

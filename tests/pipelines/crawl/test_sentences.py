@@ -1,0 +1,356 @@
+import json
+import time
+import unicodedata
+from collections import Counter
+
+import pytest
+import sentencex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.crawl.sentences import (
+    LINES,
+    LINES_CLUTTERED,
+    LINES_TOO_LONG,
+    LINES_TOO_SHORT,
+    LINES_UNSPLITTABLE,
+    MAX_LINE_CHARACTERS,
+    MAX_LINE_MARKS,
+    REASONS,
+    REJECTED,
+    SENTENCES_SEEN,
+    describe_filters,
+    is_in_language,
+    normalize,
+    page_language,
+    page_sentences,
+    reject_reason,
+    split_sentences,
+)
+from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]))
+LANGUAGES = ("en", "zh", "th", "km", "hi", "xx")
+
+
+def split(text: str, language: str) -> list[str]:
+    return [normalize(piece) for piece in split_sentences(text, language, Counter())]
+
+
+def kept(text: str, language: str) -> list[str]:
+    return list(page_sentences(text, language, Counter()))
+
+
+def test_header_says_the_language_of_a_page() -> None:
+    assert page_language("Das Schiff legt mittags ab, sagte sie.", ("eng", "deu")) == "en"
+    assert page_language("Das Schiff legt mittags ab, sagte sie.", ("yue", "eng")) is None
+
+
+def test_page_without_header_is_detected_by_its_start() -> None:
+    german = "Das Schiff legt mittags ab, sagte sie.\n" * 60
+    assert page_language(german + "The ferry leaves at noon.\n" * 1_000, ()) == "de"
+    assert page_language("1 2 3", ()) is None
+
+
+def test_line_is_a_paragraph() -> None:
+    text = "The ferry leaves\nat noon today. It is\r\nlate again this week.\n"
+    assert split(text, "en") == ["at noon today.", "It is", "late again this week."]
+    assert split("The ferry leaves at noon. Nobody\nknows why it is late.", "en") == [
+        "The ferry leaves at noon.",
+        "Nobody",
+        "knows why it is late.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "pieces"),
+    [
+        ("en", "Mr. Smith left at 5.30 p.m. today. Why? He was tired.", 3),
+        ("de", "Das war am 3. Mai um 12.30 Uhr. Danach kam z. B. niemand mehr.", 2),
+        ("zh", "渡轮中午出发。你知道为什么吗？没有人知道！", 3),
+        ("ja", "船は正午に出ます。どうしてですか。誰も知りません。", 3),
+        ("hi", "नाव दोपहर में जाती है। क्या आप जानते हैं? कोई नहीं जानता।", 3),
+        ("ur", "کشتی دوپہر کو جاتی ہے۔ کیا آپ جانتے ہیں؟ کوئی نہیں جانتا۔", 3),
+        ("el", "Το πλοίο φεύγει το μεσημέρι. Ξέρεις γιατί; Κανείς δεν ξέρει.", 3),
+        ("hy", "Նավը մեկնում է կեսօրին։ Ոչ ոք չգիտի ինչու։", 2),
+        ("am", "ጀልባው እኩለ ቀን ላይ ይሄዳል። ማንም አያውቅም።", 2),
+        ("my", "သင်္ဘောသည်နေ့လယ်တွင်ထွက်သည်။ဘယ်သူမှမသိပါ။", 2),
+        ("km", "ទូកចេញដំណើរនៅពេលថ្ងៃត្រង់។ គ្មាននរណាដឹងទេ។ ហេតុអ្វី?", 3),
+        ("bo", "གྲུ་གཟིངས་ཉིན་གུང་ལ་འགྲོ་གི་རེད།སུས་ཀྱང་ཤེས་ཀྱི་མ་རེད།", 2),
+        ("th", "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย", 2),
+    ],
+)
+def test_lines_are_split_where_sentences_end(language: str, text: str, pieces: int) -> None:
+    assert len(split(text, language)) == pieces
+    assert normalize("".join(split(text, language)).replace(" ", "")) == text.replace(" ", "")
+
+
+def test_lines_that_are_too_long_or_too_short_are_counted() -> None:
+    counts: Counter[str] = Counter()
+    text = f"Home\nAbout us\n{'x. ' * MAX_LINE_CHARACTERS}\n\nThe ferry leaves at noon.\n"
+    assert list(split_sentences(text, "en", counts)) == ["The ferry leaves at noon."]
+    assert counts == {"lines": 5, LINES_TOO_SHORT: 3, LINES_TOO_LONG: 1}
+
+
+def test_line_of_the_longest_length_is_split() -> None:
+    line = ("The ferry leaves at noon. " * 400)[:MAX_LINE_CHARACTERS]
+    assert len(split(line, "en")) > 100
+    assert split(line + "x", "en") == []
+
+
+def test_line_full_of_marks_is_counted_and_not_split() -> None:
+    counts: Counter[str] = Counter()
+    prose = "The ferry leaves the island at noon. "
+    most = prose + "“(«" * (MAX_LINE_MARKS // 3) + "!"  # the full stop of the prose counts too
+    assert len(list(split_sentences(most, "en", counts))) > 0
+    assert counts[LINES_CLUTTERED] == 0
+    assert list(split_sentences(most + "!", "en", counts)) == []
+    assert counts[LINES_CLUTTERED] == 1
+    # Vowel signs and the like are no marks of punctuation.
+    assert len(split("नाव दोपहर में निकलती है। " * 190, "hi")) == 190
+
+
+def test_menu_of_a_language_without_marks_is_left_out() -> None:
+    menu = "เกี่ยวกับเราวันนี้\nติดต่อเราได้ที่นี่\n"
+    prose = "เรือข้ามฟากออกเดินทางตอนเที่ยงวัน ไม่มีใครรู้ว่าทำไมเรือถึงสาย"
+    assert kept(menu + prose, "th") == prose.split()
+
+
+def test_lone_surrogates_do_not_stop_the_splitter() -> None:
+    text = "The ferry\ud800 leaves at noon. Nobody really knows why.\udfff"
+    assert kept(text, "en") == ["The ferry leaves at noon.", "Nobody really knows why."]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2003", "\u2009", "\u202f", "\u3000"])
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Carrots hold vitamin A_. Oranges hold vitamin C_. Nobody knows why."),
+        ("de", "Karotten haben Vitamin A_. Niemand weiß es."),
+        ("fr", "La carotte a la vitamine A_. Personne ne sait_: pourquoi_? Parce que_!"),
+        ("ru", "В моркови есть витамин A_. Никто не знает почему."),
+        ("fi", "Porkkanassa on vitamiini A_. Kukaan ei tiedä miksi."),
+        ("tr", "Havuçta vitamin A_. Kimse nedenini bilmiyor."),
+        ("el", "Το καρότο έχει βιταμίνη A_. Κανείς δεν ξέρει."),
+        ("hi", "गाजर में विटामिन A_. कोई नहीं जानता।"),
+        ("ar", "في الجزر فيتامين A_. لا أحد يعرف."),
+        ("zh", "没有人知道为什么。胡萝卜含有维生素 A_."),
+        ("ja", "誰も知りません。にんじんにはビタミン A_."),
+        ("my", "ဗီတာမင် A_. ဘယ်သူမှမသိပါ။"),
+        ("xx", "Carrots hold vitamin A_. Nobody knows why."),
+    ],
+)
+def test_wide_white_space_at_which_the_splitter_panics_is_split_as_a_blank(
+    language: str, text: str, space: str
+) -> None:
+    wide = text.replace("_", space)
+    with pytest.raises(BaseException, match="is not a char boundary"):
+        sentencex.segment(language, wide)
+    counts: Counter[str] = Counter()
+    found = list(split_sentences(wide, language, counts))
+    assert found == sentencex.segment(language, text.replace("_", " "))
+    assert counts == {LINES: 1}
+    assert "".join(found) == text.replace("_", " ")
+
+
+def test_line_at_which_the_splitter_panics_is_counted_and_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    segment = sentencex.segment
+
+    def panicking(language: str, line: str) -> list[str]:
+        # No line is known that panics once its white space is blanks, so one gets it back.
+        return segment(language, line.replace("vitamin A .", "vitamin A\u00a0."))
+
+    monkeypatch.setattr(sentencex, "segment", panicking)
+    text = "The ferry leaves at noon.\nCarrots hold vitamin A .\nIt was late again today."
+    counts: Counter[str] = Counter()
+    assert list(page_sentences(text, "en", counts)) == [
+        "The ferry leaves at noon.",
+        "It was late again today.",
+    ]
+    assert counts == {"lines": 3, LINES_UNSPLITTABLE: 1, SENTENCES_SEEN: 2}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
+def test_what_is_no_panic_is_not_swallowed(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def failing(language: str, line: str) -> list[str]:
+        raise error
+
+    monkeypatch.setattr(sentencex, "segment", failing)
+    with pytest.raises(error):
+        kept("The ferry leaves at noon.", "en")
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized"),
+    [
+        ("  The \t ferry\u00a0leaves \r\n", "The ferry leaves"),
+        ("cafe\u0301", "café"),
+        ("soft\u00adhyphen zero\u200bwidth \ufeffmark", "softhyphen zerowidth mark"),
+        ("\u202bright to left\u202c\u200f", "right to left"),
+        ("a\0b\x1fc\x7fd\x85e\x9ff", "a b c d e f"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # Persian needs it
+        ("क्\u200dष", "क्\u200dष"),  # so does Hindi
+        ("\u0600\u0661", "\u0600\u0661"),  # a format character that is seen
+        ("Τι ώρα είναι\u037e", "Τι ώρα είναι;"),
+        ("a\ud800b\udfffc", "abc"),
+        ("a\ufdd0b\uffffc\U0001fffed", "abcd"),
+        ("e\u200b\u0301", "é"),  # composed after what stood between is gone
+        ("\u3000全角　の空白\u3000", "全角 の空白"),
+        ("", ""),
+    ],
+)
+def test_sentences_have_one_form(text: str, normalized: str) -> None:
+    assert normalize(text) == normalized
+
+
+@given(ANY_TEXT)
+def test_normalizing_twice_is_normalizing_once(text: str) -> None:
+    once = normalize(text)
+    assert normalize(once) == once
+    assert once.encode().decode() == once
+    assert unicodedata.is_normalized("NFC", once)
+    assert not any(unicodedata.category(character) == "Cc" for character in once)
+
+
+GOOD = [
+    ("en", "The ferry leaves at noon."),
+    ("en", "“Does the ferry leave at noon?”"),
+    ("en", "The ferry leaves at noon (or later)."),
+    ("en", "It rained for 12 days, and then for 13 more!"),
+    ("de", "„Das Schiff legt mittags ab.“"),
+    ("fr", "Elle a dit : « le bateau part à midi. »"),
+    ("da", "»Færgen sejler ved middagstid.«"),
+    ("el", "Ξέρεις γιατί άργησε το πλοίο;"),
+    ("hi", "नाव दोपहर में निकलती है।"),
+    ("ta", "படகு நண்பகலில் இங்கிருந்து புறப்படுகிறது."),
+    ("ar", "تغادر العبارة الجزيرة عند الظهر؟"),
+    ("ur", "کشتی دوپہر کو جاتی ہے۔"),
+    ("zh", "渡轮每天中午出发。"),
+    ("zh", "“渡轮每天中午从岛上出发。”"),
+    ("ja", "「船は正午に島を出ます。」"),
+    ("ko", "배는 정오에 섬을 떠납니다."),
+    ("km", "ទូកចេញដំណើរនៅពេលថ្ងៃត្រង់។"),
+    ("bo", "གྲུ་གཟིངས་ཉིན་གུང་ལ་འགྲོ་གི་རེད།"),
+    ("my", "သင်္ဘောသည်နေ့လယ်တွင်ထွက်သည်။"),
+    ("th", "เรือออกเดินทางตอนเที่ยง"),
+]
+
+
+@pytest.mark.parametrize(("language", "text"), GOOD)
+def test_sentence_of_every_script_passes(language: str, text: str) -> None:
+    assert reject_reason(normalize(text), language) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "reason"),
+    [
+        ("en", "", "too_short"),
+        ("en", "Nobody knows why.", "too_short"),
+        ("en", " ".join(["word"] * 31) + " more.", "too_long"),
+        ("en", "Nobody knows the " + "x" * 40 + ".", "long_word"),
+        ("en", "The ferry leaves at noon", "no_terminal_mark"),
+        ("en", "The ferry leaves at noon:", "no_terminal_mark"),
+        ("en", "The ferry leaves at noon…", "no_terminal_mark"),
+        ("en", "The ferry leaves at noon...", "no_terminal_mark"),
+        ("en", "The ferry leaves at noon. . .”", "no_terminal_mark"),
+        ("en", "” ” ” ”", "no_terminal_mark"),
+        ("en", "Does the ferry leave at noon;", "no_terminal_mark"),
+        ("en", "Write to nobody@example at once.", "markup"),
+        ("en", "The times | stand below the map.", "markup"),
+        ("en", "Say {name} to the captain now.", "markup"),
+        ("en", "© All rights are ours alone.", "markup"),
+        ("en", "The caf\ufffd is open at noon.", "markup"),
+        ("en", "Press the <b> key at once.", "markup"),
+        ("en", "Look at https://ferry.example for it.", "markup"),
+        ("en", "Look at www.ferry.example for it.", "markup"),
+        ("en", "Look at ferry.COM for the times.", "markup"),
+        ("en", "12:30 13:30 14:30 15:30 daily.", "few_letters"),
+        ("zh", "渡轮中午出。", "too_short"),
+        ("zh", "渡" * 100 + "。", "too_long"),
+        ("zh", "渡轮每天中午出发", "no_terminal_mark"),
+        ("zh", "渡轮每天中午出发……", "no_terminal_mark"),
+        ("zh", "12345678，渡轮。", "few_letters"),
+        ("th", "เรือออก", "too_short"),
+        ("th", "ก" * 101, "too_long"),
+    ],
+)
+def test_junk_is_rejected_with_a_reason(language: str, text: str, reason: str) -> None:
+    assert reject_reason(normalize(text), language) == reason
+
+
+def test_bounds_are_inclusive() -> None:
+    assert reject_reason(" ".join(["word"] * 30) + " more.", "en") is None
+    assert reject_reason("Nobody knows the " + "x" * 39 + ".", "en") is None
+    assert reject_reason("渡轮每天中午出。", "zh") is None
+    assert reject_reason("渡" * 99 + "。", "zh") is None
+
+
+def test_full_stop_inside_a_sentence_is_no_address() -> None:
+    assert reject_reason("The ferry leaves at 5.30 from the committee.", "en") is None
+    assert reject_reason("He said.Complete sentences are rare here.", "en") is None
+
+
+@pytest.mark.parametrize("language", HEADER_CODES)
+def test_prose_of_a_page_is_kept_and_the_rest_dropped(language: str) -> None:
+    counts: Counter[str] = Counter()
+    fit = page_sentences(page_text(language, 40, seed=3), language, counts)
+    found = [sentence for sentence in fit if is_in_language(sentence, language, counts)]
+    prose = set(sentences(language, 40, seed=3))
+    assert len(prose & set(found)) >= 38
+    assert set(found) - prose <= {"We use cookies to give you a better experience on this website."}
+    assert counts[LINES_TOO_SHORT] > 5
+
+
+@pytest.mark.parametrize("language", HEADER_CODES)
+def test_made_up_sentences_pass_the_filter(language: str) -> None:
+    made = sentences(language, 400, seed=5)
+    assert len(set(made)) == 400
+    assert sum(reject_reason(text, language) is None for text in made) >= 0.95 * len(made)
+    assert [normalize(text) for text in made] == made
+
+
+@given(ANY_TEXT, st.sampled_from(LANGUAGES))
+def test_no_page_raises_and_every_piece_is_accounted_for(text: str, language: str) -> None:
+    counts: Counter[str] = Counter()
+    found = list(page_sentences(text, language, counts))
+    dropped = sum(counts[REJECTED + reason] for reason in REASONS)
+    assert counts[SENTENCES_SEEN] == len(found) + dropped
+    assert all(normalize(sentence) == sentence for sentence in found)
+
+
+@pytest.mark.parametrize(
+    "unit", ["[(", '"', "“(", "'“'", "a. ", "word ", "A.B.", "។", "ก ", "Home\n", "。"]
+)
+@pytest.mark.parametrize("language", ["en", "km", "th", "zh"])
+def test_time_grows_with_the_length_of_a_page_alone(unit: str, language: str) -> None:
+    def seconds(length: int) -> float:
+        text = unit * (length // len(unit))
+        started = time.process_time()
+        kept(text, language)
+        return time.process_time() - started
+
+    seconds(10_000)
+    # Eight times as long may take eight times as long, not sixty-four; noise gets the rest.
+    assert seconds(400_000) < 30 * max(seconds(50_000), 0.002)
+
+
+@pytest.mark.parametrize("unit", ["[(", '"', "“(", "'“'", "a. ", "A.B.", "។", "ก ", "。"])
+@pytest.mark.parametrize("language", ["en", "km", "th", "zh"])
+def test_long_lines_cost_little(unit: str, language: str) -> None:
+    line = (unit * MAX_LINE_CHARACTERS)[:MAX_LINE_CHARACTERS]
+    started = time.process_time()
+    kept("\n".join([line] * 20), language)
+    assert time.process_time() - started < 2.0
+
+
+def test_filters_are_described_as_json() -> None:
+    described = describe_filters()
+    assert json.loads(json.dumps(described)) == described
+    assert described["detector"] == "pycld2-0.42"
+    assert described["version"] == "2"
+    assert described["splitter"] == "sentencex-1.0.32"
+    assert described["words"] == [4, 31]

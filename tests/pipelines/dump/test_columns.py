@@ -1,0 +1,91 @@
+import pyarrow as pa
+import pytest
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.dump import columns
+from pipelines.dump.columns import OUTPUT_COLUMNS, append_scores, check_collisions, check_columns
+
+GOOD_TEXTS = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.dictionary(pa.int8(), pa.large_string()),
+    pa.null(),
+]
+
+
+GOOD_LISTS = [
+    pa.list_(pa.string()),
+    pa.large_list(pa.large_string()),
+    pa.list_(pa.string(), 3),
+    pa.list_(pa.dictionary(pa.int32(), pa.string())),
+    pa.list_(pa.null()),
+]
+
+
+NO_TEXTS = [pa.int64(), pa.binary(), pa.struct([("a", pa.string())]), pa.list_(pa.int8())]
+
+
+@pytest.mark.parametrize("kind", GOOD_TEXTS + GOOD_LISTS, ids=str)
+def test_text_types_are_accepted_and_lists_for_references_only(kind: pa.DataType) -> None:
+    check_columns(pa.schema([("c", pa.string()), ("r", kind)]), "c", "r")
+    check_columns(pa.schema([("r", kind)]), None, "r")
+    if kind in GOOD_LISTS:
+        with pytest.raises(InputError, match=r"candidate column 'r' holds no texts: got type"):
+            check_columns(pa.schema([("r", kind)]), "r", "r")
+    else:
+        check_columns(pa.schema([("r", kind)]), "r", "r")
+
+
+@pytest.mark.parametrize("kind", NO_TEXTS, ids=str)
+def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
+    schema = pa.schema([("c", pa.string()), ("r", kind)])
+    with pytest.raises(InputError, match=r"reference column 'r' holds no texts: got type .*expect"):
+        check_columns(schema, "c", "r")
+
+
+def test_missing_column_is_an_error_with_the_columns_there_are_and_the_nearest() -> None:
+    schema = pa.schema([("id", pa.int64()), ("candidates", pa.string())])
+    with pytest.raises(
+        InputError,
+        match=r"no candidate column 'candidate': got the columns \['id', 'candidates'\]; .*"
+        r"Did you mean 'candidates'\? Name the right one with --candidate-column",
+    ):
+        check_columns(schema, "candidate", "reference")
+
+
+def test_column_that_is_there_twice_is_an_error() -> None:
+    schema = pa.schema([("c", pa.string()), ("c", pa.string())])
+    with pytest.raises(InputError, match=r"'c' is not unique: got 2 columns"):
+        check_columns(schema, "c", "c")
+
+
+@pytest.mark.parametrize("name", OUTPUT_COLUMNS)
+def test_input_with_one_of_our_columns_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"already has score columns: got {name}; expected none"):
+        check_collisions(pa.schema([(name, pa.int8())]))
+    check_collisions(pa.schema([("bertscore_other", pa.int8())]))
+
+
+def test_scores_follow_the_input_in_a_fixed_order_and_keep_its_metadata() -> None:
+    table = pa.table({"a": [1]}, metadata={"kept": "1", "replaced": "old"})
+    scores = {
+        columns.ERROR: pa.array([None], pa.string()),
+        columns.F1: pa.array([0.5], pa.float32()),
+        columns.PRECISION: pa.array([0.5], pa.float32()),
+    }
+    got = append_scores(table, scores, {"replaced": "new ü"})
+    assert got.column_names == ["a", columns.PRECISION, columns.F1, columns.ERROR]
+    assert got.schema.metadata == {b"kept": b"1", b"replaced": "new ü".encode()}
+    assert table.column_names == ["a"]
+
+
+def test_score_column_that_does_not_fit_is_refused() -> None:
+    table = pa.table({"a": [1]})
+    with pytest.raises(InputError, match="'bertscore_f1' does not fit: got 2 rows; expected 1"):
+        append_scores(table, {columns.F1: pa.nulls(2)}, {})
+    with pytest.raises(ConfigError, match="unknown score columns: got \\['f1'\\]"):
+        append_scores(table, {"f1": pa.nulls(1)}, {})
+    with pytest.raises(ConfigError, match="already has score columns"):
+        append_scores(pa.table({columns.F1: [1]}), {columns.F1: pa.nulls(1)}, {})

@@ -1,0 +1,135 @@
+"""Digests of values: alike for equal values however they are stored, and for no others."""
+
+import random
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.dump.digests import digest_columns, digest_table
+from tests.support.dumps import rich_table
+
+TEXTS = ["a cat", None, "", "the cat", "a cat", "ä€😀", None, "b" * 300]
+COLUMNS = {
+    "texts": pa.array(TEXTS),
+    "large texts": pa.array(TEXTS, pa.large_string()),
+    "text views": pa.array(TEXTS, pa.string_view()),
+    "dictionary": pa.array(TEXTS).dictionary_encode(),
+    "numbers in a dictionary": pa.array([1, None, 2, 1, 7, 8, 9, 1]).dictionary_encode(),
+    "bytes": pa.array([None if t is None else t.encode() for t in TEXTS]),
+    "bytes that are no text": pa.array([b"\xff", None, b""]).cast(pa.binary()),
+    "lists": pa.array([["a", None], None, [], ["b"], ["", "c"]]),
+    "large lists": pa.array([["a", None], None, [], ["b"]], pa.large_list(pa.string())),
+    "lists of one size": pa.array([[1.5, 2.5], None, [0.0, -0.0]], pa.list_(pa.float32(), 2)),
+    "lists of lists": pa.array([[[1], None, []], None, [], [[2, 3]]]),
+    "structs": pa.array([{"k": 1, "t": ["x", None]}, None, {"k": None, "t": None}]),
+    "maps": pa.array([[("a", 1)], None, [], [("b", None)]], pa.map_(pa.string(), pa.int32())),
+    "booleans": pa.array([True, None, False, True, True, False, None, True, False]),
+    "decimals": pa.array([Decimal("1.50"), None, Decimal("2.00")], pa.decimal128(9, 2)),
+    "moments": pa.array([datetime(2026, 1, 2, tzinfo=UTC), None], pa.timestamp("us", tz="UTC")),
+    "fixed bytes": pa.array([b"abc", None, b"def"], pa.binary(3)),
+    "nothing": pa.nulls(5),
+    "half floats": pa.array([1.5, None], pa.float16()),
+}
+
+
+def in_chunks(array, *lengths):
+    """Cut an array into chunks, whose buffers are shared and whose offsets are not zero."""
+    chunks, start = [], 0
+    for length in lengths:
+        chunks.append(array.slice(start, length))
+        start += length
+    return pa.chunked_array([*chunks, array.slice(start)], type=array.type)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_chunks_slices_and_values_below_nulls_do_not_matter(name):
+    array = COLUMNS[name]
+    digest = digest_columns(pa.chunked_array([array]))
+    for cut in ((1,), (2, 0, 1), (0,)):
+        assert digest_columns(in_chunks(array, *cut)) == digest
+    padded = pa.concat_arrays([array, array]).slice(len(array))
+    assert digest_columns(pa.chunked_array([padded])) == digest
+    remade = pa.array(array.to_pylist(), array.type)
+    assert digest_columns(pa.chunked_array([remade])) == digest
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_changed_value_and_order_shows(name):
+    array = COLUMNS[name]
+    digest = digest_columns(pa.chunked_array([array]))
+    values = array.to_pylist()
+    assert digest_columns(pa.chunked_array([array.slice(1)])) != digest
+    for row, value in enumerate(values):
+        other = next((one for one in values if one != value), None)
+        if other is not None:
+            changed = pa.array([*values[:row], other, *values[row + 1 :]], array.type)
+            assert digest_columns(pa.chunked_array([changed])) != digest
+        if value is not None:
+            nulled = pa.array([*values[:row], None, *values[row + 1 :]], array.type)
+            assert digest_columns(pa.chunked_array([nulled])) != digest
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3))), st.randoms())
+def test_texts_of_all_types_and_dictionaries_are_alike(texts, chance: random.Random):
+    plain = pa.array(texts, pa.string())
+    digest = digest_columns(pa.chunked_array([plain]))
+    words = [*dict.fromkeys([*texts, "unused", None])]
+    chance.shuffle(words)
+    indices = pa.array([words.index(text) for text in texts], pa.int32())
+    encoded = pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+    for other in (encoded, plain.cast(pa.large_string()), plain.cast(pa.string_view())):
+        assert digest_columns(pa.chunked_array([other])) == digest
+
+
+@given(st.lists(st.text(max_size=2), min_size=2), st.data())
+def test_texts_that_run_together_alike_differ(texts, data):
+    joined = "".join(texts)
+    cut = data.draw(st.integers(0, len(joined)))
+    other = [joined[:cut], joined[cut:], *[""] * (len(texts) - 2)]
+    one, two = (digest_columns(pa.chunked_array([pa.array(t)])) for t in (texts, other))
+    assert (one == two) == (texts == other)
+
+
+def test_long_text_in_a_dictionary_is_not_spelled_out_for_all_rows_at_a_time():
+    rows = 200
+    text = "x" * (1 << 20)
+    array = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int8()), pa.array([text]))
+    before = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    digest = digest_columns(pa.chunked_array([array]))
+    assert pool.max_memory() - before < 150 * (1 << 20)
+    assert digest != digest_columns(pa.chunked_array([array.slice(1)]))
+
+
+@pytest.mark.parametrize("name", ["name", "type", "metadata", "order", "value"])
+def test_table_differs_in_names_types_metadata_order_and_values(name):
+    table = rich_table()
+    changed = {
+        "name": table.rename_columns([*table.column_names[:-1], "other"]),
+        "type": table.set_column(0, "id", table["id"].cast(pa.int32())),
+        "metadata": table.replace_schema_metadata({"made_by": "another"}),
+        "order": table.select(table.column_names[::-1]),
+        "value": table.set_column(0, "id", pa.array([0, 1, 2, 3, 4, 9])),
+    }
+    assert digest_table(changed[name]) != digest_table(table)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"row_group_size": 2},
+        {"use_dictionary": False},
+        {"compression": "gzip", "data_page_size": 10},
+        {"version": "2.4", "data_page_version": "2.0"},
+    ],
+)
+def test_row_groups_encoding_and_compression_of_a_file_do_not_matter(tmp_path, layout):
+    for name, options in (("one", {}), ("two", layout)):
+        pq.write_table(rich_table(), tmp_path / name, **options)
+    one, two = (pq.ParquetFile(tmp_path / name).read() for name in ("one", "two"))
+    assert digest_table(one) == digest_table(two)

@@ -1,0 +1,365 @@
+"""Whatever is in the dump: a clear error, or a row with a reason, and everything else is scored.
+
+One job over all bad files, one over all hostile rows. Where else the same is looked at closely:
+
+==============================================  ====================================================
+bytes of files                                  test_layout, tests/fuzz/test_parquet_fuzz
+columns that are missing, mistyped, ours        test_columns, test_planning
+nulls, empty and blank texts, lists of them     test_score (test_awkward_rows...), test_scoring
+special tokens in texts (`[SEP]`, `</s>`, ...)  core/test_parity: goldens literal_* and mask_first
+thousands of files                              test_planning (test_thousands_of_files...)
+names, on each kind of file system              test_files, test_splits
+==============================================  ====================================================
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import BERTScorer, BertScorer, InputError, ScorerConfig, score
+from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.read_split import read_split
+from tests.support.dumps import read_output
+from tests.support.hostile import BAD_FILES, LIST_KINDS, TEXT_KINDS, not_utf8, pairs
+from tests.support.jobs import run_job
+from tests.support.tolerances import INVARIANCE_ATOL
+
+MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_folder) -> dict[str, object]:
+    """Return the options of a tiny model."""
+    return {"model": str(tiny_folder("bert")), "num_layers": 2}
+
+
+# --- Files -------------------------------------------------------------------------------------
+
+
+def plan_of(path: Path):
+    return plan_inputs(
+        expand_inputs([str(path)]),
+        candidate_column="candidate",
+        reference_column="reference",
+        target_rows=20_000,
+        target_bytes=1 << 26,
+    )
+
+
+@pytest.fixture(scope="module")
+def bad_dump(tmp_path_factory) -> Path:
+    """Return a folder with one good file and every bad one."""
+    folder = tmp_path_factory.mktemp("bad")
+    pq.write_table(pairs(), folder / "good.parquet")
+    for name, make, _, _ in BAD_FILES:
+        make(folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "message"), [(name, *rest) for name, _, *rest in BAD_FILES]
+)
+def test_bad_file_is_rejected_with_its_reason_and_what_helps(bad_dump, name, reason, message):
+    (found,) = [file for file in plan_of(bad_dump).rejected_files if Path(file.path).stem == name]
+    assert found.reason == reason
+    assert message in found.message
+    assert len(found.message) < 500
+    with pytest.raises(InputError, match="none of the inputs can be scored: got 1 file"):
+        plan_of(bad_dump / f"{name}.parquet")
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_bad_files_do_not_keep_the_good_one_from_being_scored(bad_dump, tmp_path, tiny):
+    summary = run_job(bad_dump, output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
+    assert summary["rows"] == summary["scored"] == 3
+    assert summary["complete"]
+    assert read_output(tmp_path / "out")["bertscore_f1"].null_count == 0
+    strict = run_job(bad_dump, output=tmp_path / "strict", **tiny)
+    assert not strict["success"]
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_directory_with_the_name_of_a_file_stands_for_the_files_in_it(tmp_path, tiny):
+    (tmp_path / "empty.parquet").mkdir()
+    with pytest.raises(InputError, match=r"'.*empty.parquet' exists and holds no \*.parquet"):
+        expand_inputs([str(tmp_path / "empty.parquet")])
+    folder = tmp_path / "in" / "x.parquet"
+    folder.mkdir(parents=True)
+    pq.write_table(pairs(), folder / "part.0.parquet")
+    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
+    assert summary["rows"] == 3
+    assert (tmp_path / "out" / "x.parquet" / "part.0.parquet").is_dir()
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_dump_without_a_single_row_is_done_at_once(tmp_path, tiny):
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        pq.write_table(pairs(0), tmp_path / "in" / f"{name}.parquet")
+    summary = run_job(tmp_path / "in", output=tmp_path / "out", min_rows=0, **tiny)
+    assert (summary["rows"], summary["scored"], summary["success"]) == (0, 0, True)
+    output = read_output(tmp_path / "out")
+    assert output.num_rows == 0
+    assert output.schema.field("bertscore_f1").type == pa.float32()
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
+    """Other columns, other kinds of strings, another order, lists beside single references."""
+    (tmp_path / "in").mkdir()
+    tables = {
+        "a": pairs(2),
+        "b": pairs(2).append_column("id", [[1, 2]]).select(["id", "reference", "candidate"]),
+        "c": pa.table({"candidate": ["a cat sat"] * 2, "reference": [["the cat sat"]] * 2}),
+        "d": pairs(2).cast(
+            pa.schema([("candidate", pa.large_string()), ("reference", pa.string())])
+        ),
+        "e": pairs(0),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / "in" / f"{name}.parquet")
+    summary = run_job(tmp_path / "in", output=tmp_path / "out", **tiny)
+    assert summary["success"]
+    assert summary["scored"] == 8
+    for name, table in tables.items():
+        (part,) = (tmp_path / "out" / f"{name}.parquet").iterdir()
+        got = pq.ParquetFile(part).read()
+        assert got.select(table.column_names).equals(table)
+        assert len(set(got["bertscore_f1"].to_pylist())) == min(1, len(table))
+
+
+# --- Rows --------------------------------------------------------------------------------------
+
+SIDES = ("candidate", "reference")
+MEGABYTES = 10_000_000
+COUNTED = 30_000
+"""Characters that make more than the 512 tokens that count, where words are short."""
+ROWS = (
+    # what it is, candidate, reference, reason
+    ("plain", "a cat sat", "the cat sat", None),
+    ("one token", "a", "a", None),
+    ("one token against many", "cat", "the cat sat on the mat", None),
+    ("blank", " \t\n", "the cat", "empty_candidate"),
+    ("white space of all kinds", "the cat", "\u00a0\u2003\u3000\u2028\x1c\x85", "empty_reference"),
+    ("nothing left of it", "\u200b\u00ad\x00\x07", "the cat", "empty_candidate"),
+    ("NUL", "a\x00cat\x00", "a cat", None),
+    ("control characters", "a \x01\x02\x1b[31m cat\x7f", "a cat", None),
+    ("bidi controls", "\u202ea cat\u202c \u2067sat\u2069", "a cat sat", None),
+    ("emoji", "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f600", None),
+    ("emoji with modifiers", "\U0001f44b\U0001f3fd \U0001f1ee\U0001f1f3 1\ufe0f\u20e3", "hi", None),
+    ("combining", "cafe\u0301 a\u0308\u0323", "caf\u00e9", None),
+    ("combining marks without end", "a" + "\u0301" * 5000, "a", None),
+    ("combining mark alone", "\u0301 a", "a", None),
+    ("noncharacters", "a \ufffe\uffff\U0010ffff cat", "a cat", None),
+    ("private use and unassigned", "a \ue000 \U000e0fff cat", "a cat", None),
+    ("separator token", "a [SEP] cat [SEP]", "[CLS] a cat", None),
+    ("nothing but special tokens", "[SEP]", "the cat", "no_weighted_token"),
+    ("tokens of other models", "a </s> cat <mask> <s> <pad>", "a cat</s>", None),
+    ("10 MB of words", "the cat sat on a mat " * (MEGABYTES // 21), "the cat sat", None),
+    ("10 MB of other letters", "кошка сидит тут " * (MEGABYTES // 29), "кошка", None),
+    ("100 kB without a space", "x" * (MEGABYTES // 100), "the cat", None),
+    ("100 kB of ideographs", "猫" * (MEGABYTES // 300), "猫", None),
+    ("100 kB of spaces inside", "a" + " " * (MEGABYTES // 100) + "cat", "a cat", None),
+)
+
+
+@pytest.fixture(scope="module")
+def hostile_rows(tmp_path_factory, scorer):
+    """Return the hostile rows scored by a job with the embedded model, and its seconds."""
+    folder = tmp_path_factory.mktemp("rows")
+    columns = {name: [row[i] for row in ROWS] for i, name in enumerate(("what", *SIDES))}
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
+    started = time.perf_counter()
+    summary = run_job(folder / "rows.parquet", output=folder / "out", max_reject_fraction=1.0)
+    seconds = time.perf_counter() - started
+    return summary, read_output(folder / "out"), seconds
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_every_hostile_row_is_there_in_order_with_its_bytes(hostile_rows):
+    summary, output, seconds = hostile_rows
+    assert output["what"].to_pylist() == [row[0] for row in ROWS]
+    for index, side in enumerate(SIDES, start=1):
+        assert output[side].to_pylist() == [row[index] for row in ROWS]
+    assert summary["rows"] == len(ROWS)
+    assert summary["success"]
+    assert seconds < 120  # 7 s on two cores
+
+
+@pytest.mark.job
+@pytest.mark.model
+@pytest.mark.parametrize("index", range(len(ROWS)), ids=[row[0] for row in ROWS])
+def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, scorer, index):
+    _, output, _ = hostile_rows
+    _, candidate, reference, reason = ROWS[index]
+    row = {name: output[name][index].as_py() for name in (*MEASURES, "bertscore_error")}
+    assert row["bertscore_error"] == reason
+    if reason is not None:
+        score_of_none = None if reason == "no_weighted_token" else 0.0
+        assert [row[name] for name in MEASURES] == [score_of_none] * 3
+        return
+    if len(candidate) >= MEGABYTES // 10:
+        candidate = candidate[:COUNTED]
+    direct = scorer.score([candidate], [reference])
+    expected = [direct.precision[0], direct.recall[0], direct.f1[0]]
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(
+        [row[name] for name in MEASURES], expected, atol=INVARIANCE_ATOL, rtol=0
+    )
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_bytes_that_are_no_utf8_reject_their_row_in_every_kind_of_column(tmp_path, tiny):
+    (tmp_path / "in").mkdir()
+    good = pa.array(["a cat"] * 4)
+    for kind in TEXT_KINDS + LIST_KINDS:
+        table = pa.table({"candidate": good, "reference": not_utf8(kind)})
+        pq.write_table(table, tmp_path / "in" / f"reference {kind}.parquet")
+        if kind in TEXT_KINDS:
+            table = pa.table({"candidate": not_utf8(kind), "reference": good})
+            pq.write_table(table, tmp_path / "in" / f"candidate {kind}.parquet")
+    summary = run_job(
+        tmp_path / "in", output=tmp_path / "out", idf="corpus", max_reject_fraction=1.0, **tiny
+    )
+    files = len(TEXT_KINDS) * 2 + len(LIST_KINDS)
+    assert summary["reasons"]["invalid_utf8"] == 2 * files
+    assert summary["scored"] == 2 * files
+    parts = sorted((tmp_path / "out").glob("*.parquet/part-*.parquet"))
+    assert len(parts) == files
+    for part in parts:
+        reasons = pq.ParquetFile(part).read(["bertscore_error"])["bertscore_error"].to_pylist()
+        assert reasons == [None, "invalid_utf8", "invalid_utf8", None]
+
+
+@pytest.mark.job
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("references", "reason"),
+    [
+        ([], "no_references"),
+        (None, "null_reference"),
+        ([None], "null_reference"),
+        (["a cat", None], "null_reference"),
+        (["", "a cat"], None),
+        (["", " "], "empty_reference"),
+        (["a cat"] * 3000, None),
+    ],
+    ids=["none", "null", "of null", "with a null", "with an empty one", "all empty", "3000"],
+)
+def test_lists_of_references(tmp_path, tiny, references, reason):
+    column = pa.array([references, ["a cat"]], pa.list_(pa.string()))
+    pq.write_table(
+        pa.table({"candidate": ["a cat sat"] * 2, "reference": column}), tmp_path / "a.parquet"
+    )
+    run_job(tmp_path / "a.parquet", output=tmp_path / "out", max_reject_fraction=1.0, **tiny)
+    output = read_output(tmp_path / "out")
+    assert output["bertscore_error"].to_pylist() == [reason, None]
+    f1 = output["bertscore_f1"].to_pylist()
+    if reason is None:
+        assert f1[0] == f1[1] > 0
+    else:
+        assert f1[0] == (0.0 if reason == "empty_reference" else None)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("idf", [False, True])
+def test_lone_surrogates_in_python_texts_are_an_error_that_names_the_pair(tiny_folder, idf):
+    scorer = BertScorer(
+        ScorerConfig(model=str(tiny_folder("bert")), num_layers=2, idf=idf, device="cpu")
+    )
+    for candidates, references in (
+        (["a", "secret \ud800"], ["b", "c"]),
+        (["a", "b"], [["c"], ["d", "\udfff secret"]]),
+        (["a", "b"], ["c", "word " * 99_999 + "\ud83d"]),  # far behind the maximum length
+    ):
+        with pytest.raises(InputError, match="pair 1 holds a lone surrogate") as caught:
+            scorer.score(candidates, references)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(InputError, match="got the first at position 2 of 3 texts"):
+        scorer.count_idf(["a", "b", "\ud800"])
+
+
+@pytest.mark.model
+def test_lone_surrogates_are_an_error_in_the_drop_in_too(tiny_folder):
+    model = {"model_type": str(tiny_folder("bert")), "num_layers": 2}
+    with pytest.raises(InputError, match="pair 0 holds a lone surrogate"):
+        score(["\ud800"], ["a"], **model)
+    with pytest.raises(InputError, match="position 0 of 1 texts"):
+        BERTScorer(idf=True, idf_sents=["\udc00"], **model)
+
+
+# --- Layouts and names -------------------------------------------------------------------------
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_row_groups_of_one_row_are_scored(tmp_path, tiny):
+    pq.write_table(pairs(700), tmp_path / "a.parquet", row_group_size=1)
+    summary = run_job(tmp_path / "a.parquet", output=tmp_path / "out", split_rows=300, **tiny)
+    assert summary["scored"] == 700
+    assert [path.name for path in sorted((tmp_path / "out" / "a.parquet").iterdir())] == [
+        f"part-{row:012d}.parquet" for row in (0, 300, 600)
+    ]
+
+
+def test_last_split_of_one_huge_row_group_is_read_in_seconds(tmp_path):
+    """Ten million rows, by hand: 1.2 s and 47 MB for the last split of 20,000."""
+    rows = 1_000_000
+    words = pa.array([f"text {number}" for number in range(1000)])
+    numbers = pa.array(np.arange(rows, dtype=np.int32))
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 1000, pa.int32()), words)
+    table = pa.table({"id": numbers, "candidate": texts, "reference": texts})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=rows, store_schema=False)
+    splits = plan_of(tmp_path / "a.parquet").splits
+    assert len(splits) == rows // 20_000
+    started = time.perf_counter()
+    last = read_split(splits[-1])
+    assert time.perf_counter() - started < 20
+    assert last["id"].to_pylist() == list(range(rows - 20_000, rows))
+    assert last["candidate"][-1].as_py() == "text 999"
+
+
+NAMES = (
+    "two words",
+    "ü 日本 🎉",
+    "in[1]*?",
+    "50%",
+    "%2F%00",
+    "key=value",
+    "-rf",
+    "quote's \"",
+    "_hidden",
+    "n" * 250,
+    "%" * 200,  # 600 bytes when escaped
+    "日" * 80,
+)
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_files_of_any_name_are_scored(tmp_path, tiny):
+    folder = tmp_path / "in [*] %20 ü"
+    folder.mkdir()
+    for name in NAMES:
+        pq.write_table(pairs(1), folder / f"{name}")
+    summary = run_job(*(folder / name for name in NAMES), output=tmp_path / "out [*] %20", **tiny)
+    assert summary["success"]
+    assert summary["scored"] == len(NAMES)
+    parts = list((tmp_path / "out [*] %20").glob("*/part-*.parquet"))
+    folders = {part.parent.name for part in parts if not part.parent.name.startswith("_")}
+    assert len(folders) == len(NAMES)
+    assert {"two words", "in[1]*?", "50%25", "%5Fhidden", "n" * 250, "日" * 80} <= folders
+    assert all(len(name.encode()) <= 255 for name in folders)
+    again = run_job(folder / "50%", output=tmp_path / "out [*] %20", **tiny)
+    assert again["parts_of_earlier_runs"] == again["parts"] == 1

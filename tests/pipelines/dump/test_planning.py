@@ -1,0 +1,315 @@
+import json
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.dump.inputs import InputFile, expand_inputs
+from pipelines.dump.parts import write_part
+from pipelines.dump.plan import FileReason, Plan, RejectedFile
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.read_split import read_split
+from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from pipelines.files.paths import join
+from pipelines.files.write import write_atomically
+from pipelines.score.records import record_path
+from pipelines.score.rejects import rows_path
+from tests.support.s3 import s3_bucket
+
+
+def pairs(rows: int, candidate: str = "candidate", reference: str = "reference") -> pa.Table:
+    numbers = [str(i) for i in range(rows)]
+    return pa.table({candidate: pa.array(numbers, pa.string()), reference: pa.array(numbers)})
+
+
+def write(path: Path, table: pa.Table, row_group_size: int | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, row_group_size=row_group_size)
+    return path
+
+
+def plan(
+    *globs: object,
+    candidate_column: str | None = "candidate",
+    reference_column: str = "reference",
+    target_rows: int = 10,
+    output: str | None = None,
+) -> Plan:
+    return plan_inputs(
+        expand_inputs([str(glob) for glob in globs]),
+        candidate_column=candidate_column,
+        reference_column=reference_column,
+        target_rows=target_rows,
+        target_bytes=10**9,
+        written=None if output is None else partial(paths_of_a_part, output),
+    )
+
+
+def paths_of_a_part(output: str, part: str) -> list[str]:
+    return [join(output, name) for name in (part, record_path(part), rows_path(part))]
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """Three files in two folders, 65 rows in all."""
+    folder = tmp_path / "in"
+    write(folder / "a.parquet", pairs(25), 10)
+    write(folder / "sub dir" / "b.parquet", pairs(40))
+    write(folder / "sub dir" / "none.parquet", pairs(0))
+    return folder
+
+
+def test_every_row_of_every_file_is_in_one_split(dump: Path) -> None:
+    got = plan(dump)
+    assert got.num_rows == 65
+    assert got.num_files == 3
+    assert got.rejected_files == ()
+    assert [(s.part_name, s.num_rows) for s in got.splits] == [
+        ("a.parquet/part-000000000000.parquet", 10),
+        ("a.parquet/part-000000000010.parquet", 10),
+        ("a.parquet/part-000000000020.parquet", 5),
+        ("sub dir/b.parquet/part-000000000000.parquet", 10),
+        ("sub dir/b.parquet/part-000000000010.parquet", 10),
+        ("sub dir/b.parquet/part-000000000020.parquet", 10),
+        ("sub dir/b.parquet/part-000000000030.parquet", 10),
+        ("sub dir/none.parquet/part-000000000000.parquet", 0),
+    ]
+    read = [text for split in got.splits for text in read_split(split)["candidate"].to_pylist()]
+    assert read == [str(i) for i in range(25)] + [str(i) for i in range(40)]
+
+
+def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dump: Path) -> None:
+    before = {split.part_name for split in plan(dump / "**/*.parquet").splits}
+    (dump / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"
+    after = {split.part_name for split in plan(dump / "**/*.parquet").splits}
+    assert after == {name for name in before if name.startswith("sub dir/")} != set()
+
+
+def test_files_found_without_a_root_are_named_below_their_common_folder(dump: Path) -> None:
+    files = [replace(file, root="") for file in expand_inputs([str(dump / "sub dir")])]
+    got = plan_inputs(
+        files,
+        candidate_column="candidate",
+        reference_column="reference",
+        target_rows=100,
+        target_bytes=10**9,
+    )
+    assert [split.input_name for split in got.splits] == ["b.parquet", "none.parquet"]
+
+
+@pytest.fixture
+def bad_files(dump: Path) -> dict[str, FileReason]:
+    """Beside the good files, one for each reason to reject a file."""
+    whole = (dump / "a.parquet").read_bytes()
+    (dump / "cut.parquet").write_bytes(whole[:-100])
+    (dump / "empty.parquet").write_bytes(b"")
+    (dump / "csv.parquet").write_bytes(b"candidate,reference\na,b\n" * 9)
+    write(dump / "columns.parquet", pairs(3, candidate="candidates"))
+    write(dump / "types.parquet", pa.table({"candidate": [1], "reference": ["x"]}))
+    write(dump / "scored.parquet", pairs(1).append_column("bertscore_f1", pa.array([1.0])))
+    (dump / "gone.parquet").symlink_to(dump / "nowhere")
+    (dump / os.fsdecode(b"name\xff.parquet")).write_bytes(whole)
+    return {
+        "cut.parquet": FileReason.NOT_PARQUET,
+        "empty.parquet": FileReason.NOT_PARQUET,
+        "csv.parquet": FileReason.NOT_PARQUET,
+        "columns.parquet": FileReason.BAD_COLUMNS,
+        "types.parquet": FileReason.BAD_COLUMNS,
+        "scored.parquet": FileReason.COLUMN_COLLISION,
+        "gone.parquet": FileReason.UNREADABLE,
+        "name\\udcff.parquet": FileReason.BAD_NAME,
+    }
+
+
+def test_bad_files_are_rejected_and_the_rest_is_planned(
+    dump: Path, bad_files: dict[str, FileReason]
+) -> None:
+    links = dump / "*"
+    got = plan(links)
+    rejected = {Path(file.path).name: file.reason for file in got.rejected_files}
+    assert rejected == bad_files
+    assert got.num_rows == 65
+
+
+def test_message_of_a_bad_file_says_what_helps(
+    dump: Path, bad_files: dict[str, FileReason]
+) -> None:
+    messages = {Path(file.path).name: file.message for file in plan(dump / "*").rejected_files}
+    assert "Did you mean 'candidates'?" in messages["columns.parquet"]
+    assert "got type int64; expected a string type" in messages["types.parquet"]
+    assert "expected a whole, undamaged Parquet file" in messages["cut.parquet"]
+    assert "already has score columns: got bertscore_f1" in messages["scored.parquet"]
+    assert "No such file" in messages["gone.parquet"]
+    assert set(messages) == set(bad_files)
+
+
+def test_all_files_bad_is_an_error_with_the_first_few(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.parquet").write_bytes(b"nothing")
+    with pytest.raises(InputError) as caught:
+        plan(tmp_path)
+    assert "none of the inputs can be scored: got 5 file(s), all of them bad" in str(caught.value)
+    assert "2.parquet" in str(caught.value)
+    assert "3.parquet" not in str(caught.value)
+    assert "and 2 more" in str(caught.value)
+
+
+def test_no_files_is_an_error() -> None:
+    with pytest.raises(InputError, match="got no file to plan"):
+        plan_inputs([], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1)
+
+
+def test_target_below_one_is_refused(dump: Path) -> None:
+    with pytest.raises(ConfigError, match="got 0 rows"):
+        plan(dump, target_rows=0)
+
+
+def test_references_alone_can_be_planned(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", pa.table({"reference": [["x", "y"]]}))
+    assert plan(tmp_path, candidate_column=None).num_rows == 1
+    with pytest.raises(InputError, match="no candidate column"):
+        plan(tmp_path)
+
+
+def test_digest_does_not_depend_on_the_cut_or_the_place(dump: Path) -> None:
+    digest = plan(dump).digest
+    assert digest == plan(dump).digest == plan(dump, target_rows=7).digest
+    moved = dump.rename(dump.parent / "elsewhere")
+    assert plan(moved).digest == digest
+    assert len(digest) == 16
+
+
+def test_digest_changes_with_name_content_version_and_columns(dump: Path) -> None:
+    digests = [plan(dump).digest, plan(dump, reference_column="candidate").digest]
+    digests.append(plan(dump, candidate_column=None).digest)
+    os.utime(dump / "a.parquet", (1, 1))
+    digests.append(plan(dump).digest)
+    write(dump / "a.parquet", pairs(26), 10)
+    os.utime(dump / "a.parquet", (1, 1))
+    digests.append(plan(dump).digest)
+    (dump / "a.parquet").rename(dump / "c.parquet")
+    digests.append(plan(dump).digest)
+    (dump / "c.parquet").unlink()
+    digests.append(plan(dump).digest)
+    assert len(set(digests)) == len(digests)
+
+
+def test_saved_plan_is_the_plan(dump: Path, bad_files: dict[str, FileReason]) -> None:
+    original = plan(dump / "*")
+    assert len(original.rejected_files) == len(bad_files)
+    assert plan_from_bytes(plan_to_bytes(original), "plan.parquet") == original
+    only_splits = replace(original, rejected_files=())
+    assert plan_from_bytes(plan_to_bytes(only_splits), "plan.parquet") == only_splits
+
+
+def other_format() -> bytes:
+    metadata = {"bertscore.plan": json.dumps({"format": 99})}
+    return write_part(pa.table({"path": ["x"]}, metadata=metadata))
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", write_part(pairs(1)), other_format()])
+def test_what_is_no_plan_is_an_error_that_names_the_file(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"'s3://o/plan.parquet' is not a plan of this version"):
+        plan_from_bytes(data, "s3://o/plan.parquet")
+
+
+def test_credentials_do_not_stand_in_rejects() -> None:
+    file = InputFile(path="memory://in/x.parquet?token=hunter2", size=0)
+    write_atomically(file.path, b"nothing")
+    with pytest.raises(InputError) as caught:
+        plan_inputs(
+            [file], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1
+        )
+    assert "token=***" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_splits_and_rejects_travel_by_plain_pickle(dump: Path) -> None:
+    got = plan(dump)
+    reject = RejectedFile(path="x", reason=FileReason.UNREADABLE, message="m", input_name="x")
+    assert pickle.loads(pickle.dumps((got, reject))) == (got, reject)  # noqa: S301 - our own
+
+
+def test_file_whose_record_has_too_long_a_key_is_rejected(dump: Path) -> None:
+    """The record has the longest key of all where the input has a short name."""
+    with pytest.raises(InputError, match=r"its part-0{12}\.json has a key of 1032 bytes"):
+        plan(dump / "a.parquet", output="s3://bucket/" + "p" * 960)
+    assert plan(dump / "a.parquet", output="s3://bucket/" + "p" * 952).num_files == 1
+
+
+def test_long_name_of_an_input_counts_for_its_part_alone(dump: Path) -> None:
+    def plan_name_of(size: int) -> Plan:
+        folders = "/".join(4 * ["d" * 200])
+        name = f"{folders}/{'e' * (size - len(folders) - 11)}/a.parquet"
+        write(dump / name, pairs(3))
+        return plan(dump, output="s3://bucket/out")
+
+    got = plan_name_of(974)
+    assert max(len(f"out/{split.part_name}") for split in got.splits) == 1004
+    assert got.rejected_files == ()
+    (rejected,) = plan_name_of(995).rejected_files
+    assert rejected.reason is FileReason.BAD_NAME
+    assert "its part-000000000000.parquet has a key of 1025 bytes" in rejected.message
+
+
+def test_local_paths_leave_room_for_the_temporary_name(dump: Path) -> None:
+    """A temporary file in the folder of a record is the longest of all that is written."""
+    names = "/".join(18 * ["d" * 200])
+
+    def output_of(size: int) -> str:
+        written = f"{dump}/{names}///_manifest/parts/{32 * '0'}/.bertscore-tmp-{32 * '0'}"
+        room = size - len(written)
+        return f"{dump}/{names}/{'e' * (room // 2)}/{'f' * (room - room // 2)}"
+
+    with pytest.raises(InputError, match="takes 4096 bytes; expected less than 4096"):
+        plan(dump / "a.parquet", output=output_of(4096))
+    assert plan(dump / "a.parquet", output=output_of(4095)).num_files == 1
+    with pytest.raises(InputError, match="a folder for its parts has a name of 256 bytes"):
+        plan(dump / "a.parquet", output=f"{dump}/{'g' * 256}")
+
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.process)])
+def store(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "memory":
+        yield "memory://plan-test"
+    else:
+        with s3_bucket() as bucket:
+            yield bucket
+
+
+def test_object_stores_are_planned_alike(store: str) -> None:
+    for name in ("a.parquet", "b/c.parquet"):
+        write_atomically(join(store, "in dir", name), write_part(pairs(15)))
+    write_atomically(join(store, "in dir", "bad.parquet"), b"nothing")
+    got = plan(join(store, "in dir"), join(store, "in dir/b/*.parquet"))
+    assert [split.part_name for split in got.splits] == [
+        "a.parquet/part-000000000000.parquet",
+        "a.parquet/part-000000000007.parquet",
+        "b/c.parquet/part-000000000000.parquet",
+        "b/c.parquet/part-000000000007.parquet",
+    ]
+    assert [file.reason for file in got.rejected_files] == [FileReason.NOT_PARQUET]
+    assert all(split.file_version for split in got.splits)
+    assert read_split(got.splits[1])["candidate"].to_pylist() == [str(i) for i in range(7, 15)]
+
+
+def test_thousands_of_files_and_a_million_rows_are_planned_in_seconds(tmp_path: Path) -> None:
+    small = write(tmp_path / "many" / "0000.parquet", pairs(3)).read_bytes()
+    for number in range(1, 2000):
+        (tmp_path / "many" / f"{number:04d}.parquet").write_bytes(small)
+    write(tmp_path / "one.parquet", pairs(1_000_000), 1_000_000)
+    started = time.perf_counter()
+    got = plan(tmp_path, target_rows=20_000)
+    loaded = plan_from_bytes(plan_to_bytes(got), "plan")
+    seconds = time.perf_counter() - started
+    assert loaded.num_rows == 1_006_000
+    assert len(loaded.splits) == 2050
+    assert seconds < 20  # 1 s on two cores on 2026-11-20; the rest is room for a busy machine

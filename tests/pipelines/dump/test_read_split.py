@@ -1,0 +1,221 @@
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertscore_core.errors import InputError
+from pipelines.dump import columns
+from pipelines.dump import read_split as reading
+from pipelines.dump.columns import append_scores
+from pipelines.dump.layout import read_layout
+from pipelines.dump.nested import check_indices
+from pipelines.dump.parts import write_part
+from pipelines.dump.read_split import read_split
+from pipelines.dump.texts import texts_from_column
+from tests.support.tables import BAD, ROWS, every_type, invalid_utf8, plan, read_whole, same, write
+
+
+@pytest.mark.parametrize(
+    ("row_group_size", "target_rows"),
+    [(ROWS, ROWS), (10, 25), (7, 1000), (ROWS, 8), (20, 6), (1, 1)],
+    ids=["whole file", "grouped", "all groups", "cut", "each group cut", "row by row"],
+)
+def test_splits_hold_every_row_once_with_its_type_and_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int, target_rows: int
+) -> None:
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 4)
+    path = write(tmp_path / "a.parquet", every_type(), row_group_size)
+    whole = read_whole(path)
+    pieces = [read_split(split) for split in plan(path, target_rows)]
+    assert len(pieces) >= ROWS // target_rows
+    assert all(same(piece.slice(0, 0), whole.slice(0, 0)) for piece in pieces)
+    assert same(pa.concat_tables(pieces), whole)
+
+
+@pytest.mark.parametrize("name", every_type().column_names)
+def test_every_type_survives_being_read_scored_and_written(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "a.parquet", every_type().select([name]), 10)
+    source = pa.concat_tables([read_split(split) for split in plan(path, 6)])
+    scored = append_scores(source, {columns.F1: pa.nulls(ROWS, pa.float32())}, {"bertscore": "x"})
+    (tmp_path / "part.parquet").write_bytes(write_part(scored))
+    back = read_whole(str(tmp_path / "part.parquet"))
+    assert back.schema.field(0).equals(source.schema.field(0), check_metadata=True)
+    assert repr(back[name].to_pylist()) == repr(source[name].to_pylist())
+    assert back.schema.metadata[b"dump"] == b"2026-01-01"
+    assert back.schema.metadata[b"bertscore"] == b"x"
+
+
+@given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9))
+def test_any_cut_reads_back_as_the_file(
+    tmp_path_factory: pytest.TempPathFactory, row_group_size: int, target_rows: int, batch: int
+) -> None:
+    table = pa.table({"n": range(40), "d": pa.array(list("abcd") * 10).dictionary_encode()})
+    path = write(tmp_path_factory.getbasetemp() / "cut.parquet", table, row_group_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_BATCH_ROWS", batch)
+        pieces = [read_split(split) for split in plan(path, target_rows)]
+    assert pa.concat_tables(pieces).to_pylist() == table.to_pylist()
+
+
+def test_only_the_columns_asked_for_are_read_in_that_order(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2], "a.b": [3, 4], "list": [["x"], ["y"]], "z": ["p", "q"]})
+    path = write(tmp_path / "a.parquet", table)
+    for rows in (1, 2):
+        got = read_split(plan(path, rows)[0], ["list", "a"])
+        assert got.to_pydict() == {"list": [["x"], ["y"]][:rows], "a": [1, 2][:rows]}
+
+
+def test_reading_stops_after_the_last_row_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
+    taken: list[int] = []
+    original = reading.take
+
+    def counted(
+        batches: Iterator[pa.RecordBatch], skip: int, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        def count() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                taken.append(batch.num_rows)
+                yield batch
+
+        return original(count(), skip, rows)
+
+    monkeypatch.setattr(reading, "take", counted)
+    splits = plan(path, 100)
+    assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
+    assert sum(taken) == 200
+
+
+@pytest.mark.parametrize("empty", [every_type().slice(0, 0), pa.table({"x": pa.nulls(0)})])
+def test_file_without_rows_gives_an_empty_table_with_its_schema(
+    tmp_path: Path, empty: pa.Table
+) -> None:
+    path = write(tmp_path / "a.parquet", empty)
+    (split,) = plan(path, 10)
+    table = read_split(split)
+    assert table.num_rows == 0
+    assert table.schema.equals(read_layout(path).schema, check_metadata=True)
+    assert pq.read_table(pa.BufferReader(write_part(table))).num_rows == 0
+
+
+def test_columns_of_one_name_pass_through(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["same", "same"])
+    (split,) = plan(write(tmp_path / "a.parquet", table), 10)
+    got = pq.ParquetFile(pa.BufferReader(write_part(read_split(split)))).read()
+    assert [column.to_pylist() for column in got.columns] == [[1], [2]]
+
+
+def test_file_written_without_arrow_schema_is_read(tmp_path: Path) -> None:
+    table = pa.table({"candidate": ["a"], "reference": [["b"]]})
+    path = write(tmp_path / "a.parquet", table, store_schema=False, use_compliant_nested_type=False)
+    (split,) = plan(path, 10)
+    assert read_split(split).to_pylist() == [{"candidate": "a", "reference": ["b"]}]
+
+
+def test_damaged_pages_are_an_input_error_and_not_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    data = bytearray(write_part(pa.table({"n": [f"text {i}" for i in range(1000)]})))
+    data[20:2000] = bytes(1980)
+    path.write_bytes(data)
+    for rows in (1000, 100):
+        with pytest.raises(InputError, match="cannot be read as Parquet"):
+            read_split(plan(str(path), rows)[0])
+
+
+def test_file_that_changed_since_it_was_planned_is_an_input_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"n": range(10)}))
+    (split,) = plan(path, 100)
+    write(tmp_path / "a.parquet", pa.table({"n": range(11)}))
+    with pytest.raises(InputError, match=r"has changed since it was planned: got 11 rows"):
+        read_split(split)
+    with pytest.raises(InputError, match="has changed since it was planned"):
+        read_split(replace(split, file_rows=11))
+
+
+def test_invalid_utf8_passes_through_byte_for_byte(tmp_path: Path) -> None:
+    (split,) = plan(write(tmp_path / "a.parquet", pa.table({"c": invalid_utf8()})), 10)
+    table = read_split(split)
+    assert texts_from_column(table["c"]) == ["fine", BAD, None, BAD, "ü"]
+    back = pq.ParquetFile(pa.BufferReader(write_part(table))).read()
+    assert back["c"].cast(pa.binary()).to_pylist()[1] == b"\xff\xfe"
+
+
+def repeated(kind: str) -> pa.Table:
+    """20,000 rows that each repeat one of three texts of 10,000 bytes; small on disk."""
+    texts = pa.array([c * 10_000 for c in "xyz"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1] * 5000, pa.int32()), texts)
+    if kind == "list":
+        column = pa.ListArray.from_arrays(pa.array(range(20_001), pa.int32()), column)
+    if kind == "struct":
+        column = pa.StructArray.from_arrays([column], names=["text"])
+    if kind == "map":
+        keys = pa.array(["k"] * 20_000)
+        column = pa.MapArray.from_arrays(pa.array(range(20_001), pa.int32()), keys, column)
+    return pa.table({"n": range(20_000), "text": column})
+
+
+@pytest.mark.parametrize("kind", ["string", "list", "struct", "map"])
+def test_rows_far_larger_in_memory_than_on_disk_are_refused_before_they_fill_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    limit = 8 << 20
+    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", limit)
+    monkeypatch.setattr(reading, "_BATCH_BYTES", limit // 8)
+    path = write(tmp_path / "a.parquet", repeated(kind), store_schema=False)
+    assert os.path.getsize(path) < 200_000
+    (whole,) = plan(path, 20_000)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(
+            InputError,
+            match=r"rows 0 to \d+ of '.*a.parquet' are too large: got \d+ bytes in memory, .*"
+            r"expected at most 8388608 .*--split-rows \d+ or less",
+        ):
+            read_split(whole)
+        small = plan(path, 400)
+        assert read_split(small[-1])["n"].to_pylist() == list(range(19_600, 20_000))
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 4 * limit
+    assert read_split(small[3]).equals(read_whole(path).slice(1200, 400))
+    assert read_split(whole, ["n"]).num_rows == 20_000
+
+
+def test_repeated_texts_are_no_burden_as_dictionaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 8 << 20)
+    table = repeated("string")
+    path = write(tmp_path / "a.parquet", table)
+    assert read_split(plan(path, 20_000)[0]).equals(table)
+
+
+def test_rows_as_large_on_disk_as_was_asked_for_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 1000)
+    table = pa.table({"text": [f"{number}" * 1000 for number in range(50)]})
+    path = write(tmp_path / "a.parquet", table, use_dictionary=False)
+    assert read_split(plan(path, 50)[0]).equals(table)
+
+
+def test_index_beside_its_dictionary_is_found() -> None:
+    """Found by fuzzing: Arrow reads such a column without a word."""
+    beside = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a"], safe=False)
+    for column in (beside, pa.ListArray.from_arrays([0, 1, 2], beside)):
+        with pytest.raises(pa.ArrowInvalid, match="indices from 0 to 7 for 1 values"):
+            check_indices(column)
+    whole = pa.array(["a", None]).dictionary_encode()
+    for column in (whole, whole[:0], pa.StructArray.from_arrays([whole, whole], ["x", "y"])):
+        check_indices(column)

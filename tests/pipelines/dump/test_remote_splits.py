@@ -1,0 +1,62 @@
+import importlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.dump import parquet
+from pipelines.dump.parts import write_part
+from pipelines.dump.read_split import read_split
+from pipelines.files.write import write_atomically
+from tests.support.s3 import over_http, s3_bucket
+from tests.support.tables import every_type, plan
+
+
+def assert_is_read_back(path: str, scheme: str = "") -> None:
+    table = every_type()
+    write_atomically(path, write_part(table))
+    splits = plan(over_http(path) if scheme == "http" else path, 20)
+    got = pa.concat_tables([read_split(split) for split in splits])
+    assert repr(got.to_pylist()) == repr(table.to_pylist())
+
+
+def test_splits_are_read_from_memory() -> None:
+    assert_is_read_back("memory://in/a b.parquet")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_splits_are_read_from_a_store_and_over_http(scheme: str) -> None:
+    with s3_bucket() as bucket:
+        assert_is_read_back(f"{bucket}/a b.parquet", scheme)
+
+
+@pytest.mark.process
+def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parquet, "_BUFFER_BYTES", 1000)
+    fetched: list[int] = []
+    file_type = importlib.import_module("s3fs.core").S3File
+    fetch = file_type._fetch_range
+
+    def counted(file: object, start: int, end: int) -> object:
+        fetched.append(end - start)
+        return fetch(file, start, end)
+
+    monkeypatch.setattr(file_type, "_fetch_range", counted)
+    table = pa.table({"text": [f"{i * 7919 % 10**8:08d}" * 4 for i in range(40_000)]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table, sink, 10_000, compression="none", use_dictionary=False, data_page_size=4_000
+    )
+    data = bytes(sink.getvalue())
+    with s3_bucket() as bucket:
+        path = f"{bucket}/big.parquet"
+        write_atomically(path, data)
+        # The footer, a look at the first rows of each row group (37 kB), and the rows.
+        for rows, most in ((40_000, 1.2), (10_000, 0.35), (100, 0.2)):
+            first = plan(path, rows)[0]
+            fetched.clear()
+            assert read_split(first).num_rows == rows
+            assert sum(fetched) < most * len(data)

@@ -1,0 +1,50 @@
+import pyarrow as pa
+import pytest
+
+from pipelines.dump.texts import reference_texts, texts_from_column
+from tests.support.tables import BAD, ROWS, every_type, invalid_utf8
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_invalid_utf8_is_marked_in_its_row_alone(kind: pa.DataType) -> None:
+    column = invalid_utf8(kind)
+    assert column.type == kind
+    assert texts_from_column(column) == ["fine", BAD, None, BAD, "ü"]
+    assert texts_from_column(column.slice(1, 3)) == [BAD, None, BAD]
+
+
+def test_invalid_utf8_is_marked_in_dictionaries_and_lists() -> None:
+    dictionary = invalid_utf8(pa.dictionary(pa.int64(), pa.string()))
+    assert texts_from_column(dictionary) == ["fine", BAD, None, BAD, "ü", BAD]
+    lists = reference_texts(invalid_utf8(pa.list_(pa.string())))
+    assert lists == [["fine", BAD], [], [None, BAD, "ü"], None]
+
+
+@pytest.mark.parametrize(
+    "name", ["candidate", "large", "view", "dictionary", "nulls"], ids=lambda name: str(name)
+)
+def test_texts_of_every_text_type(name: str) -> None:
+    table = every_type()
+    expected = [None] * ROWS if name == "nulls" else table["candidate"].to_pylist()
+    column = pa.chunked_array([*table[name].slice(0, 20).chunks, *table[name].slice(20).chunks])
+    assert texts_from_column(column) == expected
+    singles = [None if text is None else [text] for text in expected]
+    assert reference_texts(column) == singles
+
+
+@pytest.mark.parametrize("name", ["reference", "large_list", "pair"])
+def test_texts_of_every_list_type(name: str) -> None:
+    column = every_type()[name]
+    assert reference_texts(column) == column.to_pylist()
+    assert reference_texts(column.slice(3, 11)) == column.to_pylist()[3:14]
+
+
+def test_lists_of_dictionaries_and_null_pairs_are_read() -> None:
+    words = pa.array(["x", "y", "x"]).dictionary_encode()
+    lists = pa.chunked_array([pa.ListArray.from_arrays([0, 2, 3], words)])
+    assert reference_texts(lists) == [["x", "y"], ["x"]]
+    pairs = pa.chunked_array([pa.array([["a", "b"], None, ["c", None]], pa.list_(pa.string(), 2))])
+    assert reference_texts(pairs) == [["a", "b"], None, ["c", None]]
+    assert reference_texts(pairs.slice(1)) == [None, ["c", None]]
+    nothing = pa.chunked_array([pa.array([[], None, [None]], pa.list_(pa.null()))])
+    assert reference_texts(nothing) == [[], None, [None]]

@@ -1,0 +1,386 @@
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.dump.inputs import expand_inputs
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.delete import delete
+from pipelines.files.listing import UnlistedError, list_files
+from pipelines.files.paths import TEMPORARY_PREFIX, absolute, join
+from pipelines.files.read import exists, open_source, read_bytes, read_many, source_size
+from pipelines.files.write import write_atomically
+from tests.support.broken_store import broken_store
+from tests.support.faults import FaultRule, Faults
+from tests.support.powers import shut
+from tests.support.s3 import over_http, s3_bucket
+
+HOSTILE_NAMES = [
+    "plain",
+    "two words",
+    "ü 日本 🎉",
+    "a[1]b",
+    "star*",
+    "what?",
+    "10:30",
+    "100%",
+    "a#b",
+]
+
+
+NAMES = [
+    "pwd",
+    "pass",
+    "password",
+    "passwd",
+    "auth",
+    "sas",
+    "sig",
+    "signature",
+    "code",
+    "jwt",
+    "bearer",
+    "token",
+    "key",
+    "secret",
+    "credential",
+    "api_key",
+    "apikey",
+    "access_key",
+    "AWSAccessKeyId",
+    "X-Amz-Security-Token",
+    "X-Goog-Credential",
+    "accessToken",
+]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    with s3_bucket() as url:
+        yield url
+
+
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.process)])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty folder on each kind of file system."""
+    name = uuid.uuid4().hex
+    if request.param == "s3":
+        yield f"{request.getfixturevalue('bucket')}/{name}"
+    elif request.param == "memory":
+        yield f"memory://{name}"
+        fsspec.filesystem("memory").store.clear()
+    else:
+        yield str(tmp_path / name)
+
+
+def fill(folder: str, *names: str) -> None:
+    for name in names:
+        write_atomically(join(folder, name), name.encode())
+
+
+def names_of(folder: str, globs: list[str], exclude: str | None = None) -> list[str]:
+    start = absolute(folder).rstrip("/") + "/"
+    return [file.path.removeprefix(start) for file in expand_inputs(globs, exclude=exclude)]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_written_file_is_read_listed_opened_and_deleted_whatever_its_name(
+    folder: str, name: str
+) -> None:
+    fill(folder, "keep")
+    path = join(folder, f"sub {name}/{name}.parquet")
+    write_atomically(path, b"old content")
+    write_atomically(path, memoryview(b"new"))
+    assert read_bytes(path) == b"new"
+    assert list_files(folder) == {"keep": 4, f"sub {name}/{name}.parquet": 3}
+    with open_source(path) as source:
+        assert source_size(source) == 3
+        assert source.read() == b"new"
+    delete(path)
+    assert not exists(path)
+    assert exists(join(folder, "keep"))
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_existing_file_is_an_input_whatever_its_name(folder: str, name: str) -> None:
+    fill(folder, f"{name}.parquet", "star-other.parquet", "a1b.parquet")
+    (found,) = expand_inputs([join(folder, f"{name}.parquet")])
+    assert found.path == absolute(join(folder, f"{name}.parquet"))
+    assert found.size == len(f"{name}.parquet".encode())
+    assert found.root == absolute(folder)
+
+
+@pytest.mark.process
+def test_name_that_looks_like_a_chained_url_is_an_ordinary_name(
+    bucket: str, tmp_path: Path
+) -> None:
+    for folder in (str(tmp_path), f"{bucket}/{uuid.uuid4().hex}"):
+        fill(folder, "zip::a.parquet")
+        assert names_of(folder, [join(folder, "zip::a.parquet")]) == ["zip::a.parquet"]
+
+
+@pytest.mark.process
+def test_file_is_read_over_http(bucket: str) -> None:
+    write_atomically(f"{bucket}/over http.parquet", b"content")
+    address = over_http(f"{bucket}/over http.parquet") + "?a=1"
+    (found,) = expand_inputs([address])
+    assert (found.path, found.size) == (address, 7)
+    with open_source(address) as source:
+        assert (source_size(source), source.read()) == (7, b"content")
+
+
+def test_existing_folder_with_glob_characters_is_taken_literally(folder: str) -> None:
+    fill(folder, "in[1]/x.parquet", "in1/y.parquet")
+    assert names_of(folder, [join(folder, "in[1]")]) == ["in[1]/x.parquet"]
+
+
+def test_folder_stands_for_the_parquet_files_below_it(folder: str) -> None:
+    fill(folder, "in/b.parquet", "in/a/c.parquet", "in/readme.txt", "in2/d.parquet")
+    fill(folder, "in/_tmp/e.parquet", "in/.f.parquet", "in/a/_g.parquet")
+    found = expand_inputs([join(folder, "in")])
+    assert names_of(folder, [join(folder, "in")]) == ["in/a/c.parquet", "in/b.parquet"]
+    assert {file.root for file in found} == {absolute(join(folder, "in"))}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.parquet", ["a.parquet"]),
+        ("**/*.parquet", ["a.parquet", "s/b.parquet", "s/t/c.parquet"]),
+        ("s*", ["s/b.parquet", "s/t/c.parquet"]),  # a matched folder stands for its files
+        ("*/_*.parquet", ["s/_d.parquet"]),  # spelled out, so wanted
+        ("_m/*.parquet", ["_m/e.parquet"]),
+        ("s/?.parquet", ["s/b.parquet"]),
+        ("n*", ["notes.txt"]),  # will be rejected as no Parquet, not passed over in silence
+    ],
+)
+def test_glob_matches_and_passes_over_hidden_names(
+    folder: str, pattern: str, expected: list[str]
+) -> None:
+    fill(folder, "a.parquet", "s/b.parquet", "s/t/c.parquet", "s/_d.parquet", "_m/e.parquet")
+    fill(folder, "notes.txt", "s/.hidden.parquet")
+    assert names_of(folder, [join(folder, pattern)]) == expected
+
+
+def test_file_matched_twice_is_an_input_once(folder: str) -> None:
+    fill(folder, "b.parquet", "a.parquet")
+    globs = [join(folder, "b.parquet"), join(folder, "*.parquet"), folder]
+    assert names_of(folder, globs) == ["a.parquet", "b.parquet"]
+
+
+def test_output_folder_below_the_input_is_not_read_again(folder: str) -> None:
+    fill(folder, "in/a.parquet", "in/out/a.parquet/part-0.parquet", "in/outer/b.parquet")
+    got = names_of(folder, [join(folder, "in")], exclude=join(folder, "in/out"))
+    assert got == ["in/a.parquet", "in/outer/b.parquet"]
+    # A path that gives nothing but output is refused, though another one is good.
+    with pytest.raises(InputError, match=r"all 1 files that match .* are in the output folder"):
+        expand_inputs(
+            [join(folder, "in/outer"), join(folder, "in/out")], exclude=join(folder, "in/out")
+        )
+
+
+def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content(
+    folder: str,
+) -> None:
+    fill(folder, "a.parquet")
+    path = join(folder, "a.parquet")
+    (by_stat,), (by_list,) = expand_inputs([path]), expand_inputs([folder])
+    (by_glob,) = expand_inputs([join(folder, "*.parquet")])
+    assert by_stat.version == by_list.version == by_glob.version != ""
+    write_atomically(path, b"other content")
+    if "://" not in path:
+        os.utime(path, (1, 1))
+    (changed,) = expand_inputs([path])
+    assert changed.version != by_stat.version
+
+
+@pytest.mark.parametrize("missing", ["none.parquet", "*.parquet", "nowhere/", "no[t]hing"])
+def test_nothing_matched_is_an_error_that_names_the_pattern(folder: str, missing: str) -> None:
+    fill(folder, "kept.txt")
+    said = r"(nothing matches .*|does not exist); expected a Parquet file.*quote"
+    with pytest.raises(InputError, match=said):
+        expand_inputs([join(folder, "kept.txt"), join(folder, missing)])
+
+
+def test_no_path_at_all_is_an_error() -> None:
+    with pytest.raises(InputError, match="at least one --input"):
+        expand_inputs([])
+
+
+def test_relative_and_home_paths_become_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(str(tmp_path), "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    expected = [str(tmp_path / "a.parquet")]
+    for pattern in ("a.parquet", "*.parquet", "./", "~/a.parquet", f"file://{tmp_path}/*.parquet"):
+        assert [file.path for file in expand_inputs([pattern])] == expected
+
+
+def test_many_files_are_read_in_order_and_a_missing_one_is_none(folder: str) -> None:
+    fill(folder, "a", "b", "c")
+    paths = [join(folder, name) for name in ("c", "missing", "a", "b")]
+    assert read_many(paths) == [b"c", None, b"a", b"b"]
+
+
+def test_missing_folder_lists_as_empty_and_deleting_nothing_is_fine(folder: str) -> None:
+    fill(folder, "keep")
+    assert list_files(join(folder, "missing")) == {}
+    delete(join(folder, "missing"))
+    with pytest.raises(FileNotFoundError):
+        read_bytes(join(folder, "missing"))
+    assert list_files(folder, suffix="eep") == {"keep": 4}
+
+
+def test_local_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> None:
+    fill(str(tmp_path), "a/x", "b/y")
+    with shut(tmp_path / "b"), pytest.raises(UnlistedError, match="b' cannot be listed: got 'Perm"):
+        list_files(str(tmp_path))
+    assert list_files(str(tmp_path / "a" / "x")) == {}
+
+
+@pytest.mark.parametrize("folder", ["/out", "/out/b", "/out/b/c"])
+@pytest.mark.parametrize("error", [errno.EIO, errno.EACCES])
+def test_remote_folder_that_cannot_be_listed_is_no_empty_one(folder: str, error: int) -> None:
+    with broken_store(folder, error=error) as store:
+        for name in ("a/x", "b/c/y"):
+            store.pipe_file(f"/out/{name}", b"four")
+        with pytest.raises(OSError, match=os.strerror(error)):
+            list_files("broken://out")
+        store.broken.clear()
+        assert list_files("broken://out") == {"a/x": 4, "b/c/y": 4}
+        assert list_files("broken://missing") == {}
+
+
+@pytest.mark.process
+def test_listing_of_a_bucket_that_is_refused_is_no_empty_one() -> None:
+    faults: list[Faults] = []
+    with s3_bucket(faults) as bucket:
+        fill(f"{bucket}/out", "a")
+        faults[0].set(FaultRule(rate=1.0, kinds=("403",), query="prefix=out"))
+        with pytest.raises(PermissionError):
+            list_files(f"{bucket}/out")
+        faults[0].set(FaultRule())
+        assert list(list_files(f"{bucket}/out")) == ["a"]
+
+
+@pytest.mark.process
+def test_listing_sees_what_another_process_wrote(bucket: str) -> None:
+    folder = f"{bucket}/{uuid.uuid4().hex}"
+    fill(folder, "a")
+    assert list(list_files(folder)) == ["a"]
+    other = fsspec.filesystem("s3", skip_instance_cache=True)
+    other.pipe_file(join(folder, "b").removeprefix("s3://"), b"b")
+    assert list(list_files(folder)) == ["a", "b"]
+    assert exists(join(folder, "b"))
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        write_atomically(str(tmp_path / "sub" / "a"), b"x")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "sub" / "a").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "sub").stat().st_mode) == 0o750
+
+
+def test_failed_write_keeps_the_old_content_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    write_atomically(str(path), b"old")
+
+    def disk_full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / f"{TEMPORARY_PREFIX}dead").write_bytes(b"half")
+    fill(str(tmp_path), "a")
+    assert list(list_files(str(tmp_path))) == ["a"]
+
+
+def test_very_long_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 255)
+    write_atomically(str(path), b"x")
+    assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "", "s3://other/x"])
+def test_name_that_leaves_its_folder_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="would leave its folder"):
+        join("/out", name)
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        ("/out", "/out/a/b"),
+        ("/out/", "/out/a/b"),
+        ("memory://", "memory://a/b"),
+        ("s3://bucket", "s3://bucket/a/b"),
+    ],
+)
+def test_join_keeps_the_scheme(root: str, expected: str) -> None:
+    assert join(root, "a", "b") == expected
+
+
+@pytest.mark.parametrize("path", ["nosuch://x/y", "simplecache::s3://x/y"])
+def test_unknown_scheme_is_an_error_that_names_it(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"got scheme '.*expected a local path or one of memory"):
+        read_bytes(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("s3://user:pass@bucket/x", "s3://***@bucket/x"),
+        (
+            "https://h/x.parquet?X-Amz-Signature=abc&a=1",
+            "https://h/x.parquet?X-Amz-Signature=***&a=1",
+        ),
+        ("https://h/x?sig=abc", "https://h/x?sig=***"),
+        ("--secret_key=abc", "--secret_key=***"),
+        ("http://user:p@ss@w@host/x@y", "http://***@host/x@y"),
+        ("http://user@host/x", "http://***@host/x"),
+        *(
+            (f"https://h/x?a=1&{name}=hunter2&b=2", f"https://h/x?a=1&{name}=***&b=2")
+            for name in NAMES
+        ),
+        ("--experiments=x,token=abc", "--experiments=x,token=***"),
+        ("--option=password=abc", "--option=password=***"),
+        ("?next=https%3A%2F%2Fh%2Fx%3Fsig%3Dabc&a=1", "?next=https%3A%2F%2Fh%2Fx%3Fsig%3D***&a=1"),
+        ("got {'api_key': 'a b', 'anon': 'x'}", "got {'api_key': '***', 'anon': 'x'}"),
+        ('{"secret": "a\\"b", "region": "x"}', '{"secret": "***", "region": "x"}'),
+        ("AccountName=a;AccountKey=b+/=;x=1", "AccountName=a;AccountKey=***;x=1"),
+        ("Authorization: Basic aGk6aGk=", "Authorization: Basic ***"),
+        ("bearer eyJ.a-b_c", "bearer ***"),
+        ("--max_batch_tokens=512 tokenizer:5e0a", "--max_batch_tokens=512 tokenizer:5e0a"),
+        ("--author=me --passes=3 --design=x", "--author=me --passes=3 --design=x"),
+        ("s3://b/token=1/year=2026/a.parquet", "s3://b/token=1/year=2026/a.parquet"),
+        ("--runner=DataflowRunner", "--runner=DataflowRunner"),
+        ("/data/a@b/key=1.parquet", "/data/a@b/key=1.parquet"),
+    ],
+)
+def test_credentials_are_masked(text: str, masked: str) -> None:
+    assert mask_credentials(text) == masked
+
+
+def test_credentials_do_not_stand_in_errors(folder: str) -> None:
+    with pytest.raises(InputError) as caught:
+        expand_inputs([f"{folder}/none?password=hunter2"])
+    assert "hunter2" not in str(caught.value)

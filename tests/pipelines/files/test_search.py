@@ -1,0 +1,249 @@
+import errno
+import os
+import socket
+from pathlib import Path
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core.errors import InputError
+from pipelines.cli import main as cli
+from pipelines.crawl.fetch import FetchError, FetchPolicy, fetched
+from pipelines.crawl.listing import list_files_of
+from pipelines.dump.inputs import InputFile, expand_inputs
+from pipelines.files.paths import absolute
+from pipelines.files.read import NoFileError, open_source
+from pipelines.files.search import Trouble
+from tests.support.broken_store import broken_store
+from tests.support.faults import FaultRule, Faults
+from tests.support.hostile import pairs
+from tests.support.powers import shut
+from tests.support.s3 import s3_bucket
+
+PATTERNS = ["in", "in/*", "in/*/*.parquet", "in/**/*.parquet", "in/**", "in/[ab]"]
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+
+
+def split(folder: Path | str, files: list[InputFile]) -> tuple[list[str], list[str]]:
+    """Return the names of files, and of what could not be listed."""
+    start = absolute(f"{folder}/x")[:-1]
+    fine = [f.path.removeprefix(start) for f in files if f.trouble is None]
+    lost = [f.path.removeprefix(start) for f in files if f.trouble is Trouble.UNLISTED]
+    assert len(fine) + len(lost) == len(files)
+    return fine, lost
+
+
+# --- What cannot be listed is not empty ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_folder_that_may_not_be_read_is_no_empty_folder(tmp_path: Path, pattern: str) -> None:
+    fill(tmp_path, "in/a/x.parquet", "in/b/x.parquet")
+    with shut(tmp_path / "in" / "b"):
+        found = expand_inputs([f"{tmp_path}/{pattern}"])
+    assert split(tmp_path, found) == (["in/a/x.parquet"], ["in/b"])
+    assert "may not be read" in found[1].message
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/**", "in/x.parquet", "in/b"])
+def test_a_place_that_may_not_be_entered_is_not_said_to_be_missing(
+    tmp_path: Path, pattern: str
+) -> None:
+    fill(tmp_path, "in/x.parquet", "in/b/y.parquet")
+    with shut(tmp_path / "in"):
+        (found,) = expand_inputs([f"{tmp_path}/{pattern}"])
+    assert found.trouble is Trouble.UNLISTED
+    assert "may not be read" in found.message
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("error", [errno.EIO, errno.ESTALE, errno.EACCES])
+def test_an_error_of_a_disk_or_network_is_no_empty_folder(pattern: str, error: int) -> None:
+    with broken_store("/in/b", error=error) as store:
+        for name in ("a", "b"):
+            store.pipe_file(f"/in/{name}/x.parquet", b"x")
+        found = expand_inputs([f"broken://{pattern}"])
+    assert split("broken://", found) == (["in/a/x.parquet"], ["in/b"])
+    assert os.strerror(error) in found[1].message
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/*/*.parquet", "in/**/*.parquet"])
+def test_an_error_of_an_object_store_is_no_empty_prefix(pattern: str) -> None:
+    faults: list[Faults] = []
+    with s3_bucket(faults) as bucket:
+        store = fsspec.filesystem("s3")
+        for name in ("a", "b"):
+            store.pipe_file(f"{bucket}/in/{name}/x.parquet", b"x")
+        assert len(expand_inputs([f"{bucket}/{pattern}"])) == 2
+        faults[0].set(FaultRule(rate=1.0, kinds=("403",), query="prefix=in"))
+        found = expand_inputs([f"{bucket}/{pattern}"])
+        faults[0].set(FaultRule())
+    assert [file.trouble for file in found] == [Trouble.UNLISTED]
+    assert "may not be read" in found[0].message
+
+
+def test_a_hidden_folder_that_may_not_be_read_is_nobodys_business(tmp_path: Path) -> None:
+    fill(tmp_path, "x.parquet", ".Trash/y.parquet", "_tmp/z.parquet")
+    with shut(tmp_path / ".Trash", tmp_path / "_tmp"):
+        assert split(tmp_path, expand_inputs([str(tmp_path)])) == (["x.parquet"], [])
+
+
+def test_a_folder_that_a_pattern_does_not_ask_for_is_not_looked_at(tmp_path: Path) -> None:
+    fill(tmp_path, "day-1/x.parquet", "day-2/x.parquet", "other/x.parquet")
+    with shut(tmp_path / "other"):
+        found = expand_inputs([f"{tmp_path}/day-*/*.parquet"])
+    assert split(tmp_path, found) == (["day-1/x.parquet", "day-2/x.parquet"], [])
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/**/*.txt"])
+def test_sentences_of_a_folder_that_may_not_be_read_are_missed(
+    tmp_path: Path, pattern: str
+) -> None:
+    fill(tmp_path, "in/a/x.txt", "in/b/x.txt")
+    assert len(list_files_of([f"{tmp_path}/{pattern}"], suffixes=(".txt",)).names) == 2
+    with shut(tmp_path / "in" / "b"), pytest.raises(OSError, match=r"in/b'.*may not be read") as e:
+        list_files_of([f"{tmp_path}/{pattern}"], suffixes=(".txt",))
+    assert not isinstance(e.value, PermissionError)  # that would count as a wrong command
+
+
+# --- Links ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/*/*.parquet", "in/**/*.parquet"])
+def test_a_folder_behind_a_link_is_part_of_the_input(tmp_path: Path, pattern: str) -> None:
+    fill(tmp_path, "data/x.parquet", "in/a/y.parquet")
+    (tmp_path / "in" / "linked").symlink_to("../data")
+    found = expand_inputs([f"{tmp_path}/{pattern}"])
+    assert split(tmp_path, found) == (["in/a/y.parquet", "in/linked/x.parquet"], [])
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/**/*.parquet"])
+def test_links_that_lead_back_end_and_no_file_counts_twice(
+    tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(tmp_path, "in/a/x.parquet", "in/b/y.parquet")
+    for folder in ("a", "b"):
+        for target in ("..", "../a", "../b", "."):
+            name = f"to-{target.strip('./') or len(target)}"
+            (tmp_path / "in" / folder / name).symlink_to(target)
+    (tmp_path / "in" / "b" / "same.parquet").symlink_to("y.parquet")
+    found = expand_inputs([f"{tmp_path}/{pattern}"])
+    assert split(tmp_path, found) == (["in/a/x.parquet", "in/b/y.parquet"], [])
+    assert "each is scored once" in caplog.text
+
+
+def test_a_folder_and_a_link_to_it_are_one_input_under_its_own_name(tmp_path: Path) -> None:
+    fill(tmp_path, "2026-11-20/x.parquet")
+    (tmp_path / "0-latest").symlink_to("2026-11-20")
+    found = expand_inputs([f"{tmp_path}/0-latest", f"{tmp_path}/2026-11-20"])
+    assert split(tmp_path, found) == (["2026-11-20/x.parquet"], [])
+    assert split(tmp_path, expand_inputs([f"{tmp_path}/0-latest"])) == (["0-latest/x.parquet"], [])
+
+
+def test_hard_links_are_files_of_their_own_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(tmp_path, "day-1.parquet")
+    os.link(tmp_path / "day-1.parquet", tmp_path / "day-2.parquet")
+    assert len(expand_inputs([str(tmp_path)])) == 2
+    assert "day-2.parquet" in caplog.text
+
+
+def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    fill(tmp_path, "x.parquet")
+    (tmp_path / "gone.parquet").symlink_to("nowhere")
+    (tmp_path / "gone.txt").symlink_to("nowhere")
+    assert split(tmp_path, expand_inputs([str(tmp_path)])) == (["gone.parquet", "x.parquet"], [])
+
+
+def test_the_version_of_a_linked_file_is_that_of_the_file(tmp_path: Path) -> None:
+    fill(tmp_path, "data/x.parquet", "in/y.parquet")
+    (tmp_path / "in" / "x.parquet").symlink_to("../data/x.parquet")
+    before = expand_inputs([f"{tmp_path}/in"])[0].version
+    os.utime(tmp_path / "data" / "x.parquet", (1, 1))
+    assert expand_inputs([f"{tmp_path}/in"])[0].version != before
+
+
+def test_output_inside_the_input_by_way_of_a_link_is_not_read_again(tmp_path: Path) -> None:
+    fill(tmp_path, "in/x.parquet", "elsewhere/x.parquet/part-0.parquet")
+    (tmp_path / "in" / "out").symlink_to("../elsewhere")
+    found = expand_inputs([f"{tmp_path}/in"], exclude=f"{tmp_path}/in/out")
+    assert split(tmp_path, found) == (["in/x.parquet"], [])
+    found = expand_inputs([f"{tmp_path}/in"], exclude=f"{tmp_path}/elsewhere")
+    assert split(tmp_path, found) == (["in/x.parquet"], [])
+
+
+# --- What is no file -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def odd_folder(tmp_path: Path) -> Path:
+    """A good file beside a FIFO, a socket and a device by way of a link."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pairs(), folder / "good.parquet")
+    os.mkfifo(folder / "fifo.parquet")
+    (folder / "null.parquet").symlink_to("/dev/null")
+    here = os.getcwd()
+    os.chdir(folder)  # the path of a socket is limited to some 100 bytes
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket.parquet")
+    os.chdir(here)
+    return folder
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/**/*.parquet"])
+def test_fifos_sockets_and_devices_are_found_as_what_they_are(
+    odd_folder: Path, pattern: str
+) -> None:
+    found = expand_inputs([f"{odd_folder}{pattern}"])
+    kinds = {Path(f.path).stem: (f.trouble, f.message) for f in found}
+    assert set(kinds) == {"fifo", "good", "null", "socket"}
+    assert kinds["good"] == (None, "")
+    for name, words in (("fifo", "a FIFO"), ("socket", "a socket"), ("null", "a device")):
+        assert kinds[name][0] is Trouble.NO_FILE
+        assert words in kinds[name][1]
+
+
+def test_a_fifo_is_never_opened(odd_folder: Path, tmp_path: Path) -> None:
+    fifo = odd_folder / "fifo.parquet"
+    with pytest.raises(NoFileError, match="a FIFO"):
+        open_source(str(fifo))
+    policy = FetchPolicy(attempts=3, pause=0)
+    with pytest.raises(FetchError, match="a FIFO") as caught, fetched(str(fifo), policy):
+        pass
+    assert (caught.value.attempts, caught.value.permanent) == (1, True)
+
+
+# --- What is said --------------------------------------------------------------------------------
+
+
+def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path: Path, capsys) -> None:
+    fill(tmp_path, "in/a.jsonl", "in/b/c.jsonl", "in/README", "shut/x.parquet")
+    with pytest.raises(InputError, match=r"/nowhere' does not exist; expected"):
+        expand_inputs([f"{tmp_path}/nowhere"])
+    with pytest.raises(InputError, match=r"nothing matches '.*/\*.parquet'; expected"):
+        expand_inputs([f"{tmp_path}/in/*.parquet"])
+    words = r"/in' exists and holds no \*.parquet \(2 .jsonl, 1 without a suffix\); expected"
+    with pytest.raises(InputError, match=words):
+        expand_inputs([f"{tmp_path}/in"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"holds no \*.parquet \(no file at all\)"):
+        expand_inputs([f"{tmp_path}/empty"])
+    flags = ["score", "--input", f"{tmp_path}/shut", "--output", f"{tmp_path}/out"]
+    with shut(tmp_path / "shut"):
+        assert cli.main(flags) == cli.BROKEN
+    assert "may not be read" in capsys.readouterr().err
+
+
+def test_two_stars_beside_other_letters_are_no_pattern(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a valid pattern"):
+        expand_inputs([f"{tmp_path}/in/a**/x.parquet"])

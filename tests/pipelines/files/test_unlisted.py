@@ -1,0 +1,180 @@
+"""Jobs over inputs that cannot all be seen, or are no files: nothing is lost in silence."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import main as cli
+from tests.support.dumps import read_output
+from tests.support.hostile import pairs
+from tests.support.powers import shut
+
+pytestmark = [pytest.mark.job, pytest.mark.model]
+
+COMMAND = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+def write_folders(dump: Path) -> Path:
+    """Write two folders with three rows each."""
+    for name in ("a", "b"):
+        (dump / name).mkdir(parents=True)
+        pq.write_table(pairs(3), dump / name / "x.parquet")
+    return dump
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return write_folders(tmp_path / "in")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder) -> list[str]:
+    return ["--model", str(tiny_folder("bert")), "--num-layers", "2", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def scored_dump(tmp_path_factory, model) -> tuple[Path, Path]:
+    """A dump of three files, one row of them rejected, and the output of a run over it."""
+    root = tmp_path_factory.mktemp("scored")
+    dump = write_folders(root / "in")
+    pq.write_table(pa.table({"candidate": [None], "reference": ["a cat"]}), dump / "a" / "z.pq")
+    assert score(f"{dump}/*/*", root / "out", model) == cli.DONE
+    return dump, root / "out"
+
+
+def score(dump: Path | str, output: Path, model: list[str], *flags: str) -> int:
+    given = ["--input", str(dump), "--output", str(output), "--max-reject-fraction", "1"]
+    return cli.main(["score", *given, *model, *flags])
+
+
+def summary_of(output: Path) -> dict:
+    return json.loads((output / "_summary.json").read_text())
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/*/*.parquet", "/**/*.parquet"])
+def test_a_run_without_a_folder_it_could_not_list_is_no_success(dump, tmp_path, model, pattern):
+    output = tmp_path / "out"
+    with shut(dump / "b"):
+        assert score(f"{dump}{pattern}", output, model) == cli.BROKEN
+    assert not (output / "_SUCCESS").exists()
+    assert (summary_of(output)["rows"], summary_of(output)["num_unreachable_files"]) == (3, 1)
+    listed = pq.read_table(output / "_rejects").to_pylist()
+    assert [(row["file"], row["reason"]) for row in listed] == [
+        (str(dump / "b"), "unreadable_folder")
+    ]
+    assert score(f"{dump}{pattern}", output, model) == cli.DONE
+    assert read_output(output).num_rows == 6
+
+
+def test_overwrite_keeps_the_parts_of_a_folder_it_could_not_list(dump, tmp_path, model, capsys):
+    output = tmp_path / "out"
+    assert score(dump, output, model) == cli.DONE
+    with shut(dump / "b"):
+        assert score(dump, output, model) == cli.BROKEN
+        assert score(dump, output, model, "--overwrite") == cli.BROKEN
+    said = capsys.readouterr().err
+    assert "not given any more" not in said
+    assert summary_of(output)["num_parts_of_inputs_gone"] == 0
+    assert read_output(output).num_rows == 6
+    assert score(dump, output, model) == cli.DONE
+    assert summary_of(output)["parts_of_earlier_runs"] == 2
+
+
+@pytest.mark.parametrize("folder", ["_manifest/parts", "a", "_rejects"])
+@pytest.mark.parametrize("flags", [(), ("--overwrite",), ("--dry-run",)])
+def test_an_output_folder_that_cannot_be_listed_costs_no_part(
+    scored_dump, tmp_path, model, capsys, folder, flags
+):
+    dump, done = scored_dump
+    output = tmp_path / "out"
+    shutil.copytree(done, output)
+    before = files_below(output)
+    with shut(output / folder):
+        assert score(f"{dump}/*/*", output, model, *flags) == cli.BROKEN
+    assert f"{folder}' cannot be listed" in capsys.readouterr().err
+    assert files_below(output) == before
+    assert score(f"{dump}/*/*", output, model) == cli.DONE
+    assert summary_of(output)["parts_of_earlier_runs"] == 3
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_idf_is_not_counted_over_what_could_be_listed(dump, tmp_path, model, capsys):
+    with shut(dump / "b"):
+        assert score(dump, tmp_path / "out", model, "--idf", "corpus") == cli.BROKEN
+        flags = ["--input", str(dump), "--output", str(tmp_path / "t.npz")]
+        assert cli.main(["idf", *flags, "--model", "all-MiniLM-L6-v2"]) == cli.BROKEN
+    assert capsys.readouterr().err.count("cannot be reached") == 2
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "t.npz").exists()
+
+
+def test_sentences_of_a_folder_that_cannot_be_listed_make_no_baseline(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "x.txt").write_text("A cat sat on a mat.\n")
+    flags = ["--models", "all-MiniLM-L6-v2", "--output", str(tmp_path / "out")]
+    with shut(tmp_path / "in" / "b"):
+        given = ["--sentences", f"en={tmp_path}/in"]
+        assert cli.main(["baseline", *given, *flags]) == cli.BROKEN
+        given = ["--wet", f"{tmp_path}/in/**/*.txt", "--languages", "en"]
+        assert cli.main(["baseline", *given, *flags]) == cli.BROKEN
+    assert capsys.readouterr().err.count("may not be read") == 2
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.mark.process
+def test_a_fifo_is_a_rejected_file_and_no_hang(dump, tmp_path, model):
+    os.mkfifo(dump / "a" / "fifo.parquet")
+    flags = ["--input", str(dump), "--output", str(tmp_path / "out"), *model]
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "score", *flags],
+        timeout=240,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == cli.TOO_MANY_REJECTS, done.stderr
+    (rejected,) = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert rejected["reason"] == "not_a_file"
+    assert "a FIFO" in rejected["message"]
+    assert read_output(tmp_path / "out").num_rows == 6
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A dump with a file so deep that its part would have too long a path, and one deeper still."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pairs(3), folder / "good.parquet")
+    length = 4050 - len(f"{folder}/deep.parquet")
+    names = [*["d" * 200] * (length // 201), "e" * max(1, length % 201 - 1), "f" * 60]
+    before = Path.cwd()
+    try:
+        os.chdir(folder)
+        for name in names:
+            os.mkdir(name)
+            os.chdir(name)
+            if name[0] in "ef":
+                pq.write_table(pairs(1), "deep.parquet")
+        yield folder
+    finally:
+        os.chdir(before)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_a_path_too_long_for_its_part_rejects_that_file_alone(deep, tmp_path, model):
+    assert score(deep, tmp_path / "out", model) == cli.DONE
+    assert read_output(tmp_path / "out").num_rows == 3
+    listed = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert [row["reason"] for row in listed] == ["bad_file_name"] * 2
+    assert "bytes; expected less than 4096" in listed[0]["message"] + listed[1]["message"]

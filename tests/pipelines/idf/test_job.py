@@ -1,0 +1,153 @@
+"""The idf job: one lock, counts that a stopped run leaves to the next, and one table."""
+
+import os
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from bertscore_core import ConfigError
+from pipelines.cli import main as cli
+from pipelines.idf import steps
+from pipelines.idf.job import begin_idf, idf_stages, plan_idf
+from pipelines.idf.steps import COUNTS_FOLDER, load_idf
+from pipelines.options.idf import IdfOptions
+from pipelines.run.lock import FolderLostError, RunLock, hold
+from pipelines.run.runner import Runner
+from tests.support.dumps import write_dump
+from tests.support.jobs import own
+
+pytestmark = pytest.mark.job
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return write_dump(tmp_path / "dump", [30, 30])
+
+
+def options(dump: Path, table: Path) -> IdfOptions:
+    return IdfOptions(input=(str(dump),), output=str(table), split_rows=10)
+
+
+def command(dump: Path, table: Path) -> list[str]:
+    return ["idf", "--input", str(dump), "--output", str(table), "--split-rows", "10"]
+
+
+def count_and_stop(chosen: IdfOptions) -> Path:
+    """Count as a run does that is stopped before it puts the table in its place."""
+    planned = plan_idf(chosen, Runner.of(chosen))
+    job = begin_idf(planned, own(planned.output), print)
+    (stage,) = idf_stages(job)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    stage.build(pipeline)
+    pipeline.run().wait_until_finish()
+    counts = job.folder.files(COUNTS_FOLDER)
+    assert counts.keys() == stage.amounts.keys()
+    assert sum(stage.amounts.values()) == 60
+    job.folder.release()
+    return Path(planned.output)
+
+
+def lose_a_count(work: Path, dump: Path) -> None:
+    next((work / COUNTS_FOLDER).rglob("*.npz")).unlink()
+
+
+def change_a_file(work: Path, dump: Path) -> None:
+    os.utime(dump / "shard-001.parquet", ns=(1, 1))
+
+
+@pytest.mark.parametrize(("change", "again"), [(lose_a_count, 1), (change_a_file, 4)])
+def test_run_that_was_stopped_continues_with_what_is_not_counted(
+    dump, tmp_path, monkeypatch, capsys, change, again
+):
+    table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
+    assert cli.main(command(dump, whole)) == cli.DONE
+    work = count_and_stop(options(dump, table))
+    assert work == tmp_path / ".table.npz.run"
+    change(work, dump)
+    counted = []
+    count = steps.count_references
+    monkeypatch.setattr(
+        steps, "count_references", lambda *given: (counted.append(1), count(*given))[1]
+    )
+    assert cli.main(command(dump, table)) == cli.DONE
+    assert len(counted) == again
+    assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err
+    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
+    assert not work.exists()
+
+
+def test_counts_of_another_column_or_tokenizer_are_not_reused(dump, tmp_path, tiny_folder):
+    table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
+    count_and_stop(options(dump, table))
+    flags = ["--model", str(tiny_folder("bert"))]
+    assert cli.main([*command(dump, table), *flags]) == cli.DONE
+    assert cli.main([*command(dump, whole), *flags]) == cli.DONE
+    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
+
+
+def test_second_run_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys):
+    table = tmp_path / "table.npz"
+    with hold(str(tmp_path / ".table.npz.run"), say=print, lost=print):
+        assert cli.main(command(dump, table)) == cli.UNUSABLE
+    assert "another run is at work on this output" in capsys.readouterr().err
+    assert not table.exists()
+
+
+def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch, capsys):
+    table = tmp_path / "table.npz"
+    read = steps.read_split
+
+    def unreadable_once(split, columns):
+        if split.input_name.endswith("001.parquet") and split.row_offset == 0:
+            raise OSError("the disk fails")
+        return read(split, columns)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, "read_split", unreadable_once)
+        assert cli.main(command(dump, table)) == cli.BROKEN
+    assert "no table was saved" in capsys.readouterr().err
+    assert len(list((tmp_path / ".table.npz.run" / COUNTS_FOLDER).rglob("*.npz"))) == 7
+    assert cli.main(command(dump, table)) == cli.DONE
+    assert load_idf(str(table)).frequencies.num_documents == 60
+
+
+def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_path):
+    table = tmp_path / "table.npz"
+    planned = plan_idf(options(dump, table), Runner.of(options(dump, table)))
+    table.write_bytes(b"of another run")
+    with pytest.raises(ConfigError, match="is there already"):
+        begin_idf(planned, own(planned.output), print)
+    assert table.read_bytes() == b"of another run"
+
+
+def test_too_few_rows_leave_nothing_behind(dump, tmp_path, capsys):
+    table = tmp_path / "new" / "table.npz"
+    assert cli.main([*command(dump, table), "--min-rows", "61"]) == cli.TOO_MANY_REJECTS
+    assert "No table was saved" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--overwrite"]])
+def test_places_where_no_table_can_be_written_are_refused_before_any_work(
+    dump, tmp_path, capsys, more
+):
+    (tmp_path / "file").write_text("")
+    assert cli.main([*command(dump, tmp_path / "file" / "t.npz"), *more]) == cli.UNUSABLE
+    assert cli.main([*command(dump, dump), *more]) == cli.UNUSABLE
+    assert "is a folder; expected a file" in capsys.readouterr().err
+
+
+def test_a_stopped_count_does_not_keep_the_folder_from_others(dump, tmp_path):
+    count_and_stop(options(dump, tmp_path / "out" / "tables" / "table.npz"))
+    flags = ["--input", str(dump), "--output", str(tmp_path / "out"), "--device", "cpu"]
+    assert cli.main(["score", *flags]) == cli.DONE
+
+
+def test_run_that_loses_its_folder_at_the_end_is_to_be_run_again(dump, tmp_path, monkeypatch):
+    def lose(*_):
+        raise FolderLostError("the folder is lost")
+
+    monkeypatch.setattr(RunLock, "check", lose)
+    assert cli.main(command(dump, tmp_path / "table.npz")) == cli.BROKEN

@@ -1,0 +1,287 @@
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertscore_core.errors import ConfigError
+from pipelines.options.base import DumpOptions
+from pipelines.options.config_file import load_yaml
+from pipelines.options.idf import IdfOptions
+from pipelines.options.score import ScoreOptions
+
+NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}
+
+# A value other than the default for every option, as YAML gives it.
+EVERY_OPTION: dict[str, Any] = {
+    "input": ["a/*.parquet", "b"],
+    "output": "s3://bucket/out",
+    "model": "roberta-large",
+    "language": "en",
+    "reference_column": "refs",
+    "max_length": "unlimited",
+    "revision": "main",
+    "workers": 4,
+    "overwrite": True,
+    "split_rows": 7,
+    "split_bytes": 1000,
+    "dry_run": True,
+    "print_job": True,
+    "accelerator": "type:nvidia-l4;count:2;install-nvidia-driver:5xx",
+    "beam": ["--runner=DataflowRunner", "--region=europe-west1"],
+    "candidate_column": "hyp",
+    "num_layers": 17,
+    "idf": "corpus",
+    "rescale": True,
+    "baseline": "tables/b.csv",
+    "empty": "null",
+    "dtype": "bfloat16",
+    "backend": "torch",
+    "device": "cuda:1",
+    "max_batch_tokens": 4096,
+    "min_rows": 1000,
+    "max_reject_fraction": 1,
+    "max_truncated_fraction": 0.25,
+    "allow_pickle_weights": True,
+}
+
+
+def score(**values: Any) -> ScoreOptions:
+    return ScoreOptions.from_mapping(NEEDED | values, "the test")
+
+
+def test_defaults_are_those_of_the_readme() -> None:
+    options = score()
+    assert options == ScoreOptions(input=("in/*.parquet",), output="out")
+    assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
+    assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
+    assert (options.dtype, options.device, options.workers) == ("float32", "auto", 1)
+    assert (options.split_rows, options.max_reject_fraction) == (20_000, 0.01)
+    assert (options.min_rows, options.max_truncated_fraction) == (1, None)
+
+
+def test_every_option_can_be_set_and_is_described() -> None:
+    assert set(EVERY_OPTION) == {field.name for field in dataclasses.fields(ScoreOptions)}
+    described = ScoreOptions.from_mapping(EVERY_OPTION, "the test").describe()
+    assert described == EVERY_OPTION
+    assert json.loads(json.dumps(described)) == EVERY_OPTION
+
+
+def test_dashes_are_as_good_as_underscores() -> None:
+    assert score(**{"num-layers": 5}).num_layers == 5
+
+
+def test_one_input_may_be_a_plain_text() -> None:
+    assert score(input="in").input == ("in",)
+
+
+def test_options_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        score().workers = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("num_layer", "num_layers"),
+        ("candidates-column", "candidate_column"),
+        ("worker", "workers"),
+        ("Model", "model"),
+        ("rescale_with_baseline", "baseline"),
+    ],
+)
+def test_unknown_key_is_an_error_that_names_the_nearest(key: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown option in the test: got '{key}'; .*{nearest}"):
+        score(**{key: 1})
+
+
+def test_unknown_key_that_is_near_nothing_lists_what_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"got 'zzzz'; expected one of .*workers. Remove it"):
+        score(zzzz=1)
+
+
+def test_option_of_the_other_job_is_unknown_to_idf() -> None:
+    with pytest.raises(ConfigError, match="unknown option"):
+        IdfOptions.from_mapping(NEEDED | {"candidate_column": "x"}, "the test")
+    assert IdfOptions.from_mapping(NEEDED, "the test").output == "out"
+
+
+@pytest.mark.parametrize("missing", ["input", "output"])
+def test_missing_option_is_an_error_that_names_the_flag(missing: str) -> None:
+    values = {key: value for key, value in NEEDED.items() if key != missing}
+    with pytest.raises(
+        ConfigError, match=rf"--{missing} is missing: .* night.yaml; .*--{missing} PATH"
+    ):
+        ScoreOptions.from_mapping(values, "night.yaml")
+
+
+@pytest.mark.parametrize("cls", [ScoreOptions, IdfOptions])
+def test_key_given_twice_is_an_error(cls: type[DumpOptions]) -> None:
+    with pytest.raises(
+        ConfigError, match="'split_rows' is given twice in the test: got 'split_rows'"
+    ):
+        cls.from_mapping(NEEDED | {"split-rows": 1, "split_rows": 2}, "the test")
+
+
+# Key, value as YAML gives it, what the message must say.
+WRONG_TYPES = [
+    ("workers", "4", r"got '4' \(str\); expected a whole number"),
+    ("workers", True, r"got True \(bool\); expected a whole number"),
+    ("workers", 2.0, r"got 2.0 \(float\); expected a whole number"),
+    ("workers", None, r"got None \(NoneType\); expected a whole number"),
+    ("rescale", "yes", r"got 'yes' \(str\); expected true or false"),
+    ("rescale", 1, r"got 1 \(int\); expected true or false"),
+    ("language", False, r"got False \(bool\); expected text or nothing. Put the word in quotes"),
+    ("output", ["a"], r"got \['a'\] \(list\); expected text"),
+    ("input", [1], r"got \[1\] \(list\); expected a list of texts"),
+    ("input", {"a": 1}, r"got \{'a': 1\} \(dict\); expected a list of texts"),
+    ("beam", 7, r"got 7 \(int\); expected a list of texts"),
+    ("max_length", "long", r"got 'long' \(str\); expected a whole number or 'unlimited' or noth"),
+    ("max_reject_fraction", "1%", r"got '1%' \(str\); expected a number"),
+    ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
+    ("dtype", "fp16", r"got 'fp16' \(str\); expected 'float32' or 'bfloat16' or 'float16'"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "message"), WRONG_TYPES)
+def test_value_of_a_wrong_type_is_an_error(key: str, value: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"'{key}' in the test does not fit: {message}"):
+        score(**{key: value})
+
+
+# Values that cannot be meant, and what the message must say.
+WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
+    ({"input": []}, r"'input' cannot be used: got \(\); expected at least one path"),
+    ({"input": ["a", " "]}, r"'input' cannot be used: got ' '; expected some text"),
+    ({"output": ""}, r"'output' cannot be used"),
+    ({"model": ""}, r"'model' cannot be used"),
+    ({"output": "https://host/out"}, r"http is for reading only"),
+    ({"workers": 0}, r"'workers' cannot be used: got 0; expected at least 1"),
+    ({"split_rows": 0}, r"'split_rows' .*at least 1"),
+    ({"split_bytes": -1}, r"'split_bytes' .*at least 1"),
+    ({"max_length": 0}, r"'max_length' .*at least 1"),
+    ({"num_layers": -1}, r"'num_layers' .*at least 0"),
+    ({"max_batch_tokens": 0}, r"'max_batch_tokens' .*at least 1"),
+    ({"max_reject_fraction": 5}, r"got 5.0; expected a share from 0 to 1. .*0.05"),
+    ({"max_reject_fraction": float("nan")}, r"expected a share from 0 to 1"),
+    ({"max_truncated_fraction": 1.5}, r"'max_truncated_fraction' .*a share from 0 to 1"),
+    ({"min_rows": -1}, r"'min_rows' .*at least 0"),
+    ({"device": "gpu"}, r"got 'gpu'; expected auto, cpu, mps, cuda or cuda:N"),
+    ({"idf": "corpu"}, r"got 'corpu'; expected 'none', 'corpus' or .*Did you mean 'corpus'\?"),
+    ({"idf": "table"}, r"got 'table'; .*Write a file of this folder as ./name"),
+    ({"candidate_column": "reference"}, r"a name other than the reference column's"),
+    ({"candidate_column": ""}, r"'candidate_column' cannot be used"),
+    ({"rescale": True}, r"Add --language CODE or --baseline PATH"),
+    ({"baseline": "b.csv"}, r"a baseline only together with rescale. Add --rescale"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), WRONG_VALUES)
+def test_value_that_cannot_be_meant_is_an_error(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        score(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"rescale": True, "language": "en"},
+        {"rescale": True, "baseline": "b.csv"},
+        {"idf": "./table"},
+        {"idf": "s3://bucket/idf.npz"},
+        {"device": "cuda"},
+        {"num_layers": 0},
+        {"language": None},
+        {"max_length": 128},
+    ],
+)
+def test_value_that_makes_sense_is_accepted(values: dict[str, Any]) -> None:
+    described = score(**values).describe()
+    assert {key: described[key] for key in values} == values
+
+
+def test_credentials_are_not_described() -> None:
+    options = score(
+        input=["https://me:pw1@host/a.parquet?X-Amz-Signature=pw2&x=1"],
+        beam=["--runner=FlinkRunner", "--flink_password=pw3"],
+    )
+    described = options.describe()
+    assert "pw" not in json.dumps(described)
+    assert described["input"] == ["https://***@host/a.parquet?X-Amz-Signature=***&x=1"]
+    assert described["beam"] == ["--runner=FlinkRunner", "--flink_password=***"]
+    assert "pw3" in options.beam[1]
+
+
+def test_credentials_do_not_stand_in_errors() -> None:
+    with pytest.raises(ConfigError) as caught:
+        score(output="https://me:hunter2@host/out")
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        score(workers="s3://me:hunter2@host")
+    assert "hunter2" not in str(caught.value)
+
+
+def yaml_file(folder: Path, text: str) -> str:
+    path = folder / "night.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_yaml_gives_options_and_flags_go_on_top(tmp_path: Path) -> None:
+    path = yaml_file(tmp_path, "input: [in]\noutput: out\nnum-layers: 5\nsplit_rows: 20_000\n")
+    options = ScoreOptions.from_mapping(load_yaml(path) | {"num-layers": 7}, path)
+    assert (options.num_layers, options.split_rows) == (7, 20_000)
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
+def test_empty_yaml_has_no_options(tmp_path: Path, text: str) -> None:
+    assert load_yaml(yaml_file(tmp_path, text)) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [", "is not valid: got .*line 2"),
+        ("a: 1\na: 2\n", r"is not valid: got the key 'a' is given twice"),
+        ("- a\n- b\n", "has the wrong shape: got a list; expected `key: value` lines"),
+        ("just words", "has the wrong shape: got a str"),
+        ("a: !!python/object/apply:os.system ['true']", "is not valid"),
+    ],
+)
+def test_bad_yaml_is_an_error_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s)night.yaml' {message}"):
+        load_yaml(yaml_file(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workers: " + "9" * 5000, "got a value beyond what can be read"),
+        ("input: " + "[" * 3000, "got brackets within brackets beyond what can be read"),
+        ("input: " + "{a: " * 3000, "got brackets within brackets beyond"),
+        ("a: 2026-13-45", "got a value beyond what can be read"),
+        ("workers: [" + "x" * 9000, "is not valid"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_an_error_of_a_few_lines(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s)night.yaml' .*{message}") as caught:
+        load_yaml(yaml_file(tmp_path, text))
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("workers", 10**4000), ("max_reject_fraction", 10**400), ("model", [["x" * 9000]])],
+)
+def test_value_without_measure_is_an_error_of_a_few_lines(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"'{key}' in a.yaml does not fit") as caught:
+        ScoreOptions.from_mapping({"input": ["in"], "output": "out", key: value}, "a.yaml")
+    assert len(str(caught.value)) < 1000
+
+
+def test_missing_yaml_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.yaml' cannot be read: got FileNotFoundError"):
+        load_yaml(str(tmp_path / "none.yaml"))

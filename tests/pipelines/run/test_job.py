@@ -1,0 +1,144 @@
+"""The one way through a run: what is refused first, what is said, and a lock that is given back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+from bertscore_core import ConfigError
+from pipelines.files.paths import absolute
+from pipelines.options.base import RunOptions
+from pipelines.run.exit_status import TOO_MANY_REJECTS
+from pipelines.run.folder import OutputFolder
+from pipelines.run.job import JobKind, run_job
+from pipelines.run.outcome import Outcome, Shown
+from pipelines.run.runner import Runner
+from pipelines.run.stage import Stage
+
+pytestmark = pytest.mark.job
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job that writes the numbers of two stages."""
+
+    options: RunOptions
+    runner: Runner
+    output: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    planned: Planned
+    folder: OutputFolder
+
+
+def prepare(options, runner):
+    return Planned(options, runner, absolute(options.output))
+
+
+def begin(planned, folder, say):
+    folder.delete(*(f"numbers/{name}" for name in folder.files("numbers")))
+    folder.write("plan", b"1 2")
+    say("begun")
+    return Begun(planned, folder)
+
+
+def write_number(number, folder):
+    folder.write(f"numbers/{number}", b"")
+
+
+def stages(job):
+    for number in (1, 2):
+        assert len(job.folder.files("numbers")) == number - 1  # the one before has ended
+        yield Stage(
+            name=f"write {number}",
+            runner=job.planned.runner,
+            build=lambda root, number=number: (
+                root | beam.Create([number]) | beam.Map(write_number, job.folder)
+            ),
+            words=f"Writing {number}",
+            folder="numbers",
+            amounts={str(number): 1},
+        )
+
+
+def conclude(job):
+    names = sorted(job.folder.files("numbers"))
+    return Outcome(status=TOO_MANY_REJECTS, shown=(Shown("Written", ("", ""), [("is", *names)]),))
+
+
+def kind_with(**changes):
+    """Return the job with some of its functions replaced."""
+    functions = {
+        "prepare": prepare,
+        "sketch": lambda options, runner: [],
+        "show": lambda planned: Shown("Plan", ("", ""), []),
+        "begin": begin,
+        "stages": stages,
+        "conclude": conclude,
+    }
+    return JobKind(**(functions | changes))
+
+
+def fail(*_):
+    raise OSError("the disk fails")
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_job_is_planned_begun_run_stage_by_stage_and_concluded(tmp_path):
+    said = []
+    outcome = run_job(kind_with(), RunOptions(output=str(tmp_path / "out")), said.append)
+    assert outcome.status == TOO_MANY_REJECTS
+    assert outcome.shown[0].rows == [("is", "1", "2")]
+    assert said == ["begun", "Writing 1 ...", "Writing 2 ..."]
+    assert files_below(tmp_path / "out") == ["numbers/1", "numbers/2", "plan"]
+
+
+@pytest.mark.parametrize("flag", ["dry_run", "print_job"])
+def test_job_that_is_only_shown_writes_nothing(tmp_path, flag):
+    options = RunOptions(output=str(tmp_path / "out"), **{flag: True})
+    assert run_job(kind_with(begin=fail), options, print).is_answer
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_job_writes_nothing(tmp_path):
+    def refuse(options, runner):
+        raise ConfigError("no")
+
+    with pytest.raises(ConfigError, match="no"):
+        run_job(kind_with(prepare=refuse), RunOptions(output=str(tmp_path / "out")), print)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["begin", "stages", "conclude"])
+def test_lock_is_given_back_wherever_the_job_fails(tmp_path, step):
+    options = RunOptions(output=str(tmp_path / "out"))
+    with pytest.raises((OSError, RuntimeError), match="the disk fails"):
+        run_job(kind_with(**{step: fail}), options, print)
+    assert "lock.json" not in " ".join(files_below(tmp_path))
+    assert run_job(kind_with(), options, print).status == TOO_MANY_REJECTS
+
+
+def test_worker_that_fails_ends_the_job_and_gives_the_lock_back(tmp_path):
+    def failing_stages(job):
+        yield Stage(
+            name="fail",
+            runner=job.planned.runner,
+            build=lambda root: root | beam.Create([1]) | beam.Map(fail),
+        )
+
+    options = RunOptions(output=str(tmp_path / "out"))
+    with pytest.raises(RuntimeError, match="the disk fails"):
+        run_job(kind_with(stages=failing_stages), options, print)
+    assert files_below(tmp_path / "out") == ["plan"]
+
+
+def test_job_that_must_conclude_cannot_be_detached(tmp_path):
+    options = RunOptions(output=str(tmp_path / "out"), beam=("--no_wait_until_finish",))
+    with pytest.raises(ConfigError, match="cannot run detached"):
+        run_job(kind_with(), options, print)

@@ -1,0 +1,210 @@
+"""One run at a time on an output folder: real processes, a real disk, a real object store."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.files.paths import join
+from pipelines.files.read import exists, read_bytes
+from pipelines.files.write import write_atomically
+from pipelines.run import lock as locks
+from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, Holder, hold
+from tests.support.waiting import wait_until
+
+HOLDER = """
+import sys, time
+from pipelines.run.lock import hold
+with hold(sys.argv[1], say=print, lost=print):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Return the folder and the process of a run that holds its lock."""
+    folder = str(tmp_path / "out")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, folder], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield folder, process
+        process.kill()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Shorten the times, so that a test need not wait for half a minute."""
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 2.0)
+
+
+@pytest.fixture
+def impatient(quick, monkeypatch):
+    """Shorten the wait for a holder that certainly shows no sign of life."""
+    monkeypatch.setattr(locks, "STALE_SECONDS", 0.5)
+
+
+def take(folder, said=None):
+    return hold(folder, say=([] if said is None else said).append, lost=lambda error: None)
+
+
+def put(folder, holder):
+    write_atomically(join(folder, LOCK_FILE), holder.to_json())
+
+
+def test_lock_is_held_while_the_body_runs_and_gone_afterwards(output):
+    with take(output) as lock:
+        lock.check()
+        found = Holder.from_json(read_bytes(join(output, LOCK_FILE)))
+        assert (found.run, found.process) == (lock.run, os.getpid())
+    assert not exists(join(output, LOCK_FILE))
+    with pytest.raises(FolderLostError, match="belongs to another run now"):
+        lock.check()
+
+
+def test_second_run_is_refused_at_once_while_the_first_lives_here(output):
+    with take(output) as lock:
+        started = time.monotonic()
+        with pytest.raises(FolderInUseError, match=rf"lock of process {os.getpid()} on"):
+            take(output).__enter__()
+        assert time.monotonic() - started < locks.STALE_SECONDS / 2
+        lock.check()
+
+
+def test_of_many_who_ask_at_once_one_gets_it(output):
+    got, refused = [], []
+    ready, done = threading.Barrier(8), threading.Event()
+
+    def ask():
+        ready.wait()
+        try:
+            with take(output) as lock:
+                got.append(lock.run)
+                done.wait(30)
+        except FolderInUseError:
+            refused.append(1)
+            if len(refused) == 7:
+                done.set()
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(got), len(refused)) == (1, 7)
+
+
+@pytest.mark.process
+def test_lock_of_a_killed_process_is_taken_over_at_once(other):
+    folder, process = other
+    with pytest.raises(FolderInUseError, match=f"process {process.pid}"):
+        take(folder).__enter__()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    said, started = [], time.monotonic()
+    with take(folder, said) as lock:
+        lock.check()
+    assert time.monotonic() - started < locks.STALE_SECONDS / 2
+    assert "ended without releasing the output" in said[0]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to tell processes apart")
+def test_process_number_used_again_is_another_process():
+    here = Holder.here()
+    assert here.is_alive()
+    assert not here.is_gone()
+    earlier = replace(here, place=here.place + "0")
+    assert earlier.is_gone()
+    assert not earlier.is_alive()
+    elsewhere = replace(here, place="other-boot/pid:[1]/1")
+    assert not elsewhere.is_gone()
+
+
+def test_lock_from_elsewhere_is_taken_over_when_its_heart_stands_still(tmp_path, quick):
+    folder, said = str(tmp_path / "out"), []
+    put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+    with take(folder, said) as lock:
+        lock.check()
+    assert "locked by process 7 on far; watching for 2 s" in said[0]
+
+
+def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick):
+    """Its clock does not enter: only that the count moves while we watch."""
+    folder = str(tmp_path / "out")
+    theirs = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
+    put(folder, theirs)
+    beat = threading.Timer(0.5, put, (folder, replace(theirs, beats=1)))
+    beat.start()
+    with pytest.raises(FolderInUseError, match="process 7 on far"):
+        take(folder).__enter__()
+    beat.join()
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"{", b"[1]", b'{"run": 1}', b"\xff"])
+def test_damaged_lock_is_taken_over_after_a_while(tmp_path, impatient, rubbish):
+    folder, said = str(tmp_path / "out"), []
+    write_atomically(join(folder, LOCK_FILE), rubbish)
+    with take(folder, said) as lock:
+        lock.check()
+    assert "locked by an unknown process" in said[0]
+
+
+def test_beats_are_counted(tmp_path, quick):
+    folder = str(tmp_path / "out")
+    with take(folder):
+        wait_until(lambda: json.loads(read_bytes(join(folder, LOCK_FILE)))["beats"] > 2)
+
+
+@pytest.mark.parametrize("way", ["taken over", "deleted"])
+def test_run_that_lost_its_folder_is_told_and_leaves_the_lock_alone(tmp_path, quick, way):
+    folder, lost = str(tmp_path / "out"), []
+    theirs = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
+    with hold(folder, say=print, lost=lost.append) as lock:
+        if way == "taken over":
+            put(folder, theirs)
+        else:
+            os.unlink(join(folder, LOCK_FILE))
+        wait_until(lambda: lost)
+        with pytest.raises(FolderLostError):
+            lock.check()
+    assert isinstance(lost[0], FolderLostError)
+    assert exists(join(folder, LOCK_FILE)) is (way == "taken over")
+
+
+def test_beating_outlives_a_disk_that_fails_for_a_while(tmp_path, quick, monkeypatch):
+    folder, lost, failed = tmp_path / "out", [], []
+    check = locks.RunLock.check
+
+    def watched(lock):
+        try:
+            check(lock)
+        except OSError as error:
+            failed.append(error)
+            raise
+
+    monkeypatch.setattr(locks.RunLock, "check", watched)
+    with hold(str(folder), say=print, lost=lost.append) as lock:
+        (folder / "_manifest").rename(folder / "away")
+        (folder / "_manifest").write_text("a file in the way: NotADirectoryError")
+        wait_until(lambda: len(failed) > 1)
+        (folder / "_manifest").unlink()
+        (folder / "away").rename(folder / "_manifest")
+        lock.check()
+        before = read_bytes(join(str(folder), LOCK_FILE))
+        wait_until(lambda: read_bytes(join(str(folder), LOCK_FILE)) != before)
+    assert lost == []
+
+
+def test_folder_that_cannot_be_written_is_an_os_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        take(str(tmp_path / "file" / "out")).__enter__()

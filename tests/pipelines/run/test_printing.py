@@ -1,0 +1,157 @@
+"""Names of files and columns cannot steer the terminal that they are shown on."""
+
+import io
+import json
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.run.events import event
+from pipelines.run.printing import EscapingFormatter, escape_json, escape_line, escape_text
+from tests.support.dumps import pair_rows
+
+# A title, colours that nobody of ours uses, C1's own start of a sequence, an override of direction.
+HOSTILE = "\x1b]0;title\x07\x1b[35;41m\x9b35;41m\u202egp\u2028x"
+STEERING = re.compile("\x1b\\]0|\x1b\\[35;41m|\x07|[\x80-\x9f\u202a-\u202e\u2028\u2029]")
+RUN = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+
+
+def on_a_terminal(*arguments: object) -> tuple[int, str]:
+    """Run the command line in a pseudo-terminal; return its status and all that was shown."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            read = os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not read:
+            break
+        shown += read
+    os.close(ours)
+    return process.wait(), shown.decode("utf-8", "surrogateescape")
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory) -> Path:
+    """Return a folder with a good file, one that is no Parquet, and one without our columns."""
+    folder = tmp_path_factory.mktemp("hostile") / "in"
+    folder.mkdir()
+    table = pa.table(pair_rows(3))
+    pq.write_table(table, folder / f"good{HOSTILE}.parquet")
+    pq.write_table(table.rename_columns([HOSTILE, "b", "c"]), folder / "columns.parquet")
+    (folder / f"{HOSTILE}.parquet").write_bytes(b"PAR1")
+    (folder / f"{HOSTILE}.txt").write_text("one\n")
+    return folder
+
+
+def job(verb: str, dump: Path, output: Path, model: Path) -> list[object]:
+    flags = ["--input", dump, "--output", output, "--model", model]
+    layers = ["--num-layers", 2, "--device", "cpu"] if verb == "score" else []
+    return [verb, *flags, *layers]
+
+
+@pytest.mark.parametrize(
+    "more", [["--dry-run"], pytest.param(["--workers", 2], marks=pytest.mark.long), []]
+)
+def test_score_shows_hostile_names_as_escapes(dump, tmp_path, tiny_folder, more):
+    command = job("score", dump, tmp_path / f"out{HOSTILE}", tiny_folder("bert"))
+    status, shown = on_a_terminal(*command, *more)
+    assert status == (0 if "--dry-run" in more else 3), shown
+    assert shown.count("\\x1b]0;title\\x07\\x1b[35;41m\\x9b35;41m\\u202egp\\u2028x") >= 3
+    assert STEERING.findall(shown) == []
+
+
+def test_score_of_bad_files_alone_shows_their_names_as_escapes(dump, tmp_path, tiny_folder):
+    for name in ("columns.parquet", f"{HOSTILE}.parquet", f"{HOSTILE}*.parquet"):
+        command = job("score", dump / name, tmp_path / "out", tiny_folder("bert"))
+        status, shown = on_a_terminal(*command)
+        assert status == 2
+        assert "\\x1b]0;title" in shown
+        assert STEERING.findall(shown) == []
+
+
+@pytest.mark.process
+def test_idf_shows_hostile_names_as_escapes(dump, tmp_path):
+    command = job("idf", dump, tmp_path / f"{HOSTILE}.npz", "all-MiniLM-L6-v2")
+    status, shown = on_a_terminal(*command)
+    assert status == 3
+    assert shown.count("\\x1b]0;title") >= 3
+    assert STEERING.findall(shown) == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("found", [True, False])
+def test_baseline_shows_hostile_names_as_escapes(dump, tmp_path, found):
+    sentences = dump / (f"{HOSTILE}.txt" if found else f"none{HOSTILE}.txt")
+    status, shown = on_a_terminal(
+        *["baseline", "--sentences", f"en={sentences}", "--models", "all-MiniLM-L6-v2"],
+        *["--pairs", 2, "--output", tmp_path / f"out{HOSTILE}", "--dry-run"],
+    )
+    assert status == (0 if found else 2), shown
+    assert "\\x1b]0;title" in shown
+    assert STEERING.findall(shown) == []
+
+
+@pytest.mark.process
+def test_baseline_compare_shows_hostile_names_as_escapes(tmp_path):
+    for name in "ab":
+        table = "LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n"
+        (tmp_path / f"{name}{HOSTILE}.tsv").write_text(table)
+    a, b, none = (tmp_path / f"{name}{HOSTILE}.tsv" for name in ("a", "b", "none"))
+    for paths, expected in (((a, b), 0), ((a, none), 2)):
+        status, shown = on_a_terminal("baseline", "compare", *paths)
+        assert status == expected, shown
+        assert "\\x1b]0;title" in shown
+        assert STEERING.findall(shown) == []
+
+
+def test_texts_and_names_of_all_scripts_stay_as_they_are():
+    name = "Žluťoučký 猫 کتاب‌خانه 👩‍🚀 a\u00a0b [x] \\ %41"
+    assert escape_line(name) == escape_text(name) == name
+    assert escape_text("two\nlines\tand a tab") == "two\nlines\tand a tab"
+    assert escape_line("two\nlines\tand a tab") == "two\\nlines\\tand a tab"
+
+
+def test_what_steers_is_escaped_and_json_means_the_same():
+    steering = [
+        *map(chr, [*range(9), *range(11, 32), *range(127, 160)]),
+        *"\u2028\u2066\ufeff\udc80",
+    ]
+    text = "".join(steering) + "\U000e0041"
+    assert escape_text(text).isascii()
+    assert escape_text(text).isprintable()
+    assert escape_json(json.dumps(text, ensure_ascii=False)).isascii()
+    assert json.loads(escape_json(json.dumps(text, ensure_ascii=False))) == text
+    assert json.loads(event("x", path=HOSTILE))["path"] == HOSTILE
+    assert STEERING.findall(event("x", path=HOSTILE)) == []
+
+
+def test_log_lines_and_tracebacks_are_escaped():
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(EscapingFormatter("%(message)s"))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logger.exception("failed on %s", HOSTILE)
+    assert "Traceback" in stream.getvalue()
+    assert STEERING.findall(stream.getvalue()) == []

@@ -1,0 +1,83 @@
+"""What a command prints cannot stop its work, nor change how that ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.run.exit_status import BROKEN, DONE
+from pipelines.run.streams import forgiving
+from tests.support.dumps import write_dump
+
+pytestmark = pytest.mark.process
+
+
+COMMAND = Path(sys.executable).with_name("bertscore-beam")
+FULL = Path("/dev/full")
+
+full_disk = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+
+
+@pytest.fixture
+def nobody():
+    """Return a descriptor to a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.fixture
+def full():
+    descriptor = os.open(FULL, os.O_WRONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def score(tmp_path, *more, **streams):
+    """Score a dump in a process of its own, and return its exit status."""
+    dump = write_dump(tmp_path / "dump", [20])
+    command = [COMMAND, "score", "--input", dump, "--output", tmp_path / "out", *more]
+    return subprocess.run(command, check=False, timeout=300, **streams).returncode
+
+
+@pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
+def test_a_run_to_which_nobody_listens_any_more_succeeds(tmp_path, nobody, streams, workers):
+    given = dict.fromkeys(streams, nobody)
+    assert score(tmp_path, "--workers", workers, **given) == DONE
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@full_disk
+def test_a_run_whose_words_do_not_fit_the_disk_succeeds(tmp_path, full):
+    assert score(tmp_path, stdout=full, stderr=full) == DONE
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@full_disk
+@pytest.mark.parametrize("more", [("models", "--json"), ("score", "--print-job")])
+def test_what_is_only_printed_is_missed_when_the_disk_is_full(tmp_path, full, more):
+    places = ("--input", "in", "--output", str(tmp_path)) if more[0] == "score" else ()
+    done = subprocess.run(
+        [COMMAND, *more, *places],
+        check=False,
+        timeout=120,
+        stdout=full,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == BROKEN
+    assert done.stderr.startswith("bertscore-beam: standard output cannot be written: got [Errno")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stream_that_forgives_writes_what_can_be_written(tmp_path):
+    descriptor = os.open(tmp_path / "words", os.O_WRONLY | os.O_CREAT)
+    stream = forgiving(descriptor)
+    stream.write("a name: \udcff\n")
+    stream.close()
+    os.close(descriptor)
+    assert (tmp_path / "words").read_text() == "a name: \\udcff\n"

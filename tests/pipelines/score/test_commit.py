@@ -1,0 +1,420 @@
+"""What a run leaves behind wherever it is cut off, and what the next makes of it."""
+
+import os
+import stat
+from dataclasses import replace
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.arrow import ArrowFSWrapper
+from pyarrow.fs import LocalFileSystem
+
+from bertscore_core import SignatureError
+from pipelines.cli import main as cli
+from pipelines.files.paths import TEMPORARY_PREFIX
+from pipelines.files.read import exists
+from pipelines.files.write import create_exclusively, write_atomically
+from pipelines.idf import steps as counting
+from pipelines.score.job import conclude_score, score_stages, start_run
+from pipelines.score.records import PARTS_FOLDER, record_name, record_path
+from pipelines.score.rejects import SCHEMA
+from tests.support.dumps import read_output, write_dump
+from tests.support.jobs import (
+    job_options,
+    own,
+    prepare_score,
+    run_options,
+    run_prepared,
+    start,
+    with_folder,
+)
+from tests.support.s3 import s3_bucket
+
+pytestmark = pytest.mark.job
+
+
+class Mounted(ArrowFSWrapper):
+    """A file system that is neither local to us nor an object store, as HDFS is."""
+
+    protocol = "mounted"
+
+    def __init__(self, **options):
+        super().__init__(LocalFileSystem(), **options)
+
+
+fsspec.register_implementation("mounted", Mounted, clobber=True)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """Return a dump of two files and its finished output of four parts."""
+    dump = write_dump(tmp_path / "dump", [30, 30])
+    assert run_options(job_options(dump, tmp_path / "out"))["success"]
+    return dump, tmp_path / "out"
+
+
+def files_below(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def parts_of(folder):
+    return {name: data for name, data in files_below(folder).items() if not name.startswith("_")}
+
+
+def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    rows = {"candidate": ["a cat"] * 45, "reference": ["the cat"] * 45}
+    rows["candidate"][3] = rows["reference"][30] = None
+    rows["candidate"][31] = ""
+    pq.write_table(pa.table(rows), dump / "a.parquet")
+    summary = run_options(job_options(dump, tmp_path / "out", max_reject_fraction=0.5))
+    assert summary["success"]
+    listed = pq.read_table(tmp_path / "out" / "_rejects")
+    assert listed.schema.equals(SCHEMA)
+    path = str(dump / "a.parquet")
+    assert listed.to_pylist() == [
+        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", "message": None},
+        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", "message": None},
+    ]
+    assert summary["rejected"] == 2
+
+
+def test_rejected_files_and_splits_are_listed_with_their_messages(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20, 20])
+    (dump / "shard-000.parquet").write_bytes(b"no Parquet")
+    chosen = job_options(dump, tmp_path / "out")
+    job = prepare_score(chosen)
+    job = start(job)
+    (dump / "shard-002.parquet").unlink()
+    summary = run_prepared(job)
+    assert not summary["complete"]
+    whole, piece = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert whole["file"] == str(dump / "shard-000.parquet")
+    assert (whole["row"], whole["rows"], whole["reason"]) == (None, None, "not_parquet")
+    assert "cannot be read as Parquet" in whole["message"]
+    assert piece["file"] == str(dump / "shard-002.parquet")
+    assert (piece["row"], piece["rows"], piece["reason"]) == (0, 20, "unreadable_rows")
+    assert "FileNotFoundError" in piece["message"]
+
+
+def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    bad, good = ({"candidate": [word], "reference": ["a cat"]} for word in (None, "a cat"))
+    for name in ("a", "b"):
+        pq.write_table(pa.table(bad, pa.schema({k: pa.string() for k in bad})), dump / name)
+    (dump / "c").write_bytes(b"no Parquet")
+    chosen = job_options(dump / "*", tmp_path / "out", max_reject_fraction=1.0)
+    run_options(chosen)
+    assert pq.read_table(tmp_path / "out" / "_rejects").num_rows == 3
+    pq.write_table(pa.table(good), dump / "b")
+    (dump / "c").unlink()
+    run_options(chosen)
+    listed = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert [row["file"] for row in listed] == [str(dump / "a")]
+
+
+def test_part_whose_record_was_not_written_is_made_again_alike(finished):
+    dump, output = finished
+    before = parts_of(output)
+    (output / record_path("shard-000.parquet/part-000000000014.parquet")).unlink()
+    chosen = job_options(dump, output)
+    assert [split.row_offset for split in prepare_score(chosen).standing.pending] == [14]
+    assert run_options(chosen)["success"]
+    assert parts_of(output) == before
+
+
+def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
+    """They lay in folders of the inputs' names, which globs for *.parquet match."""
+    dump, output = finished
+    before = parts_of(output)
+    for name in before:
+        old = output / PARTS_FOLDER / f"{name}.json"
+        old.parent.mkdir(exist_ok=True)
+        (output / record_path(name)).rename(old)
+    old = output / "_rejects" / "rows" / "shard-000.parquet" / "part-000000000000.pq"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    assert any(path.name.endswith(".parquet") for path in hidden_below(output))
+    flags = ["--input", str(dump), "--output", str(output), "--split-rows", "20"]
+    assert cli.main(["score", *flags, "--device", "cpu"]) == cli.DONE
+    assert "records of 4 part(s) by an earlier version" in " ".join(capsys.readouterr().err.split())
+    assert not any(path.name.endswith(".parquet") for path in hidden_below(output))
+    assert parts_of(output) == before
+
+
+def hidden_below(output):
+    return [path for path in output.rglob("*") if str(path.relative_to(output)).startswith("_")]
+
+
+def test_torn_part_is_made_again(finished):
+    """As a disk without a working fsync may leave it after a power cut."""
+    dump, output = finished
+    before = parts_of(output)
+    part = output / "shard-001.parquet/part-000000000000.parquet"
+    part.write_bytes(part.read_bytes()[:100])
+    assert run_options(job_options(dump, output))["success"]
+    assert parts_of(output) == before
+
+
+def test_orphan_without_a_record_is_found_by_its_signature(finished):
+    """A run was killed between a part and its record, and then the input was taken away."""
+    dump, output = finished
+    (dump / "shard-001.parquet").unlink()
+    name = "shard-001.parquet/part-000000000000.parquet"
+    (output / record_path(name)).unlink()
+    summary = run_options(job_options(dump, output))
+    assert not summary["success"]
+    assert name in summary["parts_of_inputs_gone"]
+    assert run_options(job_options(dump, output, overwrite=True))["success"]
+    assert read_output(output)["id"].to_pylist() == list(range(30))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_start_cut_off_before_any_of_its_steps_leaves_a_folder_that_can_be_finished(
+    finished, monkeypatch, overwrite
+):
+    """The cut has changed, so parts and records must go: cut off after each deletion in turn."""
+    dump, output = finished
+    whole = files_below(output)
+    chosen = job_options(dump, output, split_rows=30, overwrite=overwrite)
+    step = 0
+    while True:
+        for path in [path for path in output.rglob("*") if path.is_file()]:
+            path.unlink()
+        for name, data in whole.items():
+            write_atomically(str(output / name), data)
+        job = with_folder(prepare_score(chosen), own(output))
+        with monkeypatch.context() as patched:
+            countdown = iter(range(step))
+            for name in ("remove", "unlink", "replace"):
+                patched.setattr(os, name, _until(countdown, getattr(os, name)))
+            try:
+                start_run(job)
+            except _CutOffError:
+                step += 1
+            else:
+                break
+        assert prepare_score(chosen).standing.pending
+        job.spec.folder.release()
+        assert not exists(str(output / "_SUCCESS")) or files_below(output) == whole
+        if step % 5 == 3:
+            assert run_options(chosen)["success"]
+            assert read_output(output)["id"].to_pylist() == list(range(60))
+    assert step > 8
+
+
+class _CutOffError(BaseException):
+    pass
+
+
+def _until(countdown, do):
+    def step(*args, **kwargs):
+        if next(countdown, None) is None:
+            raise _CutOffError
+        return do(*args, **kwargs)
+
+    return step
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(finished):
+    dump, output = finished
+    for folder in (output / "shard-000.parquet", output / "_manifest", output):
+        (folder / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    (output / "mine.tmp").write_bytes(b"mine")
+    run_options(job_options(dump, output))
+    assert [name for name in files_below(output) if TEMPORARY_PREFIX in name] == []
+    assert (output / "mine.tmp").exists()
+
+
+def test_part_that_vanishes_during_the_run_spoils_its_success(tmp_path):
+    """The folder has the last word, not what the workers said of it."""
+    dump = write_dump(tmp_path / "dump", [40])
+    chosen = job_options(dump, tmp_path / "out")
+    run_options(chosen)
+    name = "shard-000.parquet/part-000000000000.parquet"
+    (tmp_path / "out" / "shard-000.parquet" / "part-000000000014.parquet").unlink()
+    job = prepare_score(chosen)
+    job = start(job)
+    (tmp_path / "out" / name).unlink()
+    summary = run_prepared(job)
+    assert summary["missing_parts"] == 1
+    assert not summary["complete"]
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert run_options(chosen)["success"]
+
+
+def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished):
+    """Same size, same rows, other texts: only its version tells."""
+    dump, output = finished
+    chosen = job_options(dump, output, overwrite=True, num_layers=3)
+    job = prepare_score(chosen)
+    job = start(job)
+    path = dump / "shard-001.parquet"
+    path.write_bytes(path.read_bytes())
+    summary = run_prepared(job)
+    assert not summary["complete"]
+    assert summary["failed_splits"] == summary["missing_parts"] == 2
+    assert "has changed since it was planned" in next(iter(summary["failures"].values()))
+    assert run_options(chosen)["success"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_file_without_permission_leaves_the_run_incomplete(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5, 5])
+    (dump / "shard-001.parquet").chmod(0)
+    summary = run_options(job_options(dump, tmp_path / "out", max_reject_fraction=1.0))
+    assert (summary["num_unreachable_files"], summary["complete"]) == (1, False)
+
+
+def test_damaged_idf_table_is_counted_anew(tmp_path):
+    dump = write_dump(tmp_path / "dump", [30])
+    chosen = job_options(dump, tmp_path / "out", idf="corpus")
+    run_options(chosen)
+    before = parts_of(tmp_path / "out")
+    table = tmp_path / "out" / "_manifest" / "idf.npz"
+    table.write_bytes(table.read_bytes()[:50])
+    assert len(prepare_score(chosen).standing.unsure) == 2
+    summary = run_options(chosen)
+    assert summary["success"]
+    assert summary["parts_kept"] == 2
+    assert parts_of(tmp_path / "out") == before
+
+
+def test_run_file_that_is_gone_lets_nobody_replace_other_scores(finished):
+    dump, output = finished
+    (output / "_run.json").unlink()
+    with pytest.raises(SignatureError, match="such parts, as 'shard-000"):
+        prepare_score(job_options(dump, output, num_layers=3))
+    assert prepare_score(job_options(dump, output)).standing.pending == ()
+
+
+def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finished):
+    """As by a worker of an earlier run, asleep between its look at the lock and its put."""
+    dump, output = finished
+    name = "shard-000.parquet/part-000000000000.parquet"
+    paths = [output / name, (output / record_path(name))]
+    old = [path.read_bytes() for path in paths]
+    chosen = job_options(dump, output, num_layers=3, overwrite=True)
+    assert run_options(chosen)["success"]
+    job = prepare_score(chosen)
+    job = start(job)
+    for path, data in zip(paths, old, strict=True):
+        path.write_bytes(data)
+    summary = run_prepared(job)
+    assert (summary["missing_parts"], summary["complete"]) == (1, False)
+    assert not (output / "_SUCCESS").exists()
+
+
+def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, monkeypatch):
+    """The table left a file out, so every score would be weighed wrongly."""
+    dump = write_dump(tmp_path / "dump", [10, 10])
+    chosen = job_options(dump, tmp_path / "out", idf="corpus")
+    assert run_options(chosen)["success"]
+    write_dump(tmp_path / "dump", [10, 10])
+    before = parts_of(tmp_path / "out")
+    (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
+    job = prepare_score(chosen)
+    job = start(job)
+    whole = counting.read_split
+
+    def fail_once(split, columns):
+        monkeypatch.setattr(counting, "read_split", whole)
+        raise TimeoutError("the store did not answer")
+
+    monkeypatch.setattr(counting, "read_split", fail_once)
+    summary = run_prepared(job)
+    assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (0, 2, False)
+    assert not summary["complete"]
+    assert list(summary["failures"].values()) == 2 * [
+        "the idf table leaves out a file that could not be read"
+    ]
+    assert parts_of(tmp_path / "out") == before
+    assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
+    assert run_options(chosen)["success"]
+
+
+def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_path, capsys):
+    """Counted without it, the next run would meet another corpus and be refused for ever."""
+    dump = write_dump(tmp_path / "dump", [5, 5])
+    link = dump / "shard-001.parquet"
+    link.unlink()
+    link.symlink_to(link)  # OSError: too many levels of symbolic links, also for root
+    flags = ["score", "--input", str(dump / "shard-*"), "--output", str(tmp_path / "out")]
+    assert cli.main([*flags, "--idf", "corpus"]) == cli.BROKEN
+    assert "files or folders cannot be reached" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_run_file_can_be_overwritten(finished):
+    dump, output = finished
+    (output / "_run.json").write_bytes(b"{")
+    flags = ["score", "--input", str(dump), "--output", str(output), "--split-rows", "20"]
+    assert cli.main(flags) == cli.UNUSABLE
+    assert cli.main([*flags, "--overwrite"]) == cli.DONE
+
+
+def test_plan_is_deleted_when_the_run_is_done(tmp_path):
+    """It holds the addresses of the inputs as they were given, keys in them included."""
+    dump = write_dump(tmp_path / "dump", [5])
+    flags = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
+    assert cli.main(flags) == cli.DONE
+    left = [name for name in files_below(tmp_path / "out") if name.startswith("_manifest")]
+    name = record_name("shard-000.parquet/part-000000000000.parquet")
+    assert left == [f"{PARTS_FOLDER}/{name}"]
+
+
+def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):
+    target = f"mounted://{tmp_path}/folder/file"
+    write_atomically(target, b"one")
+    write_atomically(target, b"two")
+    assert files_below(tmp_path) == {"folder/file": b"two"}
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(f"mounted://{tmp_path}/folder/file/below", b"three")
+    assert files_below(tmp_path) == {"folder/file": b"two"}
+
+
+@pytest.mark.parametrize("kind", ["local", "mounted", "memory", "s3"])
+def test_exclusive_file_is_written_once(tmp_path, kind):
+    if kind == "s3":
+        with s3_bucket() as bucket:
+            _check_exclusive(f"{bucket}/lock")
+    else:
+        prefix = {"local": "", "mounted": "mounted://", "memory": "memory://"}[kind]
+        _check_exclusive(f"{prefix}{tmp_path}/sub/lock")
+
+
+def _check_exclusive(path):
+    create_exclusively(path, b"one")
+    with pytest.raises(FileExistsError):
+        create_exclusively(path, b"two")
+
+
+def test_files_have_the_modes_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_atomically(str(tmp_path / "a" / "file"), b"")
+        create_exclusively(str(tmp_path / "a" / "lock"), b"")
+    finally:
+        os.umask(before)
+    for name in ("file", "lock"):
+        assert stat.S_IMODE((tmp_path / "a" / name).stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o750
+
+
+def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
+    job = start(prepare_score(job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out")))
+    with pytest.raises(RuntimeError, match=r"a worker failed: .*_summary\.json"):
+        conclude_score(job)
+
+
+def test_progress_shows_only_the_rows_that_are_scored(tmp_path):
+    """The record of a part that is only compared is there from the start."""
+    job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
+    first, second = job.standing.pending
+    standing = replace(job.standing, pending=(second,), unsure=(first,))
+    (stage,) = score_stages(replace(job, standing=standing))
+    assert stage.amounts == {record_name(second.part_name): second.num_rows}

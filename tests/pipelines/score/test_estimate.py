@@ -1,0 +1,69 @@
+"""The estimated time of a run: from the pace of earlier parts, or said to be unknown."""
+
+from dataclasses import replace
+
+import pytest
+
+from bertscore_core import ScoreSummary
+from pipelines.cli import main as cli
+from pipelines.score.estimate import duration_words, estimate_words
+from pipelines.score.summary import RunTotals
+from tests.support.dumps import write_dump
+from tests.support.jobs import job_options, prepare_score
+
+CARRIED = RunTotals(parts=1, summary=ScoreSummary(rows=50, scored=50), seconds=100.0)
+
+
+@pytest.fixture
+def job(tmp_path):
+    return prepare_score(job_options(write_dump(tmp_path / "dump", [300]), tmp_path / "out"))
+
+
+def after(job, carried, workers=1):
+    """Return the job as if earlier runs had committed some parts."""
+    spec = replace(job.spec, goal=replace(job.spec.goal, carried=carried))
+    return replace(job, spec=spec, runner=replace(job.runner, workers=workers))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (11, "15 s"),
+        (700, "12 min"),
+        (5399, "1 h 30 min"),
+        (7200, "2 h"),
+        (190_000, "2 days 5 h"),
+    ],
+)
+def test_durations_are_rounded_to_what_is_known(seconds, words):
+    assert duration_words(seconds) == words
+
+
+def test_pace_of_earlier_parts_says_how_long_the_others_take(job):
+    assert estimate_words(after(job, CARRIED)) == "about 10 min (pace of 50 rows scored earlier)"
+    assert estimate_words(after(job, CARRIED, workers=2)).startswith("about 5 min ")
+
+
+def test_time_is_not_known_before_anything_is_scored(job):
+    assert estimate_words(job) == "not known before the first parts are scored"
+
+
+def test_time_on_workers_elsewhere_is_not_known(tmp_path):
+    dump = write_dump(tmp_path / "dump", [9])
+    chosen = job_options(dump, tmp_path / "out", beam=("--runner=DataflowRunner",))
+    words = estimate_words(after(prepare_score(chosen), CARRIED))
+    assert words == "not known: it depends on the workers, which run elsewhere"
+
+
+def test_nothing_left_takes_the_start_alone(job):
+    done = replace(job, standing=replace(job.standing, pending=()))
+    assert estimate_words(done) == "about 10 s (nothing is left to score)"
+
+
+def test_dry_run_shows_the_time(tmp_path, capsys):
+    dump = write_dump(tmp_path / "dump", [20])
+    flags = ["--input", str(dump), "--output", str(tmp_path / "out"), "--device", "cpu"]
+    assert cli.main(["score", *flags, "--dry-run"]) == cli.DONE
+    assert "estimated time: not known" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,314 @@
+"""What may befall a run, each for real: it ends with a clear word, and goes on when asked again.
+
+`tests/soak` does the same at random, over all ways to run.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.files.paths import TEMPORARY_PREFIX
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.score.records import IDF_FILE
+from tests.soak.__main__ import main as soak
+from tests.support.dumps import read_output, write_dump
+from tests.support.faults import FaultRule, Faults
+from tests.support.processes import beam_workers, kill_session, wait_until_gone
+from tests.support.s3 import s3_bucket
+from tests.support.tolerances import INVARIANCE_ATOL
+
+ROWS = 120
+PARTS = 24
+PROMISE = "the same command continues from there"
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder):
+    return tiny_folder("bert")
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory):
+    return write_dump(tmp_path_factory.mktemp("faults") / "dump", [ROWS // 2] * 2, row_group_size=5)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, dump, model):
+    """Return the output of a run that nothing befell."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert cli.main(score(dump, output, model)) == cli.DONE
+    return output
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished):
+    """Return its rows."""
+    return read_output(finished)
+
+
+def score(dump, output, model, *more) -> list[str]:
+    """Return the words of the command."""
+    flags = ["--input", dump, "--output", output, "--model", model, "--num-layers", 2]
+    flags += ["--idf", "corpus", "--split-rows", 5, "--device", "cpu", *more]
+    return ["score", *map(str, flags)]
+
+
+class Command:
+    """The command in a process of its own; whatever it started is killed when the body ends."""
+
+    def __init__(self, words: list[str], *, before: tuple[str, ...] = (), **environment: str):
+        self.process = subprocess.Popen(
+            [*before, sys.executable, "-m", "pipelines", "score", *words[1:]],
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        kill_session(self.process.pid)
+        self.process.communicate()
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until something is true, and fail if the command ends before."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, self.process.stderr.read()
+            assert time.monotonic() < end, "it takes too long"
+            time.sleep(0.01)
+
+    def end(self, seconds: float = 120) -> tuple[int, str]:
+        """Wait for the end; return the status and what was said."""
+        said = self.process.communicate(timeout=seconds)[1]
+        return self.process.returncode, said
+
+
+def has_work(worker: int) -> bool:
+    """Tell whether a worker has been told what to do; torch is not loaded before."""
+    try:
+        return "libtorch" in Path(f"/proc/{worker}/maps").read_text()
+    except OSError:
+        return False
+
+
+def parts_of(output: Path) -> list[Path]:
+    return sorted(output.glob("shard-*/part-*.parquet"))
+
+
+def assert_whole(output: Path, expected) -> None:
+    """Every row once, in order, with its scores; nothing torn, nothing left behind."""
+    found = read_output(output)
+    assert found.column_names == expected.column_names
+    assert found["id"].to_pylist() == list(range(ROWS))
+    for name in ("precision", "recall", "f1"):
+        np.testing.assert_allclose(
+            found[f"bertscore_{name}"].to_numpy(),
+            expected[f"bertscore_{name}"].to_numpy(),
+            atol=INVARIANCE_ATOL,
+            rtol=0,
+        )
+    assert (output / SUCCESS_FILE).exists()
+    assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
+
+
+def fetch(url: str, folder: Path) -> Path:
+    """Copy what a bucket holds into a folder."""
+    fs = fsspec.filesystem("s3")
+    fs.invalidate_cache()
+    fs.get(url, str(folder), recursive=True)
+    return folder
+
+
+def test_store_that_errs_now_and_then_costs_nothing_but_time(tmp_path, dump, undisturbed, model):
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        faults = disturbed[0]
+        faults.set(FaultRule(rate=0.05, kinds=("500", "503", "429", "lost", "cut")))
+        assert cli.main(score(dump, f"{url}/out", model)) == cli.DONE
+        faults.set(FaultRule(rate=0.0))
+        assert faults.happened.total() >= 3
+        assert_whole(fetch(f"{url}/out", tmp_path / "out"), undisturbed)
+
+
+@pytest.mark.long
+def test_store_that_stalls_is_asked_again_and_one_that_is_down_ends_the_run(
+    tmp_path, dump, undisturbed, model
+):
+    """How long to wait and how often to ask is set as users would set it."""
+    patience = {"config_kwargs": {"read_timeout": 1, "retries": {"max_attempts": 4}}}
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        faults = disturbed[0]
+        observed = fsspec.filesystem("s3")
+        client = "victim"
+        faults.set(FaultRule(rate=0.3, kinds=("stall",), stall=3, client=client))
+        words = score(dump, f"{url}/out", model)
+
+        def has_parts() -> bool:
+            observed.invalidate_cache()
+            return bool(observed.glob(f"{url}/out/shard-*/part-*.parquet"))
+
+        settings = {"FSSPEC_S3": json.dumps(patience), "AWS_ACCESS_KEY_ID": client}
+        with Command(words, **settings) as command:
+            command.wait_for(lambda: faults.happened["stall"] > 1)
+            faults.set(FaultRule(rate=0.0, client=client))
+            command.wait_for(has_parts)
+            faults.set(FaultRule(rate=1, kinds=("500", "503"), client=client))
+            status, said = command.end(60)
+        assert status == cli.BROKEN
+        assert PROMISE in said
+        assert "Error" in said.splitlines()[-2]
+        faults.set(FaultRule(rate=0.0, client=client))
+        assert not observed.exists(f"{url}/out/{SUCCESS_FILE}")
+        assert cli.main(words) == cli.DONE
+        assert_whole(fetch(f"{url}/out", tmp_path / "out"), undisturbed)
+
+
+FULL_DISK = """\
+set -e
+mount -t tmpfs -o size=2m none "$OUT"
+head -c 1900000 /dev/zero > "$OUT/filler"
+set +e
+"$@"; echo $? > "$RESULT/status"
+set -e
+cp -r "$OUT/scores" "$RESULT/torn"
+rm "$OUT/filler"
+set +e
+"$@"; echo $? >> "$RESULT/status"
+cp -r "$OUT/scores" "$RESULT/whole"
+"""
+"""Makes a small disk that nobody else sees, scores until it is full, makes room, scores again."""
+
+
+def may_unshare(*flags: str) -> bool:
+    """Tell whether this system lets us make namespaces of our own."""
+    if shutil.which("unshare") is None:
+        return False
+    return (
+        subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.skipif(not may_unshare("-Urm"), reason="needs user and mount namespaces")
+def test_full_disk_ends_the_run_by_name_and_the_rest_is_done_once_there_is_room(
+    tmp_path, dump, undisturbed, model
+):
+    disk, result = tmp_path / "disk", tmp_path / "result"
+    disk.mkdir()
+    result.mkdir()
+    words = score(dump, disk / "scores", model)
+    prefix = ("unshare", "-Urm", "sh", "-c", FULL_DISK, "sh")
+    with Command(words, before=prefix, OUT=str(disk), RESULT=str(result)) as command:
+        _, said = command.end()
+    assert (result / "status").read_text().split() == [str(cli.BROKEN), str(cli.DONE)], said
+    assert "No space left on device" in said
+    assert PROMISE in said
+    torn = parts_of(result / "torn")
+    assert 0 < len(torn) < PARTS
+    assert all(pq.read_table(part).num_rows == 5 for part in torn)
+    assert not (result / "torn" / SUCCESS_FILE).exists()
+    assert_whole(result / "whole", undisturbed)
+
+
+# Root may write anywhere; in a user namespace of its own it is an ordinary user to our files.
+UNPRIVILEGED = ("unshare", "-U") if os.geteuid() == 0 else ()
+
+
+@pytest.mark.skipif(
+    bool(UNPRIVILEGED) and not may_unshare("-U"), reason="root may write anywhere here"
+)
+def test_permission_lost_on_the_way_ends_the_run_by_name(tmp_path, dump, undisturbed, model):
+    output = tmp_path / "out"
+    words = score(dump, output, model)
+    with Command(words, before=UNPRIVILEGED) as command:
+        command.wait_for(lambda: len(parts_of(output)) > 0)
+        folders = [path for path in output.rglob("*") if path.is_dir()]
+        for folder in folders:
+            folder.chmod(0o555)
+        status, said = command.end()
+    for folder in folders:
+        folder.chmod(0o755)
+    assert status == cli.BROKEN
+    assert "Permission denied" in said
+    assert PROMISE in said
+    assert 0 < len(parts_of(output)) < PARTS
+    assert cli.main(words) == cli.DONE
+    assert_whole(output, undisturbed)
+
+
+@pytest.mark.long
+def test_worker_killed_in_one_stage_after_the_other(tmp_path, dump, undisturbed, model, capsys):
+    """While the idf table is counted, then while scores are written; a rival is refused."""
+    output = tmp_path / "out"
+    words = score(dump, output, model, "--workers", 2)
+    with Command(words) as command:
+        command.wait_for(lambda: (output / RUN_FILE).exists())
+        assert cli.main(words) == cli.UNUSABLE
+        assert "another run is at work on this output" in capsys.readouterr().err
+        command.wait_for(lambda: any(map(has_work, beam_workers(command.process.pid))))
+        os.kill(beam_workers(command.process.pid)[0], signal.SIGKILL)
+        status, said = command.end()
+        assert not wait_until_gone(command.process.pid, 60)
+    assert status == cli.BROKEN
+    assert "a worker process died" in said
+    assert not (output / IDF_FILE).exists()
+    with Command(words) as command:
+        command.wait_for(lambda: len(parts_of(output)) > 0)
+        os.kill(beam_workers(command.process.pid)[1], signal.SIGKILL)
+        status, said = command.end()
+        assert not wait_until_gone(command.process.pid, 60)
+    assert status == cli.BROKEN
+    assert "a worker process died" in said
+    assert 0 < len(parts_of(output)) < PARTS
+    assert cli.main(score(dump, output, model)) == cli.DONE
+    assert_whole(output, undisturbed)
+
+
+@pytest.mark.parametrize("left", [(SUMMARY_FILE,), ()], ids=["before _SUCCESS", "before summary"])
+def test_job_killed_at_the_very_end_is_finished_by_the_next(
+    tmp_path, dump, finished, undisturbed, model, left, capsys
+):
+    """What lies there when a job is killed between its last files."""
+    output = tmp_path / "out"
+    shutil.copytree(finished, output)
+    words = score(dump, output, model)
+    times = {part: part.stat().st_mtime_ns for part in parts_of(output)}
+    for name in {SUCCESS_FILE, SUMMARY_FILE} - set(left):
+        (output / name).unlink()
+    torn = output / f"{TEMPORARY_PREFIX}0123456789abcdef"
+    torn.write_bytes(b"{")
+    assert cli.main(words) == cli.DONE
+    assert "scored already" in capsys.readouterr().err
+    assert {part: part.stat().st_mtime_ns for part in parts_of(output)} == times
+    assert_whole(output, undisturbed)
+
+
+@pytest.mark.long
+def test_short_soak(tmp_path, capsys):
+    result = tmp_path / "soak.json"
+    flags = ["--kills", "4", "--modes", "in-memory", "--stores", "local", "--jobs", "1"]
+    assert soak([*flags, "--folder", str(tmp_path), "--json", str(result)]) == 0
+    tally = json.loads(result.read_text())
+    assert tally["kills"] >= 4
+    assert tally["cycles"] > 0
+    assert (tally["rows_lost"], tally["rows_doubled"], tally["rows_changed"]) == (0, 0, 0)
+    assert "all kills" in capsys.readouterr().out

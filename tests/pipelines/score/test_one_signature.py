@@ -1,0 +1,186 @@
+"""Equal signatures mean equal scores: library, job and ScorePairs, on every tiny family."""
+
+import json
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import BertScorer, ScorerConfig, Signature
+from pipelines.dump.columns import TableFields
+from pipelines.pairs.handler import BertScoreModelHandler
+from pipelines.pairs.transform import ScorePairs
+from pipelines.score.rows import score_table
+from tests.support.dumps import read_output
+from tests.support.jobs import run_job
+from tests.support.tiny_models import FAMILIES
+
+PAIRS = [
+    ("one two three", ["two three one"]),
+    ("", ["one two"]),
+    ("one two", ["  "]),
+    ("", [""]),
+    ("\u200b\ufeff", ["two"]),
+    ("a", ["a b c"]),
+    ("rivers bend", ["a"]),
+    ("a", ["b"]),
+    ("one two", ["", "two one", "three"]),
+    ("one two", ["", " "]),
+    ("", ["one", "two three"]),
+    ("rivers bend", ["a", "rivers"]),
+    ("the rivers bend slowly", ["the rivers bend slowly", "no"]),
+    (" one\u00a0", ["one", "one"]),
+]
+CANDIDATES = [candidate for candidate, _ in PAIRS]
+REFERENCES = [references for _, references in PAIRS]
+FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
+NAMES = ("precision", "recall", "f1", "best_reference", "candidate_tokens", "truncated")
+
+# (rule, idf, rescaled): every rule, and the rule of the job with all that moves a score beside it.
+WAYS = [
+    ("reference", False, False),
+    ("null", False, False),
+    ("zero", False, False),
+    ("zero", True, False),
+    ("zero", False, True),
+    ("null", True, True),
+]
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory):
+    path = tmp_path_factory.mktemp("baseline") / "table.csv"
+    path.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.3,0.2,0.25\n" for n in range(4)))
+    return str(path)
+
+
+@pytest.fixture
+def ways(tiny_folder, baseline):
+    """Return configurations of a family by what they do."""
+
+    def config(family, rule, idf, rescaled):
+        if family == "xlm":
+            pytest.importorskip("sacremoses")
+        return ScorerConfig(
+            model=str(tiny_folder(family)),
+            num_layers=2,
+            max_length=48,
+            device="cpu",
+            backend="torch",
+            empty=rule,
+            idf=idf,
+            rescale=rescaled,
+            baseline=baseline if rescaled else None,
+        )
+
+    return config
+
+
+def dump(path):
+    pq.write_table(
+        pa.table({"candidate": CANDIDATES, "reference": REFERENCES}), path / "pairs.parquet"
+    )
+    return path / "pairs.parquet"
+
+
+def of_library(scorer, table):
+    """What the library gives, None where there is no number."""
+    scores = scorer.score(CANDIDATES, REFERENCES, idf=table)
+    kept = scores.scored
+    return {
+        name: [
+            value if keep or name in NAMES[4:] else None
+            for value, keep in zip(getattr(scores, name).tolist(), kept, strict=True)
+        ]
+        for name in NAMES
+    }
+
+
+def of_columns(table):
+    return {name: table[f"bertscore_{name}"].to_pylist() for name in NAMES}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_library_table_and_handler_agree_to_the_bit(family, ways, tmp_path):
+    for rule, idf, rescaled in WAYS:
+        config = ways(family, rule, idf, rescaled)
+        scorer = BertScorer(config)
+        table = scorer.count_idf(REFERENCES) if idf else None
+        expected = of_library(scorer, table)
+        signature = scorer.signature(table)
+        assert signature.empty == rule
+        found = score_table(
+            scorer,
+            pa.table({"candidate": CANDIDATES, "reference": REFERENCES}),
+            FIELDS,
+            idf=table,
+            signature=scorer.signature(),
+        ).table
+        assert of_columns(found) == expected
+        assert found.schema.metadata[b"bertscore.signature"].decode() == signature.format()
+        handler = BertScoreModelHandler(config, idf=table)
+        results = handler.run_inference(
+            [{"candidate": c, "reference": r} for c, r in PAIRS], handler.load_model()
+        )
+        assert {result.model_id for result in results} == {signature.format()}
+        for name in NAMES:
+            assert [getattr(result.inference, name) for result in results] == expected[name]
+
+
+class Keep(beam.DoFn):
+    """Append each element to a file of JSON lines."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def process(self, element):
+        with self.path.open("a") as file:
+            file.write(json.dumps(element) + "\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_job_and_score_pairs_give_the_librarys_scores_under_its_signature(
+    family, ways, baseline, tmp_path
+):
+    config = ways(family, "zero", idf=True, rescaled=True)
+    scorer = BertScorer(config)
+    table = scorer.count_idf(REFERENCES)
+    saved = tmp_path / "idf.npz"
+    saved.write_bytes(table.to_bytes())
+    expected = of_library(scorer, table)
+    signature = scorer.signature(table)
+    summary = run_job(
+        dump(tmp_path),
+        output=tmp_path / "out",
+        model=config.model,
+        num_layers=2,
+        max_length=48,
+        backend="torch",
+        idf=str(saved),
+        rescale=True,
+        baseline=baseline,
+    )
+    assert Signature.parse(summary["signature"]) == signature
+    assert of_columns(read_output(tmp_path / "out")) == expected
+    scoring = ScorePairs(ways(family, None, idf=True, rescaled=True), idf=str(saved))
+    assert scoring.signature() == signature
+    rows = [{"id": n, "candidate": c, "reference": r} for n, (c, r) in enumerate(PAIRS)]
+    with beam.Pipeline(runner="FnApiRunner") as p:
+        created = p | beam.Create(rows, reshuffle=False)
+        _ = created | scoring | beam.ParDo(Keep(tmp_path / "scored.jsonl"))
+    kept = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
+    kept.sort(key=lambda row: row["id"])
+    for name in NAMES:
+        assert [row[f"bertscore_{name}"] for row in kept] == expected[name]
+
+
+def test_f1_of_several_references_need_not_be_that_of_precision_and_recall(scorer):
+    """Each measure is the best of its own, as in bert-score."""
+    group = ["The cat sat.", "Yesterday the cat sat on the mat by the open door.", "Rain."]
+    scores = scorer.score(["The cat sat on the mat."], [group])
+    precision, recall = scores.precision[0], scores.recall[0]
+    assert abs(2 * precision * recall / (precision + recall) - scores.f1[0]) > 1e-3
+    single = [scorer.score(["The cat sat on the mat."], [text]).f1[0] for text in group]
+    assert scores.best_reference[0] == int(np.argmax(single))

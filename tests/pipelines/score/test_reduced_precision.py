@@ -1,0 +1,64 @@
+"""Formats in which scores depend on the batches: those asked for are signed, others are counted."""
+
+import json
+
+import pytest
+
+from bertscore_core import ConfigError, Signature
+from bertscore_core.encoder import Encoder
+from pipelines.run.runner import Runner
+from pipelines.scorer import scorer_config
+from tests.support.dumps import write_dump
+from tests.support.jobs import job_options, run_job
+
+DATAFLOW = ("--runner=DataflowRunner",)
+
+
+def options(tmp_path, **changes):
+    return job_options(tmp_path / "dump", tmp_path / "out", **({"device": "auto"} | changes))
+
+
+def config_of(chosen):
+    return scorer_config(chosen, Runner.of(chosen))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_remote_workers_need_a_device_since_it_decides_the_batches(tmp_path, dtype):
+    with pytest.raises(ConfigError, match=f"{dtype} needs to know .* Give --device cuda, or"):
+        config_of(options(tmp_path, dtype=dtype, beam=DATAFLOW))
+    hint = "type:nvidia-l4;count:1"
+    found = config_of(options(tmp_path, dtype=dtype, beam=DATAFLOW, accelerator=hint))
+    assert found.device == "cuda"
+    assert config_of(options(tmp_path, dtype=dtype)).device == "auto"
+    assert config_of(options(tmp_path, beam=DATAFLOW)).device == "auto"
+
+
+def test_batches_that_did_not_fit_are_in_the_records_and_in_the_summary(
+    tmp_path, tiny_folder, monkeypatch
+):
+    """Later parts fail nowhere, and yet have other batches than the signature names."""
+    start = Encoder.start
+
+    def narrow(self, ids, lengths):
+        if len(ids) > 4:
+            raise MemoryError
+        return start(self, ids, lengths)
+
+    monkeypatch.setattr(Encoder, "start", narrow)
+    summary = run_job(
+        write_dump(tmp_path / "dump", [40]),
+        output=tmp_path / "out",
+        model=str(tiny_folder("bert")),
+        num_layers=1,
+        dtype="bfloat16",
+        backend="torch",
+        split_rows=20,
+    )
+    records = sorted((tmp_path / "out" / "_manifest" / "parts").rglob("*.json"))
+    works = [json.loads(record.read_text())["work"] for record in records]
+    assert len(works) > 1
+    assert sum(work["retries"] > 0 for work in works) == 1
+    assert all(work["lowered_batches"] > 0 for work in works)
+    for name, total in (("retries", "memory_retries"), ("lowered_batches", "lowered_batches")):
+        assert summary[total] == sum(work[name] for work in works)
+    assert Signature.parse(summary["signature"]).batch_tokens == "1024/4"

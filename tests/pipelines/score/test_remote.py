@@ -1,0 +1,151 @@
+"""Jobs that another service runs: here Beam's own job service, with workers of a pool."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.run.lock import LOCK_FILE
+from tests.support.dumps import read_output, write_dump
+from tests.support.jobs import job_options, prepare_score, run_prepared, start
+from tests.support.processes import kill_session
+from tests.support.workers import worker_pool
+
+pytestmark = [pytest.mark.job, pytest.mark.process]
+
+
+EMBEDDED = "--job_endpoint=embed"
+LAUNCH = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with worker_pool() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def service():
+    """Start a job service in a process of its own, which does not end with the command."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    module = "apache_beam.runners.portability.local_job_service_main"
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, f"--job_port={port}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        time.sleep(0.2)
+    yield f"--job_endpoint=localhost:{port}"
+    kill_session(process.pid)
+    process.wait()
+
+
+def arguments(dump, output, pool, *beam, flags=()):
+    given = ["score", "--input", str(dump), "--output", str(output), "--device", "cpu"]
+    workers = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
+    remote = ("--runner=PortableRunner", *workers, *beam)
+    return [*given, "--split-rows", "20", *flags, "--", *remote]
+
+
+def wait_until(done, seconds=120):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def wait_for(path):
+    wait_until(path.exists)
+
+
+def test_a_job_of_another_service_is_waited_for(tmp_path, pool, capfd):
+    dump = write_dump(tmp_path / "dump", [50])
+    assert cli.main(arguments(dump, tmp_path / "out", pool, EMBEDDED)) == cli.DONE
+    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(50))
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    assert not (tmp_path / "out" / LOCK_FILE).exists()
+
+
+@pytest.mark.long
+def test_a_job_that_is_only_submitted_goes_on_when_its_launcher_has_ended(tmp_path, pool, service):
+    dump = write_dump(tmp_path / "dump", [50])
+    out = tmp_path / "out"
+    command = arguments(dump, out, pool, service, "--no_wait_until_finish")
+    for _ in range(2):  # the second finds nothing to score, and submits a job all the same
+        done = subprocess.run(
+            [sys.executable, "-c", LAUNCH, *command], capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == cli.DONE, done.stderr
+        assert "was submitted and runs without this command" in done.stderr
+        wait_for(out / "_SUCCESS")
+        # What needs no one to wait for leaves the folder as tidy as a command that waits.
+        wait_until(lambda: not (out / LOCK_FILE).exists())
+        assert not list((out / "_manifest").glob("*.pq"))
+        assert read_output(out)["id"].to_pylist() == list(range(50))
+
+
+@pytest.mark.parametrize(
+    "beam",
+    [
+        ("--runner=PortableRunner", EMBEDDED, "--environment_type=LOOPBACK"),
+        ("--runner=PortableRunner", "--job_endpoint=host:1", "--environment_type=LOOPBACK"),
+        ("--runner=FlinkRunner", "--flink_master=[local]"),
+        ("--runner=DirectRunner",),
+        (),
+    ],
+    ids=["embedded", "loopback", "flink", "direct", "default"],
+)
+def test_a_job_that_would_end_with_its_launcher_is_not_only_submitted(beam, tmp_path, capsys):
+    given = ["score", "--input", "in", "--output", str(tmp_path / "out"), "--"]
+    assert cli.main([*given, *beam, "--no_wait_until_finish"]) == cli.UNUSABLE
+    assert "cannot run without this command" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_launcher_that_submits_nothing_keeps_no_lock(tmp_path, pool, capfd):
+    dump = write_dump(tmp_path / "dump", [50])
+    beam = ("--job_endpoint=localhost:1", "--job_server_timeout=1", "--no_wait_until_finish")
+    assert cli.main(arguments(dump, tmp_path / "out", pool, *beam)) == cli.BROKEN
+    assert not (tmp_path / "out" / LOCK_FILE).exists()
+
+
+def test_a_job_that_nobody_waits_for_fails_with_the_run(tmp_path):
+    """Its state is all that a scheduler sees."""
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    table = pa.table({"candidate": ["a cat", None], "reference": ["the cat", "the dog"]})
+    pq.write_table(table, dump / "pairs.parquet")
+    options = job_options(dump, tmp_path / "out", max_reject_fraction=0.0)
+    job = prepare_score(options)
+    job = start(replace(job, spec=replace(job.spec, detached=True)))
+    with pytest.raises(RuntimeError, match=r"the run is not a success: see .*_summary\.json"):
+        run_prepared(job)
+    assert json.loads((tmp_path / "out" / "_summary.json").read_text())["success"] is False
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize("verb", ["idf", "baseline"])
+def test_commands_with_work_behind_the_job_wait_for_it(verb, tmp_path, capsys):
+    given = {
+        "idf": ["--input", "in"],
+        "baseline": ["--sentences", "en=a.txt", "--models", "m"],
+    }
+    command = [verb, *given[verb], "--output", str(tmp_path / "out"), "--"]
+    flags = ["--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish"]
+    assert cli.main([*command, *flags]) == cli.UNUSABLE
+    assert "cannot run detached" in capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""Scoring one table, without Beam."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bertscore_core import BertScorer, ScorerConfig
+from pipelines.dump.columns import TableFields
+from pipelines.dump.texts import readable_references
+from pipelines.score.rows import score_table
+from tests.support.dumps import pair_rows
+from tests.support.tiny_models import build_tiny_model
+
+FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
+
+
+def run(scorer, table):
+    return score_table(scorer, table, FIELDS, idf=None, signature=scorer.signature())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+)
+def test_every_kind_of_string_column_scores_the_same(scorer, kind):
+    rows = pair_rows(5)
+    plain = pa.table({name: rows[name] for name in ("candidate", "reference")})
+    columns = {name: pa.array(rows[name]).cast(kind) for name in ("candidate", "reference")}
+    found = run(scorer, pa.table(columns))
+    np.testing.assert_array_equal(
+        found.table["bertscore_f1"].to_numpy(), run(scorer, plain).table["bertscore_f1"].to_numpy()
+    )
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_tables_without_a_single_pair_keep_their_shape(scorer, count):
+    table = pa.table(
+        {"candidate": pa.nulls(count, pa.string()), "reference": pa.nulls(count, pa.string())}
+    )
+    found = run(scorer, table)
+    assert found.table.num_rows == count
+    assert found.table["bertscore_f1"].null_count == count
+    assert found.table.schema.field("bertscore_f1").type == pa.float32()
+    assert found.summary.rows == count
+    assert found.summary.scored == 0
+
+
+def test_schema_does_not_depend_on_the_rows(scorer):
+    """Parts of one dataset must agree, whatever is in them."""
+    empty = pa.table({"candidate": pa.nulls(2, pa.string()), "reference": pa.nulls(2, pa.string())})
+    full = pa.table({name: pair_rows(2)[name] for name in ("candidate", "reference")})
+    assert run(scorer, empty).table.schema.equals(run(scorer, full).table.schema)
+
+
+def test_bytes_that_are_no_utf8_reject_their_row_alone(scorer):
+    raw = pa.array([b"a cat", b"\xff\xfe", b"a dog"], pa.binary())
+    broken = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    table = pa.table({"candidate": broken, "reference": ["the cat", "the dog", "the dog"]})
+    found = run(scorer, table)
+    assert found.table["bertscore_error"].to_pylist() == [None, "invalid_utf8", None]
+    assert found.summary.scored == 2
+    assert found.summary.reasons == {"invalid_utf8": 1}
+
+
+@pytest.mark.parametrize("rule", ["zero", "null"])
+def test_empty_sides_have_their_reasons_whatever_they_score(tiny_folder, rule):
+    config = ScorerConfig(
+        model=str(tiny_folder("t5")), num_layers=2, max_length=48, device="cpu", empty=rule
+    )
+    table = pa.table(
+        {"candidate": ["", "one two", "two one"], "reference": ["one two", " ", "one two three"]}
+    )
+    found = run(BertScorer(config), table)
+    reasons = found.table["bertscore_error"].to_pylist()
+    assert reasons == ["empty_candidate", "empty_reference", None]
+    assert found.table["bertscore_f1"].to_pylist()[:2] == [0.0 if rule == "zero" else None] * 2
+    assert found.summary.scored == (3 if rule == "zero" else 1)
+    assert set(found.rejected) == (set() if rule == "zero" else {0, 1})
+
+
+@pytest.mark.model
+def test_short_text_that_the_reference_takes_for_empty_is_marked(tmp_path):
+    """One token and one special token: two, which the reference calls empty."""
+    folder = str(build_tiny_model("byt5", tmp_path))
+    scorer = BertScorer(
+        ScorerConfig(model=folder, num_layers=2, max_length="reference", device="cpu")
+    )
+    found = run(scorer, pa.table({"candidate": ["a"], "reference": ["a cat"]})).table
+    assert found["bertscore_error"].to_pylist() == ["counted_as_empty"]
+    assert found["bertscore_precision"].to_pylist() == [0.0]
+
+
+def test_truncated_rows_are_marked(scorer):
+    table = pa.table({"candidate": ["word " * 700, "word"], "reference": ["word", "word"]})
+    assert run(scorer, table).table["bertscore_truncated"].to_pylist() == [True, False]
+
+
+def test_idf_corpus_leaves_out_what_cannot_be_scored_against():
+    column = pa.chunked_array([pa.array([["a", "b"], None, [], ["c", None], [""]])])
+    assert readable_references(column) == ["a", "b", ""]

@@ -1,0 +1,526 @@
+"""The scoring job end to end: equal to scoring directly, whatever shards, workers and restarts."""
+
+import json
+import re
+from pathlib import Path
+
+import apache_beam as beam
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import ExternalEnvironment
+
+from bertscore_core import (
+    BertScorer,
+    ConfigError,
+    InputError,
+    ScorerConfig,
+    Signature,
+    SignatureError,
+)
+from pipelines.cli import main as cli
+from pipelines.files.write import write_atomically
+from pipelines.options.score import ScoreOptions
+from pipelines.run import job as job_module
+from pipelines.run.local_runner import LocalRunner
+from pipelines.run.lock import LOCK_FILE
+from pipelines.run.neighbours import runs_below
+from pipelines.score.chunks import Chunk, ChunkCoder, ScoredChunk
+from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
+from tests.support.jobs import add_score_pipeline, prepare_score, start
+from tests.support.jobs import job_options as options
+from tests.support.jobs import run_options as run
+from tests.support.s3 import s3_bucket
+from tests.support.tolerances import INVARIANCE_ATOL
+from tests.support.workers import worker_pool
+
+pytestmark = pytest.mark.job
+
+
+MEASURES = ("precision", "recall", "f1")
+BASELINE = "LAYER,P,R,F\n" + "".join(f"{n},0.3,0.31,0.29\n" for n in range(7))
+
+
+def direct(count: int, config: ScorerConfig) -> np.ndarray:
+    """Score the rows of a dump without the pipeline. Shape (3, count)."""
+    rows = pair_rows(count)
+    scores = BertScorer(config).score(rows["candidate"], rows["reference"])
+    return np.stack([getattr(scores, name) for name in MEASURES])
+
+
+def measured(table: pa.Table) -> np.ndarray:
+    return np.stack([table[f"bertscore_{name}"].to_numpy() for name in MEASURES])
+
+
+@pytest.mark.parametrize(
+    ("shards", "idf", "rescale"),
+    [
+        ([60], False, False),
+        ([25, 1, 34], True, False),
+        ([10, 10, 10, 10, 10, 5, 5], True, True),
+        ([59, 0, 1], False, True),
+    ],
+)
+def test_pipeline_matches_direct_scoring(tmp_path, shards, idf, rescale):
+    table = tmp_path / "baseline.csv"
+    table.write_text(BASELINE)
+    dump = write_dump(tmp_path / "dump", shards)
+    chosen = options(
+        dump,
+        tmp_path / "out",
+        idf="corpus" if idf else "none",
+        rescale=rescale,
+        baseline=str(table) if rescale else None,
+        max_batch_tokens=64 * len(shards),
+    )
+    summary = run(chosen)
+    output = read_output(tmp_path / "out")
+    config = ScorerConfig(idf=idf, rescale=rescale, baseline=str(table) if rescale else None)
+    expected = direct(60, config)
+    assert output["id"].to_pylist() == list(range(60))
+    np.testing.assert_allclose(measured(output), expected, atol=INVARIANCE_ATOL * 2, rtol=0)
+    assert np.ptp(expected[2]) > 0.1
+    assert summary["success"]
+    assert (summary["rows"], summary["scored"]) == (60, 60)
+    assert summary["f1"] == pytest.approx(expected[2].mean(), abs=1e-6)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.fixture(scope="module")
+def in_memory(tmp_path_factory):
+    """Return a dump of 60 rows and its output, scored in one process with idf."""
+    folder = tmp_path_factory.mktemp("in-memory")
+    dump = write_dump(folder / "dump", [25, 1, 34])
+    run(options(dump, folder / "out", idf="corpus"))
+    return dump, read_output(folder / "out")
+
+
+@pytest.mark.parametrize(
+    "workers",
+    ["two processes", pytest.param("two external workers", marks=pytest.mark.long)],
+)
+def test_separate_workers_give_the_same_parts(tmp_path, in_memory, workers):
+    dump, expected = in_memory
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    if workers == "two processes":
+        flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+        run(chosen, LocalRunner(), flags=flags)
+    else:
+        with worker_pool() as address:
+            run(chosen, LocalRunner(address), flags=["--direct_num_workers=2"])
+    output = read_output(tmp_path / "out")
+    assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
+    np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)
+
+
+def crossing_producers(pipeline: beam.Pipeline) -> tuple[list[list[str]], set[str]]:
+    """Return the steps of each stage, and the steps whose output is stored between stages."""
+    proto = pipeline.to_runner_api(default_environment=ExternalEnvironment("localhost:1"))
+    _, stages = FnApiRunner().create_stages(proto)
+    producers = {
+        collection: step.unique_name
+        for step in proto.components.transforms.values()
+        if not step.subtransforms
+        for collection in step.outputs.values()
+    }
+    stored = {
+        name
+        for stage in stages
+        for step in stage.transforms
+        if step.spec.urn == "beam:runner:sink:v1"
+        for name in step.inputs.values()
+    }
+    steps = [[step.unique_name for step in stage.transforms] for stage in stages]
+    return steps, {producers.get(name, name) for name in stored}
+
+
+def test_only_small_things_cross_stages(tmp_path):
+    """Texts, embeddings and scores stay inside the one fused stage."""
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    job = prepare_score(options(dump, tmp_path / "out", idf="corpus"))
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    add_score_pipeline(pipeline, job)
+    steps, crossing = crossing_producers(pipeline)
+    fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
+    assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
+    assert "ScoreSplits/WritePart" in fused
+    assert "SaveIdf/WriteTable" in crossing
+    assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
+
+
+def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
+    """The check above can fail: this is the wiring it guards against."""
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    chunks = pipeline | "Splits" >> beam.Create([1, 2]) | "ReadSplit" >> beam.Map(str)
+    idf = chunks | "Count" >> beam.CombineGlobally(len)
+    _ = chunks | "ScoreChunk" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsSingleton(idf))
+    assert "ReadSplit" in crossing_producers(pipeline)[1]
+
+
+def test_columns_pass_through_and_several_references_are_scored(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    table = rich_table()
+    pq.write_table(table, dump / "rich.parquet")
+    run(options(dump, tmp_path / "out"))
+    output = read_output(tmp_path / "out")
+    given = pq.ParquetFile(dump / "rich.parquet").read()
+    assert output.select(given.column_names).equals(given)
+    assert output.schema.field("system").type == given.schema.field("system").type
+    metadata = output.schema.metadata
+    assert metadata[b"made_by"] == b"a test"
+    signature = Signature.parse(metadata[b"bertscore.signature"].decode())
+    assert signature.model == "all-MiniLM-L6-v2"
+    assert metadata[b"bertscore.hash"].decode() == signature.upstream_hash()
+    assert output.column_names[len(given.column_names) :] == [
+        "bertscore_precision",
+        "bertscore_recall",
+        "bertscore_f1",
+        "bertscore_best_reference",
+        "bertscore_candidate_tokens",
+        "bertscore_reference_tokens",
+        "bertscore_truncated",
+        "bertscore_error",
+    ]
+    assert output.schema.field("bertscore_f1").type == pa.float32()
+    assert set(output["bertscore_best_reference"].to_pylist()) == {0}
+
+
+AWKWARD = [
+    # candidate, references, reason, has scores with --empty zero, and with --empty null
+    ("a cat", ["the cat"], None, True, True),
+    (None, ["the cat"], "null_candidate", False, False),
+    ("a cat", None, "null_reference", False, False),
+    ("a cat", [], "no_references", False, False),
+    ("a cat", ["the cat", None], "null_reference", False, False),
+    ("", ["the cat"], "empty_candidate", True, False),
+    ("a cat", ["  "], "empty_reference", True, False),
+    ("a cat", ["", "the cat"], None, True, True),
+    (" \u200b ", ["the cat"], "empty_candidate", True, False),
+]
+
+
+@pytest.mark.parametrize("empty", ["zero", "null"])
+def test_awkward_rows_stay_with_a_reason(tmp_path, empty):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    table = pa.table(
+        {
+            "candidate": pa.array([row[0] for row in AWKWARD], pa.string()),
+            "reference": pa.array([row[1] for row in AWKWARD], pa.list_(pa.string())),
+        }
+    )
+    pq.write_table(table, dump / "awkward.parquet")
+    summary = run(options(dump, tmp_path / "out", empty=empty, max_reject_fraction=1.0))
+    output = read_output(tmp_path / "out")
+    assert output["bertscore_error"].to_pylist() == [row[2] for row in AWKWARD]
+    has_scores = [row[3] if empty == "zero" else row[4] for row in AWKWARD]
+    for name in MEASURES:
+        values = output[f"bertscore_{name}"].to_pylist()
+        assert [value is not None for value in values] == has_scores
+    if empty == "zero":
+        assert output["bertscore_f1"][5].as_py() == 0.0
+    assert summary["scored"] == sum(has_scores)
+    assert summary["reasons"]["null_reference"] == 2
+
+
+def test_row_without_weighted_token_has_no_score(tmp_path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    pq.write_table(
+        pa.table({"candidate": ["a cat"], "reference": ["the cat"]}), dump / "one.parquet"
+    )
+    summary = run(options(dump, tmp_path / "out", idf="corpus"))
+    output = read_output(tmp_path / "out")
+    assert output["bertscore_error"].to_pylist() == ["no_weighted_token"]
+    assert output["bertscore_f1"].to_pylist() == [None]
+    assert summary["f1"] is None
+    assert not summary["success"]
+
+
+def test_second_run_scores_only_what_is_missing(tmp_path):
+    dump = write_dump(tmp_path / "dump", [25, 34])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    run(chosen)
+    before = read_output(tmp_path / "out")
+    parts = sorted((tmp_path / "out").glob("shard-*/part-*.parquet"))
+    times = {part: part.stat().st_mtime_ns for part in parts[1:]}
+    parts[0].unlink()
+    assert [split.part_name for split in prepare_score(chosen).standing.pending] == [
+        str(parts[0].relative_to(tmp_path / "out"))
+    ]
+    summary = run(chosen)
+    assert {part: part.stat().st_mtime_ns for part in parts[1:]} == times
+    assert summary["parts_of_earlier_runs"] == len(parts) - 1
+    assert summary["rows"] == 59
+    assert read_output(tmp_path / "out").equals(before)
+    assert prepare_score(chosen).standing.pending == ()
+
+
+def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    run(options(dump, tmp_path / "out"))
+    with pytest.raises(SignatureError, match="num_layers: '6' there, '5' now"):
+        prepare_score(options(dump, tmp_path / "out", num_layers=5))
+    with pytest.raises(SignatureError, match="empty: 'zero' there, 'null' now"):
+        prepare_score(options(dump, tmp_path / "out", empty="null"))
+    other = pq.read_table(dump / "shard-000.parquet")
+    pq.write_table(other.append_column("id2", other["candidate"]), dump / "shard-000.parquet")
+    with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
+        prepare_score(options(dump, tmp_path / "out", candidate_column="id2"))
+    replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
+    assert len(prepare_score(replaced).standing.pending) == 1
+    assert run(replaced)["success"]
+
+
+def test_file_that_breaks_after_planning_is_reported_and_the_rest_is_finished(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out")
+    job = prepare_score(chosen)
+    job = start(job)
+    victim = dump / "shard-001.parquet"
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) // 2])
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        add_score_pipeline(pipeline, job)
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert not summary["complete"]
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert summary["rows"] == 20
+    assert summary["failed_splits"] == 1
+    assert list(summary["failures"]) == ["shard-001.parquet/part-000000000000.parquet"]
+    victim.write_bytes(whole)
+    assert run(chosen)["success"]
+
+
+def test_bad_file_is_set_aside(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20])
+    (dump / "shard-999.parquet").write_bytes(b"no Parquet")
+    summary = run(options(dump, tmp_path / "out"))
+    assert not summary["success"]
+    assert [Path(path).name for path in summary["rejected_files"]] == ["shard-999.parquet"]
+    assert summary["rows"] == 20
+    tolerant = options(dump, tmp_path / "out", max_reject_fraction=0.5)
+    assert run(tolerant)["success"]
+
+
+def test_idf_counted_without_a_file_is_not_kept(tmp_path):
+    """A file that comes back unchanged must not be scored with a table that leaves it out."""
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    job = start(job)
+    hidden = (dump / "shard-001.parquet").rename(tmp_path / "hidden")
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        add_score_pipeline(pipeline, job)
+    assert not json.loads((tmp_path / "out" / "_summary.json").read_text())["complete"]
+    hidden.rename(dump / "shard-001.parquet")
+    assert len(prepare_score(chosen).work) == 2
+    assert run(chosen)["success"]
+    expected = direct(40, ScorerConfig(idf=True))
+    found = measured(read_output(tmp_path / "out"))
+    np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL * 2, rtol=0)
+
+
+def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    (tmp_path / "out" / "sub").mkdir(parents=True)
+    for name in ("mine.parquet", "sub/part-000000000000.parquet"):
+        (tmp_path / "out" / name).write_bytes(b"mine")
+    assert run(options(dump, tmp_path / "out", overwrite=True))["success"]
+    assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
+    assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
+        ("scores", "scores/2026-11-20", "is in the folder of another run: got '.*/scores' above"),
+    ],
+)
+def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
+    tmp_path, capsys, first, second, message, overwrite
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(options(dump, tmp_path / first))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
+    assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "--overwrite" not in said
+    assert "Choose another --output" in said
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_output_in_the_folder_of_another_run_is_refused_before_a_lock_is_written(
+    tmp_path, monkeypatch
+):
+    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(options(dump, tmp_path / "out"))
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(job_module, "hold", None)
+    for place in ("out/below", "."):
+        flags = ["--input", str(other), "--output", str(tmp_path / place), "--device", "cpu"]
+        assert cli.main(["score", *flags]) == cli.UNUSABLE
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
+    """As one of a command that was killed just after it had taken the folder."""
+    names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
+    assert runs_below(names) == {"y"}
+    assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
+    dump = write_dump(tmp_path / "dump", [5])
+    write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
+    assert run(options(dump, tmp_path / "out"))["success"]
+
+
+def test_run_beside_the_folders_of_other_runs_is_none_of_their_business(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    for night in ("2026-11-20", "2026-11-21"):
+        assert run(options(dump, tmp_path / "scores" / night))["success"]
+
+
+def test_input_inside_the_output_is_refused(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    with pytest.raises(InputError, match="in the output folder"):
+        prepare_score(
+            ScoreOptions(input=(str(dump / "shard-000.parquet"),), output=str(dump), device="cpu")
+        )
+
+
+def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):
+    first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
+    run(ScoreOptions(input=(str(first),), output=str(tmp_path / "out"), device="cpu"))
+    both = {"input": (str(first), str(second)), "output": str(tmp_path / "out"), "device": "cpu"}
+    summary = run(ScoreOptions(**both))
+    assert summary["complete"]
+    assert not summary["success"]
+    assert summary["parts_of_inputs_gone"] == ["shard-000.parquet/part-000000000000.parquet"]
+    assert run(ScoreOptions(**both, overwrite=True))["success"]
+    assert len(read_output(tmp_path / "out")) == 10
+
+
+def test_changed_size_of_splits_leaves_no_row_twice(tmp_path):
+    dump = write_dump(tmp_path / "dump", [30])
+    run(options(dump, tmp_path / "out", split_rows=10))
+    run(options(dump, tmp_path / "out", split_rows=15))
+    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(30))
+
+
+def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    chosen = {"device": "cuda:77", "output": str(tmp_path / "out"), "input": (str(dump),)}
+    assert (
+        prepare_score(ScoreOptions(**chosen, beam=("--runner=DataflowRunner",))).spec.goal.rows == 5
+    )
+    with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
+        prepare_score(ScoreOptions(**chosen))
+
+
+def test_memory_of_one_process_is_no_place_for_the_output_of_several():
+    with pytest.raises(ConfigError, match="other worker processes cannot reach"):
+        prepare_score(ScoreOptions(input=("in",), output="memory://out", workers=2, device="cpu"))
+
+
+def test_chunks_are_measured_and_not_pickled(tmp_path, monkeypatch):
+    """Beam samples the size of what flows between steps; a table must not be copied for it."""
+    measured_sizes, pickled = [], []
+    estimate = ChunkCoder.estimate_size
+    monkeypatch.setattr(
+        ChunkCoder,
+        "estimate_size",
+        lambda self, value: (measured_sizes.append(type(value)), estimate(self, value))[1],
+    )
+    for kind in (Chunk, ScoredChunk):
+        monkeypatch.setattr(
+            kind, "__reduce_ex__", lambda self, _: pickled.append(type(self)), raising=False
+        )
+    run(options(write_dump(tmp_path / "dump", [20, 20]), tmp_path / "out"))
+    assert set(measured_sizes) == {Chunk, ScoredChunk}
+    assert pickled == []
+
+
+def test_nothing_is_written_when_the_check_fails(tmp_path):
+    dump = write_dump(tmp_path / "dump", [5])
+    with pytest.raises(InputError, match="'kandidat'"):
+        prepare_score(options(dump, tmp_path / "out", candidate_column="kandidat"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_counters_tell_what_was_done(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    job = start(job)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    add_score_pipeline(pipeline, job)
+    found = pipeline.run().metrics().query()
+    counters = {item.key.metric.name: item.committed for item in found["counters"]}
+    assert counters["pairs_scored"] == counters["num_inferences"] == 40
+    assert counters["parts_written"] == 2
+    assert counters["documents_counted"] == 40
+
+
+def test_idf_table_is_counted_over_all_rows_even_on_resume(tmp_path):
+    dump = write_dump(tmp_path / "dump", [25, 34])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    run(chosen)
+    before = read_output(tmp_path / "out")
+    (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
+    next((tmp_path / "out").glob("shard-000.parquet/part-*.parquet")).unlink()
+    run(chosen)
+    assert read_output(tmp_path / "out").equals(before)
+
+
+def test_saved_idf_table_gives_the_scores_of_one_job(tmp_path, in_memory, capsys):
+    dump, expected = in_memory
+    table = tmp_path / "table.npz"
+    assert cli.main(["idf", "--input", str(dump), "--output", str(table)]) == 0
+    assert "60 references of 3 files" in capsys.readouterr().out
+    run(options(dump, tmp_path / "out", idf=str(table)))
+    output = read_output(tmp_path / "out")
+    np.testing.assert_array_equal(measured(output), measured(expected))
+
+
+def test_fs_without_folders_works_from_end_to_end(tmp_path):
+    """memory:// stands for any file system reached through fsspec."""
+    memory = fsspec.filesystem("memory")
+    dump = write_dump(tmp_path / "dump", [20])
+    memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
+    chosen = ScoreOptions(input=("memory://score-in",), output="memory://score-out", device="cpu")
+    job = prepare_score(chosen)
+    job = start(job)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        add_score_pipeline(pipeline, job)
+    names = {path.removeprefix("/score-out/") for path in memory.find("/score-out")}
+    assert {"_SUCCESS", "_summary.json", "a.parquet/part-000000000000.parquet"} <= names
+
+
+def test_object_store_is_as_good_as_a_folder(tmp_path):
+    """A real S3-compatible server on loopback, the worker in this process and in another."""
+    dump = write_dump(tmp_path / "dump", [20, 5])
+    with s3_bucket() as bucket:
+        files = fsspec.filesystem("s3")
+        for path in dump.iterdir():
+            files.put_file(str(path), f"{bucket}/in/{path.name}")
+        chosen = ScoreOptions(
+            input=(f"{bucket}/in/*.parquet",), output=f"{bucket}/out", device="cpu", idf="corpus"
+        )
+        job = prepare_score(chosen)
+        job = start(job)
+        with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+            add_score_pipeline(pipeline, job)
+        files.invalidate_cache()
+        names = {path.partition("/out/")[2] for path in files.find(f"{bucket}/out")}
+        assert {"_SUCCESS", "shard-001.parquet/part-000000000000.parquet"} <= names
+        again = prepare_score(chosen)
+        assert again.standing.pending == ()
+        assert again.spec.goal.carried.summary.rows == 25

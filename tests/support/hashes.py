@@ -1,0 +1,35 @@
+"""Hashes, and sentences by the hash that pairs them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from pipelines.crawl.pairing import SENTENCE_SCHEMA
+from pipelines.crawl.sampling import Hashes, host_hash, pairing_order
+
+few_hashes = st.lists(st.integers(0, 12), max_size=30)
+shown = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=40)
+
+
+def as_hashes(values: Iterable[int]) -> Hashes:
+    """Return numbers as an array of hashes."""
+    return np.array(list(values), dtype=np.uint64)
+
+
+def sentences_table(texts: list[str], seed: int = 0) -> pa.Table:
+    """Return sentences as pairing takes them; the first letter is the host."""
+    return pa.table(
+        {
+            "text": pa.array(texts, pa.string()),
+            "order": as_hashes(pairing_order(seed, "en", text) for text in texts),
+            "host": as_hashes(host_hash(text[:1]) for text in texts),
+        },
+        schema=SENTENCE_SCHEMA,
+    )
+
+
+def pairs_of(table: pa.Table) -> list[tuple[str, str]]:
+    """Return the texts of pairs."""
+    return list(zip(table["candidate"].to_pylist(), table["reference"].to_pylist(), strict=True))

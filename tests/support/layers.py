@@ -1,0 +1,74 @@
+"""The layers of the suite: what a test needs decides in which it is, and quick tests stay quick."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from transformers import PreTrainedModel
+
+HEAVY = ("model", "job", "process", "long")
+"""Markers of tests that `make quick` leaves out; pyproject.toml says what each means."""
+
+NEEDS = {"scorer": "model", "tiny_folder": "model", "checkout": "job"}
+"""Fixtures of `tests/` by the marker that they ask for."""
+
+_PROCESS_EVENTS = {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork"}
+
+_running: list[pytest.Item] = []
+_offences: list[str] = []
+
+
+def mark_by_fixtures(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a heavy fixture."""
+    for item in items:
+        for name in getattr(item, "fixturenames", ()):
+            if name in NEEDS:
+                item.add_marker(NEEDS[name])
+
+
+def watch() -> None:
+    """Note heavy work from now on, in whatever thread it is done."""
+    sys.addaudithook(_note_process)
+    _watch(PreTrainedModel, "__init__", "makes an encoder", "model")
+    if find_spec("apache_beam") is not None:  # tests of the core run where Beam is not installed
+        import apache_beam
+
+        _watch(apache_beam.Pipeline, "run", "runs a Beam pipeline", "job")
+
+
+def begin(item: pytest.Item) -> None:
+    """Note which test runs now, before its fixtures are made."""
+    _running[:] = [item]
+    _offences.clear()
+
+
+def end() -> None:
+    """Let the test fail if it has done heavy work and is not marked for it."""
+    found = list(_offences)
+    _running.clear()
+    if found:
+        pytest.fail("; ".join(dict.fromkeys(found)))
+
+
+def _note(what: str, marker: str) -> None:
+    if _running and not any(_running[0].get_closest_marker(heavy) for heavy in HEAVY):
+        _offences.append(f"a quick test {what}: mark it with pytest.mark.{marker}")
+
+
+def _note_process(event: str, _: object) -> None:
+    if event in _PROCESS_EVENTS:
+        _note("starts a process", "process")
+
+
+def _watch(owner: type, name: str, what: str, marker: str) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
+
+    @wraps(original)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        _note(what, marker)
+        return original(*args, **kwargs)
+
+    setattr(owner, name, watched)

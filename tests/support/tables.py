@@ -1,0 +1,99 @@
+"""Tables of every type, Parquet files of them and the splits of those."""
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.dump.layout import read_layout
+from pipelines.dump.splits import Split, plan_file
+from pipelines.dump.texts import UnreadableText
+
+ROWS = 50
+
+
+BAD = UnreadableText.INVALID_UTF8
+
+
+def every_type(rows: int = ROWS) -> pa.Table:
+    """A table with a column of every type that a dump may hold, nulls in each."""
+    texts = [None if i % 7 == 3 else f"text {i % 5} ü" for i in range(rows)]
+    lists = [None if i % 5 == 4 else texts[: i % 4] for i in range(rows)]
+    zone = datetime.UTC
+    stamp = datetime.datetime(2026, 1, 1, 12, 30, 1, 123456, tzinfo=zone)
+    every: dict[str, pa.Array] = {
+        "candidate": pa.array(texts, pa.string()),
+        "large": pa.array(texts, pa.large_string()),
+        "view": pa.array(texts, pa.string_view()),
+        "dictionary": pa.array(texts).dictionary_encode(),
+        "reference": pa.array(lists, pa.list_(pa.string())),
+        "large_list": pa.array(lists, pa.large_list(pa.large_string())),
+        "pair": pa.array([["x", None]] * rows, pa.list_(pa.string(), 2)),
+        "struct": pa.array([None if i % 3 == 0 else {"a": i, "b": ["x"]} for i in range(rows)]),
+        "map": pa.array([[("k", i)] for i in range(rows)], pa.map_(pa.string(), pa.int64())),
+        "utc": pa.array([stamp, None] * (rows // 2), pa.timestamp("us", "UTC")),
+        "paris": pa.array([stamp, None] * (rows // 2), pa.timestamp("ns", "Europe/Paris")),
+        "naive": pa.array([None, 7] * (rows // 2), pa.timestamp("ms")),
+        "date": pa.array([datetime.date(2026, 1, 1), None] * (rows // 2)),
+        "time": pa.array([1, None] * (rows // 2), pa.time64("us")),
+        "duration": pa.array([1, None] * (rows // 2), pa.duration("s")),
+        "decimal": pa.array([decimal.Decimal("1.50"), None] * (rows // 2), pa.decimal128(9, 2)),
+        "bytes": pa.array([b"\xff", None] * (rows // 2)),
+        "flag": pa.array([True, None] * (rows // 2)),
+        "small": pa.array([i % 100 for i in range(rows)], pa.int8()),
+        "unsigned": pa.array(range(rows), pa.uint64()),
+        "float": pa.array([float("nan"), None] * (rows // 2), pa.float32()),
+        "half": pa.array([1.5, None] * (rows // 2), pa.float16()),
+        "nulls": pa.nulls(rows),
+        "uuid": pa.array([bytes(16)] * rows, pa.uuid()),
+    }
+    fields = [
+        pa.field(name, column.type, metadata={"origin": f"column {name}"})
+        for name, column in every.items()
+    ]
+    schema = pa.schema(fields, metadata={"dump": "2026-01-01", "pandas": "{}"})
+    return pa.table(list(every.values()), schema=schema)
+
+
+def invalid_utf8(kind: pa.DataType = pa.string()) -> pa.ChunkedArray:  # noqa: B008 - a constant
+    """A string column with a row that is not UTF-8."""
+    raw = pa.array([b"fine", b"\xff\xfe", None, b"\xed\xa0\x80", "ü".encode()], pa.binary())
+    column = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
+    if pa.types.is_dictionary(kind):
+        return pa.chunked_array([pa.DictionaryArray.from_arrays([0, 1, 2, 3, 4, 1], column)])
+    if pa.types.is_list(kind):
+        return pa.chunked_array([pa.ListArray.from_arrays([0, 2, 2, None, 5], column)])
+    return pa.chunked_array(
+        [raw.cast(pa.large_binary()).view(kind) if kind != pa.string() else column]
+    )
+
+
+def write(path: Path, table: pa.Table, row_group_size: int | None = None, **options: Any) -> str:
+    pq.write_table(table, path, row_group_size=row_group_size, **options)
+    return str(path)
+
+
+def plan(path: str, target_rows: int) -> list[Split]:
+    layout = read_layout(path)
+    return plan_file(
+        path,
+        "x.parquet",
+        layout.row_groups,
+        target_rows=target_rows,
+        target_bytes=10**9,
+        file_size=layout.file_size,
+    )
+
+
+def same(left: pa.Table, right: pa.Table) -> bool:
+    """Tell whether two tables are equal, NaN being equal to NaN, metadata included."""
+    return bool(left.schema.equals(right.schema, check_metadata=True)) and repr(
+        left.to_pylist()
+    ) == repr(right.to_pylist())
+
+
+def read_whole(path: str) -> pa.Table:
+    return pq.ParquetFile(path).read()
