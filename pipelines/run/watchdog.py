@@ -40,6 +40,9 @@ _RETURN_CODE_SECONDS = 2.0
 """How long to wait for the return code of a worker whose connection broke. A worker of a pool never
 reports one."""
 
+_NOTICE_SECONDS = 0.5
+"""How much later the thread that listens to a worker may notice its death than the runner does."""
+
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed workers."""
 
@@ -57,19 +60,20 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
         status: Exit status.
     """
     before = threading.excepthook
+    dying = threading.Event()
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
         if _leaving.is_set() and thread in (WORKER_THREAD, _LISTENING_THREAD):
             return
+        if thread not in (WORKER_THREAD, _LISTENING_THREAD):
+            before(error)
+            return
+        dying.set()
+        cause = escape_text(str(error.exc_value))
         if thread == _LISTENING_THREAD:
             time.sleep(_RETURN_CODE_SECONDS)
             cause = "its connection broke"
-        elif thread == WORKER_THREAD:
-            cause = escape_text(str(error.exc_value))
-        else:
-            before(error)
-            return
         if cause.endswith(_INTERRUPTED):
             _leave_interrupted(terminal, log, signal.SIGINT)
         terminal.write(
@@ -84,6 +88,12 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
     threading.excepthook = end
     try:
         yield
+    except Exception:
+        # The runner may fail on the broken connection first. The thread above knows the cause, and
+        # ends this process when it has said so.
+        if dying.wait(_NOTICE_SECONDS):
+            time.sleep(_RETURN_CODE_SECONDS + _LAST_CALL_SECONDS)
+        raise
     finally:
         threading.excepthook = before
 
