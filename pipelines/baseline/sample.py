@@ -5,6 +5,7 @@ Both are exact combines, so a sample does not depend on workers, order or retrie
 
 import hashlib
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -131,19 +132,19 @@ class Collected(Generic[T]):
     merged_rows: int = 0
 
 
-class _MergeRarely(beam.CombineFn, Generic[T]):
+class _MergeRarely(beam.CombineFn, ABC, Generic[T]):
     """Collect elements and merge them when their rows have doubled, and at the end.
 
     A merge sorts all rows: with every element it would take quadratic time.
     """
 
+    @abstractmethod
     def _merge(self, elements: Sequence[T]) -> T:
         """Return what is kept of several elements, or of none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rows(self, element: T) -> int:
         """Return the number of rows of an element."""
-        raise NotImplementedError
 
     def create_accumulator(self) -> Collected[T]:
         """Start from nothing."""

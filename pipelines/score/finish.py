@@ -9,9 +9,9 @@ from bertscore_core import IdfTable
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
-from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from pipelines.run.success import declare_success, is_marked_by
-from pipelines.score.records import PLAN_FILE, PartRecord, delete_plans, read_parts
+from pipelines.score.records import PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
 from pipelines.score.rows import final_signature

@@ -24,9 +24,9 @@ from pipelines.idf.steps import (
     load_idf,
     split_corpus,
 )
-from pipelines.run.folder import OutputFolder
+from pipelines.run.folder import PLAN_FILE, OutputFolder
 from pipelines.run.read_plan import ReadPlan
-from pipelines.score.records import IDF_FILE, PLAN_FILE, read_record
+from pipelines.score.records import IDF_FILE, read_record
 from pipelines.score.resume import may_be_valid
 from pipelines.score.spec import ScoreSpec
 

@@ -15,13 +15,19 @@ from functools import partial
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
-from pipelines.dump.columns import TableFields
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
+from pipelines.run.folder import (
+    PLAN_FILE,
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    read_run,
+)
 from pipelines.run.hints import with_accelerator
 from pipelines.run.job import JobKind, Say
 from pipelines.run.outcome import Outcome, Shown
@@ -32,12 +38,11 @@ from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
-from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
+from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
 from pipelines.score.records import (
     IDF_FILE,
     PARTS_FOLDER,
     PENDING_FILE,
-    PLAN_FILE,
     delete_plans,
     foreign_records,
     record_name,
@@ -254,9 +259,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         run="",
         folder=folder,
         config=ScorerConfig(),
-        fields=TableFields(
-            candidate_column=options.candidate_column, reference_column=options.reference_column
-        ),
+        fields=table_fields(options),
         signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
         max_length=None,
         digest="",

@@ -132,13 +132,18 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         output=output,
         config=config,
         settings=settings,
-        fields=TableFields(
-            candidate_column=options.candidate_column, reference_column=options.reference_column
-        ),
+        fields=table_fields(options),
         num_files=len(files),
         plan=plan,
         given_idf=given_idf,
         started=started,
+    )
+
+
+def table_fields(options: ScoreOptions) -> TableFields:
+    """Return the columns of texts."""
+    return TableFields(
+        candidate_column=options.candidate_column, reference_column=options.reference_column
     )
 
 

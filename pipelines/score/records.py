@@ -24,11 +24,9 @@ from pipelines.dump.splits import Split, note_name
 from pipelines.files.folders import HIDDEN_PREFIXES
 from pipelines.files.paths import IO_THREADS
 from pipelines.run import neighbours
-from pipelines.run.folder import OutputFolder
+from pipelines.run.folder import PLAN_FILE, OutputFolder
 
 PARTS_FOLDER = "_manifest/parts"
-# Parquet files, but globs such as **/*.parquet must match parts only.
-PLAN_FILE = "_manifest/plan.pq"
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
