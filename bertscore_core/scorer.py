@@ -201,6 +201,7 @@ class BertScorer:
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
         flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
+        work.planned_tokens += int(lengths.sum())
         with self._lock, self._timed(work):
             flat[:, has_tokens] = score_pairs(
                 self.encoder,

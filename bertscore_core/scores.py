@@ -88,7 +88,8 @@ class ScoreSummary:
         recall: The same.
         f1: The same.
         truncated: Scored rows with a text that was cut at the maximum length.
-        reasons: Number of rows by the reason they have, such as that of a rejected pair.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
     """
 
     rows: int = 0
@@ -98,6 +99,7 @@ class ScoreSummary:
     f1: float = 0.0
     truncated: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -109,6 +111,7 @@ class ScoreSummary:
         truncated: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
+        rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum the scores of the scored rows. Each array has shape (scored,)."""
         return cls(
@@ -120,6 +123,7 @@ class ScoreSummary:
             f1=math.fsum(f1.tolist()),
             truncated=int(np.count_nonzero(truncated)),
             reasons=dict(reasons),
+            rejected_reasons=dict(rejected_reasons),
         )
 
     def __add__(self, other: "ScoreSummary") -> "ScoreSummary":
@@ -132,6 +136,7 @@ class ScoreSummary:
             f1=self.f1 + other.f1,
             truncated=self.truncated + other.truncated,
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+            rejected_reasons=dict(Counter(self.rejected_reasons) + Counter(other.rejected_reasons)),
         )
 
     @property

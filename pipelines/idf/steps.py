@@ -19,7 +19,7 @@ from pipelines.dump.splits import Split
 from pipelines.dump.texts import readable_references
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import read_bytes
-from pipelines.run import counters
+from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 
 logger = logging.getLogger(__name__)
@@ -202,6 +202,7 @@ class _CountSplit(beam.DoFn):
         if counted is None:
             counted = self._counted(split)
         counters.count(counters.DOCUMENTS_COUNTED, counted.frequencies.num_documents)
+        live.counted(split.num_rows)
         yield counted
 
     def _counted(self, split: Split) -> SplitCount:

@@ -33,6 +33,7 @@ from pipelines.run.job import JobKind, Say
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
@@ -130,6 +131,7 @@ def start_run(job: ScoreJob) -> None:
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
+            SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
         },
     )
@@ -149,13 +151,13 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     A detached job is submitted in any case, since its sender waits for the state of the job.
     """
     if job.work or job.spec.detached:
-        # A part that is only compared has its record from the start: it shows no progress.
-        pending = job.standing.pending
-        rows = {record_name(split.part_name): split.num_rows for split in pending}
+        # All parts, so that the rows shown are those of the whole run.
+        rows = {record_name(split.part_name): split.num_rows for split in job.plan.splits}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
+            first=(job.plan.num_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,
         )

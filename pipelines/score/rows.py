@@ -93,6 +93,7 @@ class ScoredPairs:
             truncated=self.scores.truncated[kept],
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
+            rejected_reasons=Counter(self.rejected().values()),
         )
 
     def rejected(self) -> dict[int, str]:
