@@ -95,10 +95,11 @@ def idf_table(
         return None
     if not source.must_count:
         return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
+    setting = spec.settings.sole
     counting = Counting(
-        config=spec.config,
-        tokenizer=spec.signature.tokenizer,
-        max_length=spec.max_length,
+        config=setting.config,
+        tokenizer=setting.signature.tokenizer,
+        max_length=setting.max_length,
         reference_column=spec.fields.reference_column,
         corpus=corpus,
     )
