@@ -67,12 +67,20 @@ class _Reporter:
         # Without the folder the stage has ended.
         while not pause.wait(_SECONDS) and self.folder.exists():
             with self._lock:
-                doing = {name: share() for name, share in self._doing.items()}
-                state = {"counted": self._counted, "doing": doing}
+                doing, counted = dict(self._doing), self._counted
+            state = {"counted": counted, "doing": _shares(doing)}
             unfinished = self._file.with_suffix(".tmp")
             with suppress(OSError):  # progress must not fail a run
                 unfinished.write_text(json.dumps(state))
                 unfinished.replace(self._file)
+
+
+def _shares(doing: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    shares = {}
+    for name, share in doing.items():
+        with suppress(Exception):  # progress must not fail a run
+            shares[name] = share()
+    return shares
 
 
 _reporters: dict[str, _Reporter] = {}

@@ -49,7 +49,11 @@ def make_private_folder(longest_name: int) -> Path:
 def remove_private_folder(folder: Path) -> None:
     """Remove a folder that `make_private_folder` made."""
     descriptor = _held.pop(folder, None)
-    shutil.rmtree(folder, ignore_errors=True)
+    # Under another name a process that still writes there does not find it any more.
+    gone = folder.with_name(f"{folder.name}-gone")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
     if descriptor is not None:
         os.close(descriptor)
 
