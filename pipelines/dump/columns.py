@@ -38,16 +38,40 @@ OUTPUT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdfColumns:
+    """Which columns say how the references are counted for idf.
+
+    Attributes:
+        key: Rows that are equal in these columns count once; empty if every row counts.
+        group: Each value of these columns has its own table; empty for one table.
+    """
+
+    key: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All these columns, each once."""
+        return tuple(dict.fromkeys((*self.group, *self.key)))
+
+
+COUNT_ALL = IdfColumns()
+"""Every row counts, for one table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFields:
-    """Which columns hold the texts.
+    """Which columns hold the texts, and what decides on their weights.
 
     Attributes:
         candidate_column: Column of candidates: strings.
         reference_column: Column of references: strings, or lists of strings.
+        idf: Columns that say how references are counted.
     """
 
     candidate_column: str
     reference_column: str
+    idf: IdfColumns = COUNT_ALL
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:

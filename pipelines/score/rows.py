@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
-    IdfTable,
     Scores,
     ScoreSummary,
     Signature,
@@ -37,6 +36,7 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.idf.tables import WHOLE, IdfTables
 
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
@@ -176,7 +176,7 @@ def score_table(
     table: pa.Table,
     fields: TableFields,
     *,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
     signature: Signature,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
@@ -185,7 +185,7 @@ def score_table(
         scorer: The loaded scorer.
         table: Input rows with all their columns.
         fields: The columns of texts.
-        idf: The idf table, if the scorer uses idf weights.
+        idf: The idf tables, if the scorer uses idf weights.
         signature: How the scores are made. The part's metadata has it with the fingerprint of the
             idf table.
 
@@ -196,7 +196,7 @@ def score_table(
         scorer,
         texts_from_column(table[fields.candidate_column]),
         reference_texts(table[fields.reference_column]),
-        weights=scorer.token_weights(idf),
+        weights=scorer.token_weights(None if idf is None else idf.get(WHOLE)),
     )
     added = {
         name: pa.array(column.data, mask=column.mask)
@@ -213,12 +213,12 @@ def score_table(
     )
 
 
-def final_signature(signature: Signature, idf: IdfTable | None) -> Signature:
-    """Return the signature with the fingerprint of the idf table."""
+def final_signature(signature: Signature, idf: IdfTables | None) -> Signature:
+    """Return the signature with the fingerprint of the idf tables."""
     return signature if idf is None else dataclasses.replace(signature, idf=idf.fingerprint)
 
 
-def _metadata(signature: Signature, idf: IdfTable | None) -> dict[str, str]:
+def _metadata(signature: Signature, idf: IdfTables | None) -> dict[str, str]:
     """Return the metadata of a part."""
     signature = final_signature(signature, idf)
     return {

@@ -10,6 +10,7 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig, Signature
 from pipelines.dump.columns import TableFields
+from pipelines.idf.tables import IdfTables
 from pipelines.pairs.handler import BertScoreModelHandler
 from pipelines.pairs.transform import ScorePairs
 from pipelines.score.rows import score_table
@@ -115,7 +116,7 @@ def test_library_table_and_handler_agree_to_the_bit(family, ways, tmp_path):
             scorer,
             pa.table({"candidate": CANDIDATES, "reference": REFERENCES}),
             FIELDS,
-            idf=table,
+            idf=None if table is None else IdfTables.of(table),
             signature=scorer.signature(),
         ).table
         assert of_columns(found) == expected
