@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.config import settle_tokenizer
@@ -86,6 +87,10 @@ class Counting:
     def read_columns(self) -> list[str]:
         """The columns to read, each once."""
         return list(dict.fromkeys((self.reference_column, *self.columns.names)))
+
+    def digest_of(self, table: pa.Table) -> str:
+        """Digest the references of some rows, and the columns that say how they are counted."""
+        return digest_references(table, self.reference_column, self.columns.names)
 
     def tables_of(self, count: SplitCount) -> IdfTables:
         """Return a count as tables."""
@@ -232,7 +237,7 @@ class _CountSplit(beam.DoFn):
             frequencies=count_references(
                 self._tokenizers, column, row_keys(table, counting.columns)
             ),
-            content=content_of(split, digest_references(column)),
+            content=content_of(split, counting.digest_of(table), counting.columns),
         )
         if counting.kept is not None:
             counting.kept.write(counting.count_path(split), counting.tables_of(counted).to_bytes())
@@ -255,7 +260,14 @@ def _frequencies(tables: IdfTables) -> dict[IdfKey, DocumentFrequencies]:
     return {key: table.frequencies for key, table in tables.tables.items()}
 
 
-def content_of(split: Split, digest: str) -> int:
-    """Return the digest of a split for `SplitCount.content`."""
-    text = f"{split.part_name} {split.num_rows} {digest}"
+def content_of(split: Split, digest: str, columns: IdfColumns) -> int:
+    """Return the digest of a split for `SplitCount.content`.
+
+    Args:
+        split: The split.
+        digest: Digest of its references and of the columns.
+        columns: Columns that say how references are counted.
+    """
+    roles = f" {json.dumps([columns.key, columns.group])}" if columns.names else ""
+    text = f"{split.part_name} {split.num_rows} {digest}{roles}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])

@@ -11,7 +11,6 @@ from bertscore_core import IdfError, Settings
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.plan import Plan, shape_digest
 from pipelines.dump.read_split import read_split
-from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.counts import SplitCount
@@ -137,7 +136,7 @@ class CountUnlessSame(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
-        digest = _DigestSplit(counting.reference_column, self.folder, self.job_digest)
+        digest = _DigestSplit(counting, self.folder, self.job_digest)
         same = beam.pvalue.AsSingleton(
             splits
             | "DigestSplit" >> beam.ParDo(digest)
@@ -166,8 +165,8 @@ def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> Idf
 
 
 class _DigestSplit(beam.DoFn):
-    def __init__(self, reference_column: str, folder: OutputFolder, job_digest: str) -> None:
-        self._column = reference_column
+    def __init__(self, counting: Counting, folder: OutputFolder, job_digest: str) -> None:
+        self._counting = counting
         self._folder = folder
         self._job_digest = job_digest
 
@@ -178,9 +177,9 @@ class _DigestSplit(beam.DoFn):
             if record is not None and is_same_job and record.is_current(split):
                 digest = record.digests.references
             else:
-                digest = digest_references(read_split(split, [self._column])[self._column])
+                digest = self._counting.digest_of(read_split(split, self._counting.read_columns))
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
             yield SplitCount(unreadable=1)
         else:
-            yield SplitCount(content=content_of(split, digest))
+            yield SplitCount(content=content_of(split, digest, self._counting.columns))

@@ -183,7 +183,11 @@ class ReadSplit(beam.DoFn):
             return
         fields = self._fields
         digests = RowDigests.of(
-            table, fields.candidate_column, fields.reference_column, utc_times=element.utc_times
+            table,
+            fields.candidate_column,
+            fields.reference_column,
+            fields.idf.names,
+            utc_times=element.utc_times,
         )
         if record is not None:
             part = reuse_part(self._folder, record, element, table, digests)
