@@ -18,6 +18,8 @@ class Reason(StrEnum):
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
     NOT_TEXT = "not_text"
+    NO_IDF_GROUP = "no_idf_group"
+    NO_IDF_TABLE = "no_idf_table"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"

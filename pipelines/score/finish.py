@@ -14,7 +14,6 @@ from pipelines.run.success import declare_success, is_marked_by
 from pipelines.score.records import PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
-from pipelines.score.rows import final_signature
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
 
@@ -81,7 +80,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     records, sizes = read_parts(folder, plan, folder.files())
     fingerprint = "" if idf is None else idf.fingerprint
     missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
-    signature = final_signature(spec.signature, idf).format()
+    signature = spec.settings.sole.final_signature(idf).format()
     summary = judge(
         spec.goal,
         new,

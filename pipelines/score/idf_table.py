@@ -96,8 +96,11 @@ def idf_table(
         return None
     if not source.must_count:
         return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
+    setting = spec.settings.sole
     vocabulary = Vocabulary(
-        config=spec.config, tokenizer=spec.signature.tokenizer, max_length=spec.max_length
+        config=setting.config,
+        tokenizer=setting.signature.tokenizer,
+        max_length=setting.max_length,
     )
     counting = Counting(
         vocabularies={WHOLE.language: vocabulary},

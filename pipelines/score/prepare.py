@@ -29,6 +29,7 @@ from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.resume import Standing, check_same_job, input_of, job_identity, standing_of
+from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
 from pipelines.scorer import scorer_config, settle_workers
@@ -178,10 +179,14 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             folder=folder,
-            config=planned.config,
+            settings=RunSettings.of_all_rows(
+                RowSetting(
+                    config=planned.config,
+                    signature=signature,
+                    max_length=planned.settings.tokenizer.max_length,
+                )
+            ),
             fields=planned.fields,
-            signature=signature,
-            max_length=planned.settings.tokenizer.max_length,
             digest=digest,
             goal=_goal(planned, standing, to_report),
             detached=planned.runner.detached,

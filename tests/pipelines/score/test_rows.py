@@ -7,15 +7,15 @@ import pytest
 from bertscore_core import BertScorer, ScorerConfig
 from pipelines.dump.columns import TableFields
 from pipelines.dump.texts import countable_references
-from pipelines.score.rows import score_table
 from tests.support.dumps import pair_rows
+from tests.support.scoring import score_all_rows
 from tests.support.tiny_models import build_tiny_model
 
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 
 
 def run(scorer, table):
-    return score_table(scorer, table, FIELDS, idf=None, signature=scorer.signature())
+    return score_all_rows(scorer, table, FIELDS)
 
 
 @pytest.mark.parametrize(
