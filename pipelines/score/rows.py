@@ -3,7 +3,8 @@
 `score_table` takes a table through four stages:
 
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
-2. `rows_by_setting`: the rows that can be scored, by the setting of their language;
+2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
+   table; a row without a table gets a reason before;
 3. `score_rows`: the scores of the rows of one setting, once for each setting;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
@@ -11,7 +12,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,6 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
-    IdfTable,
     Scores,
     ScoreSummary,
     TokenWeights,
@@ -37,6 +37,8 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
+from pipelines.idf.tables import IdfKey, IdfTables
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.settings import RowSetting, RunSettings
 
@@ -106,14 +108,16 @@ class PairTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowsOfSetting:
-    """The rows of a table that are scored with one setting.
+    """The rows of a table that are scored with one setting and one idf table.
 
     Attributes:
         setting: The setting.
+        key: What chooses the idf table.
         rows: Their positions in the table, ascending. Shape (M,).
     """
 
     setting: RowSetting
+    key: IdfKey
     rows: npt.NDArray[np.int64]
 
 
@@ -147,7 +151,7 @@ def score_table(
     fields: TableFields,
     *,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
@@ -155,28 +159,52 @@ def score_table(
     Args:
         scorer_of: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts.
+        fields: The columns of texts, and of groups if there are tables of groups.
         settings: How the rows of each language are scored. The part's metadata has the signature
-            with the fingerprint of the idf table.
-        idf: The idf table, if the scorers use idf weights.
+            with the fingerprint of the idf tables.
+        idf: The idf tables, if the scorers use idf weights.
         progress: Follows the work, if given.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts = PairTexts.of_table(table, fields)
+    texts, keys = PairTexts.of_table(table, fields), row_keys(table, fields.idf)
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
     scored = []
-    for subset in rows_by_setting(texts, settings):
+    for subset in rows_by_setting(texts, keys, settings):
         scorer = scorer_of(subset.setting)
-        weights = scorer.token_weights(idf)
+        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
         work = Work() if progress is None else progress.begin(len(subset.rows))
         scored.append(score_rows(scorer, texts, subset.rows, weights=weights, work=work))
     return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
 
 
-def rows_by_setting(texts: PairTexts, settings: RunSettings) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting they are scored with."""
-    return [RowsOfSetting(setting=settings.sole, rows=texts.usable)]
+def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting and the idf table they are scored with."""
+    usable = texts.usable
+    codes = keys.codes[usable]
+    # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
+    return [
+        RowsOfSetting(setting=settings.sole, key=key, rows=usable[order[start:stop]])
+        for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
+        if stop > start
+    ]
+
+
+def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
+    """Give a reason to the rows that have no idf table, if they have none yet."""
+    known = [idf.get(key) is not None for key in keys.keys]
+    reasons = list(texts.reasons)
+    for row in texts.usable.tolist():
+        code = keys.codes[row]
+        if code == NO_KEY:
+            reasons[row] = Reason.NO_IDF_GROUP
+        elif not known[code]:
+            reasons[row] = Reason.NO_IDF_TABLE
+    return replace(texts, reasons=reasons)
 
 
 def score_rows(
@@ -211,7 +239,7 @@ def _with_scores(
     fields: TableFields,
     pairs: ScoredPairs,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
 ) -> ScoredTable:
     """Append the score columns to a table."""
     rescaled = settings.sole.config.rescale
@@ -230,7 +258,7 @@ def _with_scores(
     )
 
 
-def _metadata(setting: RowSetting, idf: IdfTable | None) -> dict[str, str]:
+def _metadata(setting: RowSetting, idf: IdfTables | None) -> dict[str, str]:
     """Return the metadata of a part."""
     signature = setting.final_signature(idf)
     return {
