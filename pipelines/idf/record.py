@@ -36,8 +36,10 @@ def describe_tables(tables: IdfTables) -> dict[str, Any]:
 
 
 def table_warnings(described: Mapping[str, Any]) -> list[str]:
-    """Return what is worth a warning in the result of `describe_tables`."""
-    warnings = []
+    """Return what is worth a warning in the result of `describe_tables`, or in nothing."""
+    warnings: list[str] = []
+    if not described:
+        return warnings
     conflicts, alone = (
         described["rows_left_out_with_other_references"],
         described["rows_without_key"],

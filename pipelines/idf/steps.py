@@ -235,7 +235,10 @@ def load_idf(path: str) -> IdfTables:
 
 
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    note = {note_path(name): json.dumps(describe_tables(tables)).encode()}
+    # Tables of an earlier run keep its note, which says more than their file.
+    is_new = tables.repeats is not None
+    described = json.dumps(describe_tables(tables)).encode()
+    note = {note_path(name): described} if is_new else {}
     folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
     return tables
 
