@@ -131,6 +131,10 @@ class DumpOptions(RunOptions):
             embedded model if no language is given.
         language: Language of the texts; it chooses the model and the baseline.
         reference_column: Column of the references: a text or a list of texts in each row.
+        idf_key: Columns that identify a reference. Rows that are equal in them count once for idf,
+            such as those of several systems on one test set.
+        idf_group: Columns that name the test set of a row. Each test set has its own idf table, and
+            keys are compared within it.
         max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
             model's own limit.
         revision: Revision of a model on the hub: a branch, tag or commit.
@@ -144,6 +148,8 @@ class DumpOptions(RunOptions):
     model: str | None = None
     language: str | None = None
     reference_column: str = "reference"
+    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
+    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     max_length: int | Literal["unlimited"] | None = None
     revision: str | None = None
     split_rows: int | Literal["auto"] = "auto"
@@ -161,6 +167,15 @@ class DumpOptions(RunOptions):
             cure="Name what to score.",
         )
         self._check_texts("input", "model", "language", "reference_column", "revision")
+        self._check_texts("idf_key", "idf_group")
+        columns = (*self.idf_key, *self.idf_group)
+        check_value(
+            "idf_key and idf_group",
+            columns,
+            fine=len(set(columns)) == len(columns),
+            expected="each column once",
+            cure="Keys are compared within their group: leave its columns out of the key.",
+        )
         check_at_least("split_bytes", self.split_bytes, 1)
         if self.split_rows != "auto":
             check_at_least("split_rows", self.split_rows, 1)

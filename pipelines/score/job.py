@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
+from pipelines.idf.record import table_warnings
+from pipelines.idf.sample import repeats_in_sample
 from pipelines.idf.steps import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
@@ -61,7 +64,10 @@ from pipelines.score.summary import RunGoal, RunTotals
 def show_score(planned: ScorePlan) -> Shown:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    return show_plan(job, estimate_words(job))
+    fields, words = planned.fields, None
+    if job.idf.must_count:
+        words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
+    return show_plan(job, estimate_words(job), [] if words is None else [words])
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -226,6 +232,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
+    warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
     if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(
@@ -235,7 +242,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     )
 
 
-def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]:
+def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
     """Return the exit status of a run, and the reasons if it is not a success."""
     rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
@@ -250,7 +257,7 @@ def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]
     if doubled := summary["doubled_parts"]:
         words += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
-        words += " The idf table leaves out a file: nothing is scored."
+        words += f" Nothing is scored: {summary['idf']['problem']}."
     return BROKEN, [words]
 
 

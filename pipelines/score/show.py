@@ -1,6 +1,6 @@
 """Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipelines.dump.plan import few_rows_words, grouped
@@ -11,8 +11,8 @@ from pipelines.score.prepare import ScoreJob
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str) -> Shown:
-    """Return the table of the plan, for --dry-run."""
+def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+    """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, signature = job.spec.goal, job.spec.settings.sole.signature
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
@@ -32,7 +32,8 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "signature": signature.format(),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
-    return Shown("Plan", ("", ""), [*rows.items(), *listed])
+    warned = [("warning", words) for words in warnings]
+    return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:

@@ -42,8 +42,6 @@ REUSED = "reused"
 FAILED = "failed"
 """Tag of the output with the splits that could not be read, or have no complete idf table."""
 
-_IDF_REASON = "the idf table leaves out a file that could not be read"
-
 
 class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
@@ -178,7 +176,7 @@ class ReadSplit(beam.DoFn):
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
         if is_incomplete(idf):
-            yield self._failed(element, _IDF_REASON)
+            yield self._failed(element, "" if idf is None else idf.problem)
             return
         fields = self._fields
         digests = RowDigests.of(
