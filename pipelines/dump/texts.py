@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
     NOT_TEXT = "not_text"
+    TOO_LONG = "too_long"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"

@@ -136,6 +136,9 @@ class DumpOptions(RunOptions):
         reference_column: Column of the references: a text or a list of texts in each row.
         max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
             model's own limit.
+        long_text: What is done with a longer text: `truncate` cuts it; `error` rejects its row for
+            the reason `too_long`; `windows` scores all of it, in overlapping windows of
+            `max_length` tokens.
         revision: Revision of a model on the hub: a branch, tag or commit.
         split_rows: Most rows in a split.
         split_bytes: Most bytes in a split, encoded and uncompressed as Parquet counts them.
@@ -147,6 +150,7 @@ class DumpOptions(RunOptions):
     language: str | None = None
     reference_column: str = "reference"
     max_length: int | Literal["unlimited"] | None = None
+    long_text: Literal["truncate", "error", "windows"] = "truncate"
     revision: str | None = None
     split_rows: int = DEFAULT_SPLIT_ROWS
     split_bytes: int = DEFAULT_SPLIT_BYTES

@@ -7,7 +7,7 @@ part is a function of its split and the signature.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
@@ -160,7 +160,7 @@ def input_of(part_name: str) -> str:
 def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
     """Return everything that must be equal for two runs to share an output folder."""
     return {
-        **asdict(signature),
+        **signature.fields(),
         "candidate_column": fields.candidate_column,
         "reference_column": fields.reference_column,
     }

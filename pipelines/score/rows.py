@@ -91,6 +91,7 @@ class ScoredPairs:
             self.scores.recall[kept],
             self.scores.f1[kept],
             truncated=self.scores.truncated[kept],
+            windowed=self.scores.windows[kept] > 1,
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
         )
@@ -104,14 +105,15 @@ class ScoredPairs:
             if reason is not None and row not in scored
         }
 
-    def by_column(self, *, rescaled: bool) -> dict[str, ScoreColumn]:
+    def by_column(self, *, rescaled: bool, windowed: bool = False) -> dict[str, ScoreColumn]:
         """Return the scores of all N pairs by column, without the reasons.
 
         Args:
             rescaled: Whether to include the raw scores.
+            windowed: Whether to include the number of windows.
         """
         scores, kept = self.scores, self.scores.scored
-        seen = np.ones(len(self.rows), dtype=np.bool_)
+        seen = ~self.scores.too_long  # else the tokens are not counted to the end
         result = {
             columns.PRECISION: self._lay_out(scores.precision, kept),
             columns.RECALL: self._lay_out(scores.recall, kept),
@@ -125,6 +127,8 @@ class ScoredPairs:
         result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
         result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
         result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
+        if windowed:
+            result[columns.WINDOWS] = self._lay_out(scores.windows, seen)
         return result
 
     def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
@@ -200,7 +204,9 @@ def score_table(
     )
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=scorer.config.rescale).items()
+        for name, column in pairs.by_column(
+            rescaled=scorer.config.rescale, windowed=scorer.config.long_text == "windows"
+        ).items()
     }
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
@@ -235,4 +241,5 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
     return reasons.tolist()
