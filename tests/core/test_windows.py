@@ -1,6 +1,8 @@
 """Long texts: cut, refused, or scored whole in overlapping windows, compared with plain steps."""
 
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -337,3 +339,50 @@ def test_unlimited_where_positions_end_names_windows(tiny_folder):
 def test_windows_without_a_length_are_refused(tiny_folder):
     with pytest.raises(ConfigError, match="states no maximum length"):
         in_windows(tiny_folder("xlnet"), max_length=None)
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_documents_of_ten_thousand_tokens_score_as_defined(tiny_folder):
+    folder = tiny_folder("roberta")
+    length = 48
+    scorer = in_windows(folder, max_length=length)
+    texts = [long_text(4000, step) for step in (1, 5)]
+    model = load_plain(folder, "roberta")
+    vectors, weights = [], []
+    for text in texts:
+        ids = scorer.tokenizer.encode([text]).ids
+        states = plain_vectors(model, ids.tolist(), length=length, leading=1, trailing=1)
+        vectors.append(torch.nn.functional.normalize(states[-1], dim=-1))
+        weights.append(torch.from_numpy(scorer.token_weights(None).of(ids)))
+    assert len(vectors[0]) > 10_000
+    found = scorer.score(texts[:1], texts[1:])
+    expected = torch.cat(greedy_match_pair(*vectors, *weights)).numpy()
+    assert measures(found)[:, 0] == pytest.approx(expected, abs=1e-6)
+
+
+_PEAK = """
+import sys
+from bertscore_core import BertScorer, ScorerConfig
+from tests.benchmarks.worker import peak_mb
+
+scorer = BertScorer(ScorerConfig(
+    model=sys.argv[1], num_layers=3, max_length=48, long_text="windows", device="cpu",
+))
+scorer.score(["a cat sat " * 200], ["the mat lay " * 200])
+before = peak_mb()
+scores = scorer.score(["a cat sat on " * 5000], ["the mat lay in " * 5000])
+print(scores.candidate_tokens[0], scores.f1[0], peak_mb() - before)
+"""
+
+
+@pytest.mark.long
+def test_similarities_of_documents_are_never_in_memory_together(tiny_folder):
+    command = [sys.executable, "-c", _PEAK, str(tiny_folder("bert"))]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    tokens, f1, grown_mb = (float(word) for word in said)
+    assert tokens > 20_000
+    assert -1 < f1 < 1
+    assert grown_mb < 300  # the similarities alone would be 1,600 MB

@@ -210,6 +210,21 @@ def test_named_tuples_give_rows_and_several_references_the_best_one(run):
     assert scored[None].bertscore_best_reference is None
 
 
+def test_long_texts_are_scored_in_windows_or_not_at_all(run):
+    pair = {"candidate": "a cat sat on the mat " * 5, "reference": "the cat sat"}
+    settings = {"max_length": 16, "device": "cpu"}
+    (found,) = run(ScorePairs(ScorerConfig(long_text="windows", **settings)), [pair])
+    expected = BertScorer(ScorerConfig(long_text="windows", empty="zero", **settings)).score(
+        [pair["candidate"]], [pair["reference"]]
+    )
+    assert found["bertscore_f1"] == expected.f1[0]
+    assert found["bertscore_windows"] == expected.windows[0] == 4
+    assert list(found)[-2:] == ["bertscore_windows", "bertscore_error"]
+    (found,) = run(ScorePairs(ScorerConfig(long_text="error", **settings)), [pair])
+    assert (found["bertscore_f1"], found["bertscore_error"]) == (None, "too_long")
+    assert "bertscore_windows" not in found
+
+
 def test_rows_without_a_schema_come_out_as_rows(run):
     untyped = beam.Map(lambda row: row).with_output_types(Any)
     (found,) = run(untyped | ScorePairs(CONFIG), [beam.Row(**pairs(1)[0])])
