@@ -12,9 +12,9 @@ class Work:
         batches: Forward passes.
         planned_tokens: Tokens of the texts to encode. A text may be encoded again, so that `tokens`
             may come to more.
-        tokens: Tokens of the texts encoded.
+        tokens: Tokens encoded. A token in several windows of a long text is counted for each.
         padded_tokens: The same with padding, which is computed, too.
-        retries: Forward passes or windows repeated in pieces because memory was too small.
+        retries: Forward passes or blocks of pairs repeated in pieces because memory was too small.
         lowered_batches: Forward passes under a budget that was lowered because memory was too
             small, in this call or before. They are not the batches that the signature names.
         busy_seconds: Time in which the call used the device.

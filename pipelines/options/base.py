@@ -137,6 +137,9 @@ class DumpOptions(RunOptions):
             keys are compared within it.
         max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
             model's own limit.
+        long_text: What is done with a longer text: `truncate` cuts it; `error` rejects its row for
+            the reason `too_long`; `windows` scores all of it, in overlapping windows of
+            `max_length` tokens.
         revision: Revision of a model on the hub: a branch, tag or commit.
         split_rows: Most rows in a split. `auto` takes 500 to 20,000, so that every worker gets
             several splits; a folder with an earlier run keeps the number of that run.
@@ -151,6 +154,7 @@ class DumpOptions(RunOptions):
     idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     max_length: int | Literal["unlimited"] | None = None
+    long_text: Literal["truncate", "error", "windows"] = "truncate"
     revision: str | None = None
     split_rows: int | Literal["auto"] = "auto"
     split_bytes: int = DEFAULT_SPLIT_BYTES

@@ -164,7 +164,8 @@ def _is_well_typed(record: PartRecord) -> bool:
         *asdict(record.digests).values(),
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
-    counts = (record.part_bytes, record.summary.rows, record.summary.truncated)
+    summary = record.summary
+    counts = (record.part_bytes, summary.rows, summary.truncated, summary.windowed)
     work = asdict(record.work).values()
     return (
         all(type(word) is str for word in words)

@@ -242,10 +242,11 @@ def _with_scores(
     idf: IdfTables | None,
 ) -> ScoredTable:
     """Append the score columns to a table."""
-    rescaled = settings.sole.config.rescale
+    config = settings.sole.config
+    windowed = config.long_text == "windows"
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=rescaled).items()
+        for name, column in pairs.by_column(rescaled=config.rescale, windowed=windowed).items()
     }
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
@@ -275,4 +276,5 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
     return reasons.tolist()

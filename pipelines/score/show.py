@@ -61,6 +61,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    if summary["windowed"]:
+        rows.append(("scored in windows", f"{summary['windowed']:,}"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
@@ -93,7 +95,8 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     return (
         f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
         f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them."
+        "what comes after is not in their scores. The column bertscore_truncated marks them. "
+        "--long-text windows scores whole texts."
     )
 
 
@@ -127,7 +130,8 @@ def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
     return (
         f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
         f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
-        "the texts, or score them with a model that takes longer ones."
+        "the texts, score all of them (--long-text windows), or choose a model that takes longer "
+        "ones."
     )
 
 

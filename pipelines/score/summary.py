@@ -198,6 +198,7 @@ def judge(
         "max_reject_fraction": goal.max_reject_fraction,
         "truncated": summary.truncated,
         "truncated_fraction": summary.truncated_fraction,
+        "windowed": summary.windowed,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),

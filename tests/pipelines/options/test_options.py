@@ -31,6 +31,7 @@ EVERY_OPTION: dict[str, Any] = {
     "accelerator": "type:nvidia-l4;count:2;install-nvidia-driver:5xx",
     "beam": ["--runner=DataflowRunner", "--region=europe-west1"],
     "candidate_column": "hyp",
+    "long_text": "windows",
     "num_layers": 17,
     "idf": "corpus",
     "rescale": True,
