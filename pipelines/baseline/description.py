@@ -15,6 +15,7 @@ from bertscore_core.moments import Moments
 from pipelines.baseline.checks import check_moments
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.records import PairsRecord, SampleRecord
+from pipelines.crawl.overlap import Overlap, describe_overlap
 
 FORMAT = 1
 MEASURES = ("precision", "recall", "f1")
@@ -44,6 +45,11 @@ def describe_table(
             "sentences": sample.found,
             "digest": sample.digest,
             "pairs_digest": pairs.digest,
+            "overlap": describe_overlap(
+                Overlap.merge(part.overlap for part in pairs.parts), pairs.language
+            ),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
             "sentences_per_host": sample.host_cap,
