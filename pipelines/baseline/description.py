@@ -6,11 +6,12 @@ The description is the JSON file beside the table. It is the same for the same i
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from bertscore_core import IdfTable
 from bertscore_core.moments import Moments
 from pipelines.baseline.checks import check_moments
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
@@ -27,9 +28,13 @@ def describe_table(
     sample: SampleRecord,
     pairs: PairsRecord,
     moments: Moments,
+    idf: IdfTable | None,
 ) -> dict[str, Any]:
     """Describe a table in plain values."""
     options = plan.options
+    signature = model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
     return {
         "format": FORMAT,
         "language": pairs.language,
@@ -37,7 +42,7 @@ def describe_table(
         "pairs": moments.num_pairs,
         "pairs_wanted": options.pairs,
         "pairs_without_tokens": pairs.rows - moments.num_pairs,
-        "signature": model.signature.format(),
+        "signature": signature.format(),
         "layers": describe_layers(moments),
         "checks": [asdict(check) for check in check_moments(moments)],
         "sample": {
