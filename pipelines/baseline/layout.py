@@ -78,3 +78,8 @@ def idf_path(language: str, model: str) -> str:
 def moments_folder(language: str, model: str) -> str:
     """Return the folder of a model's moments."""
     return f"{MOMENTS_FOLDER}/{language}/{model}"
+
+
+def below_moments(path: str) -> str:
+    """Return the path of sums below the folder of all sums."""
+    return path.removeprefix(f"{MOMENTS_FOLDER}/")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.moments import Moments
+from bertscore_core.work import Work
 from pipelines.baseline.moments import sum_scores
 from pipelines.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
 from pipelines.crawl.sampling import host_hash, pairing_order
@@ -54,7 +55,7 @@ def main() -> None:
     made: list[Moments] = []
     for sample in range(given.samples):
         texts = sentences_of_hosts(hosts, given.sentences, seed=sample)
-        made.append(sum_scores(scorer, paired(texts, sample)))
+        made.append(sum_scores(scorer, paired(texts, sample), Work()))
     spread = np.std([one.means[:, 2] for one in made], axis=0, ddof=1)
     errors = np.mean([one.standard_errors[:, 2] for one in made], axis=0)
     naive = np.mean([one.naive_errors[:, 2] for one in made], axis=0)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.baseline import rescale
 from bertscore_core.moments import Moments
+from bertscore_core.work import Work
 from pipelines.baseline.moments import sum_scores
 from tests.benchmarks.harness import Recorder, add_out
 from tests.benchmarks.host_errors import MODEL, paired
@@ -36,7 +37,7 @@ def main() -> None:
 
     def sums(pairs: pa.Table, *, idf: bool) -> Moments:
         texts = [*pairs["candidate"].to_pylist(), *pairs["reference"].to_pylist()]
-        return sum_scores(scorer, pairs, scorer.count_idf(texts) if idf else None)
+        return sum_scores(scorer, pairs, Work(), scorer.count_idf(texts) if idf else None)
 
     hosts = 2 * given.pairs // OF_EACH
     first, second = (paired(sentences_of_hosts(hosts, OF_EACH, seed), seed) for seed in (1, 2))
