@@ -59,7 +59,7 @@ class ExtractSettings:
 
     Attributes:
         folder: Folder of the run.
-        seed: Seed of the priorities.
+        seed: Seed of the ranks.
         page_cap: Most sentences of a page.
         policy: How files are fetched.
     """
@@ -199,8 +199,9 @@ def _write(
         table = pa.table(
             {
                 "text": pa.array(block.texts, pa.string()),
-                "priority": pa.array(block.priorities),
-                "host": pa.array(block.hosts),
+                "priority": pa.array(block.hashes.priorities),
+                "host_order": pa.array(block.hashes.orders),
+                "host": pa.array(block.hashes.hosts),
             }
         )
         folder.write(layout.sentences_path(language, file.name, number - 1), write_part(table))

@@ -6,6 +6,7 @@
     OUT/_sentences/<language>/<file>.json    its record, written last
     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
+    OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
     OUT/_failed/<file>.json                  a file that could not be read, and why; given
                                              sentences have their language before the name
@@ -14,6 +15,9 @@
 Each file is a function of the settings and of the files before it in this list, and is written
 whole or not at all. A stage skips what is there, so a run that was killed continues where it
 stopped.
+
+The name of a model whose tables are of idf-weighted scores ends in `.idf`, so that a folder may
+hold both.
 """
 
 from bertscore_core.baseline import TABLE_SUFFIX
@@ -21,6 +25,7 @@ from bertscore_core.baseline import TABLE_SUFFIX
 SENTENCES_FOLDER = "_sentences"
 SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
+IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
 
@@ -63,6 +68,11 @@ def pairs_path(language: str, part: str) -> str:
 def pairs_record_path(language: str) -> str:
     """Return the path of the record of a language's pairs."""
     return f"{PAIRS_FOLDER}/{language}.json"
+
+
+def idf_path(language: str, model: str) -> str:
+    """Return the path of the idf table that a model's tables are made with."""
+    return f"{IDF_FOLDER}/{language}/{model}.npz"
 
 
 def moments_folder(language: str, model: str) -> str:

@@ -23,6 +23,7 @@ from pipelines.baseline.sample import (
     rows_by_value,
     sample_digest,
 )
+from pipelines.crawl.overlap import Overlap
 from pipelines.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
 from pipelines.crawl.sampling import (
     Hashes,
@@ -51,10 +52,12 @@ class PairingPlan:
     Attributes:
         sample: Digest of its sample.
         bits: Leading bits of the pairing hash that name a part.
+        hosts_known: Whether sentences say which host they are from. Those that are given do not.
     """
 
     sample: str
     bits: int
+    hosts_known: bool
 
 
 def make_pairs(
@@ -100,7 +103,11 @@ def pair_stage(job: BaselineJob, samples: Sequence[SampleRecord] = ()) -> Stage:
     """Return the stage that pairs the sentences of samples."""
     lanes = lanes_of_blocks(block for sample in samples for block in sample.blocks())
     plans = {
-        sample.language: PairingPlan(sample=sample.digest, bits=part_bits(sample.found // 2))
+        sample.language: PairingPlan(
+            sample=sample.digest,
+            bits=part_bits(sample.found // 2),
+            hosts_known=not job.plan.source.is_given,
+        )
         for sample in samples
     }
     pair = PairSentences(folder=job.folder, seed=job.options.seed, plans=plans)
@@ -170,11 +177,12 @@ def _read_sampled(
     read: list[pa.Table] = []
     for block in lane:
         with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source)
+            table = pq.read_table(source, columns=["text", "priority", "host"])
         table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
         texts = table["text"].to_pylist()
         order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
-        columns = [table["text"], pa.array(order), table["host"]]
+        hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
+        columns = [table["text"], pa.array(order), hosts]
         read.append(pa.table(columns, schema=SENTENCE_SCHEMA))
         if sum(map(len, read)) >= _LANE_ROWS:
             yield from _by_part(language, pa.concat_tables(read), plan.bits)
@@ -241,7 +249,7 @@ def _write(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -
 
 
 def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
-    """Count the pairs of a part, and the lengths of their sentences.
+    """Count the pairs of a part, the lengths of their sentences, and how much they overlap.
 
     Args:
         language: Their language.
@@ -258,6 +266,9 @@ def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
         words=_histogram(words),
         characters=_histogram(characters),
+        overlap=Overlap.of(
+            pairs["candidate"].to_pylist(), pairs["reference"].to_pylist(), language
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipelines.baseline import layout
+from pipelines.crawl.overlap import Overlap
 from pipelines.options.baseline import BaselineOptions
 
 
@@ -141,6 +142,7 @@ class PairPart:
         same_host: How many of them have both sentences from one host.
         words: Number of sentences by number of words, as blanks separate them.
         characters: Number of sentences by tens of characters.
+        overlap: How much the sentences of a pair have in common.
     """
 
     language: str
@@ -149,6 +151,7 @@ class PairPart:
     same_host: int
     words: Mapping[int, int]
     characters: Mapping[int, int]
+    overlap: Overlap
 
     @classmethod
     def from_plain(cls, fields: dict[str, Any]) -> "PairPart":
@@ -157,7 +160,9 @@ class PairPart:
             name: {int(key): value for key, value in fields[name].items()}
             for name in ("words", "characters")
         }
-        return cls(**fields | counts)
+        overlap = fields["overlap"]
+        ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
+        return cls(**fields | counts | {"overlap": Overlap(**overlap | ngrams)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

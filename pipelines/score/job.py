@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import table_warnings
@@ -80,6 +81,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     job = resume_score(planned, folder)
     foreign = len(foreign_records(folder))
     start_run(job)
+    baseline = planned.settings.baseline
+    if baseline is not None and (notice := idf_mismatch(baseline, idf=planned.config.idf)):
+        say(f"Notice: {notice}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "
