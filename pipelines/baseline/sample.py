@@ -14,13 +14,11 @@ from typing import Generic, TypeVar
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceBlock, read_block
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import SentenceBlock
 from pipelines.crawl.sampling import Hashes, cap_hosts, lowest
-from pipelines.files.read import open_source
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
 
@@ -64,7 +62,7 @@ def lanes_of_blocks(
     """Join blocks of the same language to lanes, whose blocks are read one after the other.
 
     A block often holds a few rows for one key of a shuffle, and each key costs a record there; a
-    lane holds enough rows to be worth it.
+    lane holds enough rows to be worth it, and few enough for several workers to have some.
 
     Args:
         blocks: Of any languages.
@@ -73,14 +71,13 @@ def lanes_of_blocks(
     Returns:
         Lanes of one language each, in the order of its blocks.
     """
-    by_language: dict[str, list[SentenceBlock]] = {}
+    by_language: dict[str, list[list[SentenceBlock]]] = {}
     for block in blocks:
-        by_language.setdefault(block.language, []).append(block)
-    return [
-        tuple(several[start : start + size])
-        for several in by_language.values()
-        for start in range(0, len(several), size)
-    ]
+        lanes = by_language.setdefault(block.language, [[]])
+        if len(lanes[-1]) == size or sum(each.rows for each in lanes[-1]) >= _LANE_ROWS:
+            lanes.append([])
+        lanes[-1].append(block)
+    return [tuple(lane) for lanes in by_language.values() for lane in lanes]
 
 
 @dataclass
@@ -239,8 +236,7 @@ def _read_hashes(
 ) -> Iterator[tuple[tuple[str, int], tuple[Hashes, Hashes]]]:
     read: list[tuple[Hashes, Hashes]] = []
     for block in lane:
-        with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source, columns=["priority", "host"])
+        table = read_block(folder, block, ("priority", "host"))
         read.append((table["priority"].to_numpy(), table["host"].to_numpy()))
         if sum(len(priorities) for priorities, _ in read) >= _LANE_ROWS:
             yield from _by_bucket(block.language, *_join(read))
