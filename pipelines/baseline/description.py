@@ -70,14 +70,14 @@ def describe_table(
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     """Return mean, errors and spread of every layer and measure."""
     means, errors = moments.means, moments.standard_errors
-    jackknife, spread = moments.jackknife_errors, moments.deviations
+    naive, spread = moments.naive_errors, moments.deviations
     return [
         {"layer": layer}
         | {
             measure: {
                 "mean": float(means[layer, index]),
                 "standard_error": _number(errors[layer, index]),
-                "jackknife_error": _number(jackknife[layer, index]),
+                "naive_error": _number(naive[layer, index]),
                 "standard_deviation": _number(spread[layer, index]),
             }
             for index, measure in enumerate(MEASURES)

@@ -29,7 +29,7 @@ class ExtractSettings:
 
     Attributes:
         folder: Folder of the run.
-        seed: Seed of the priorities.
+        seed: Seed of the ranks.
         page_cap: Most sentences of a page.
         policy: How files are copied to a worker from a store.
     """
@@ -176,7 +176,8 @@ def _as_table(rows: SentenceRows) -> pa.Table:
     return pa.table(
         {
             "text": pa.array(rows.texts, pa.string()),
-            "priority": pa.array(rows.priorities),
-            "host": pa.array(rows.hosts),
+            "priority": pa.array(rows.hashes.priorities),
+            "host_order": pa.array(rows.hashes.orders),
+            "host": pa.array(rows.hashes.hosts),
         }
     )

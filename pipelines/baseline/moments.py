@@ -9,6 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.ml.inference.base import ModelHandler, RunInference
@@ -19,6 +20,7 @@ from bertscore_core.work import Work
 from pipelines.baseline import layout
 from pipelines.baseline.plan import BaselineJob, BaselineModel
 from pipelines.baseline.records import PairsRecord, digest_of
+from pipelines.crawl.pairing import HOST_COLUMNS
 from pipelines.files.read import open_source
 from pipelines.run import counters
 from pipelines.run.folder import OutputFolder
@@ -231,7 +233,15 @@ def sum_scores(scorer: BertScorer, pairs: pa.Table) -> Moments:
     counters.count_work(work)
     kept = scores.scored
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
-    return Moments.of(values[:, kept], pairs["group"].to_numpy()[kept])
+    return Moments.of(values[:, kept], _hosts(pairs.filter(pa.array(kept))))
+
+
+def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
+    """Return the host buckets of both sides of pairs, (N, 2); None where hosts are not known."""
+    columns = [pairs[name] for name in HOST_COLUMNS]
+    if any(column.null_count for column in columns):
+        return None
+    return np.stack([column.to_numpy() for column in columns], axis=1)
 
 
 def _read(part: PairsToScore, folder: OutputFolder) -> _ReadPairs:

@@ -50,10 +50,12 @@ class PairingPlan:
     Attributes:
         sample: Digest of its sample.
         bits: Leading bits of the pairing hash that name a part.
+        hosts_known: Whether sentences say which host they are from. Those that are given do not.
     """
 
     sample: str
     bits: int
+    hosts_known: bool
 
 
 def make_pairs(
@@ -133,7 +135,11 @@ def pair_stage(
     """
     lanes = lanes_of_blocks(blocks)
     plans = {
-        sample.language: PairingPlan(sample=sample.digest, bits=part_bits(sample.found // 2))
+        sample.language: PairingPlan(
+            sample=sample.digest,
+            bits=part_bits(sample.found // 2),
+            hosts_known=not job.plan.source.is_given,
+        )
         for sample in samples
     }
     pair = PairSentences(folder=job.folder, seed=job.options.seed, plans=plans)
@@ -206,7 +212,8 @@ def _read_sampled(
         table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
         texts = table["text"].to_pylist()
         order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
-        columns = [table["text"], pa.array(order), table["host"]]
+        hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
+        columns = [table["text"], pa.array(order), hosts]
         read.append(pa.table(columns, schema=SENTENCE_SCHEMA))
         if sum(map(len, read)) >= _LANE_ROWS:
             yield from _by_part(language, pa.concat_tables(read), plan.bits)

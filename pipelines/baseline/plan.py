@@ -8,6 +8,7 @@ from bertscore_core import ScorerConfig, Settings, Signature
 from pipelines.baseline.layout import LAYOUT
 from pipelines.baseline.records import digest_of
 from pipelines.baseline.source import Source, SourceFiles
+from pipelines.crawl.sampling import SAMPLING
 from pipelines.crawl.sentences import describe_filters
 from pipelines.options.baseline import BaselineOptions
 from pipelines.run.folder import OutputFolder
@@ -72,6 +73,7 @@ class BaselinePlan:
             "seed": str(options.seed),
             "sentences_per_page": "-" if given else str(options.sentences_per_page),
             "filters": filters,
+            "sampling": SAMPLING,
         }
 
 

@@ -18,7 +18,8 @@ DEFAULT_FIRST_FILES = 32
 DEFAULT_MAX_FILES = 1_000
 """One file in a hundred of a crawl, about 65 GB."""
 DEFAULT_SENTENCES_PER_PAGE = 8
-DEFAULT_SENTENCES_PER_HOST = 100
+DEFAULT_SENTENCES_PER_HOST = 10
+"""Sentences of a host resemble each other: more of them add less than they add to the error."""
 DEFAULT_DOWNLOADS = 4
 """Common Crawl asks for few requests at a time."""
 
@@ -51,7 +52,9 @@ class BaselineOptions(ScoringOptions):
             needs.
         max_files: Most files of the crawl to read.
         sentences_per_page: Most sentences to take from one page.
-        sentences_per_host: Most sentences to take from one host, over all files.
+        sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
+            host resemble each other, so that many of them make a table less exact than their number
+            says.
         downloads: Most files to fetch over http at the same time, by all workers together. A
             worker reads a file before it fetches the next, so this also limits how many files are
             read at the same time.

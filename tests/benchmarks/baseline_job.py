@@ -5,7 +5,7 @@
 Makes a crawl of English pages, serves it on loopback, and makes baselines of the embedded model for
 each number of pairs, from the start each time. Prints one JSON line a run: seconds, the highest
 resident memory of the command's own process and of its largest worker, and for the layer that is
-scored F1, its naive and jackknife error, and the naive error times the root of the number of pairs,
+scored F1, its standard error, the naive one, and the first times the root of the number of pairs,
 which stays the same if the error falls as it should.
 """
 
@@ -75,7 +75,7 @@ def main() -> None:
                     **result,
                     f1=f1["mean"],
                     standard_error=f1["standard_error"],
-                    jackknife_error=f1["jackknife_error"],
+                    naive_error=f1["naive_error"],
                     error_times_root=f1["standard_error"] * made["pairs"] ** 0.5,
                     failed_checks=[c["name"] for c in made["checks"] if c["passed"] is False],
                 )
