@@ -98,13 +98,16 @@ def extract_block(block: FileBlock, settings: ExtractSettings) -> Iterator[str]:
         FolderLostError: The folder belongs to another run by now.
     """
     folder = settings.folder
-    if not folder.exists(layout.record_path(block.name)):
+    record = layout.record_path(block.name)
+    if not folder.exists(record):
         writer = BlockWriter(folder, block.name)
         read: list[ReadFile] = []
         for file in block.files:
             try:
                 read.append(_extract_file(file, len(read), settings, writer))
             except (FetchError, CrawlFileError) as error:
+                if folder.exists(record):  # another attempt was faster, and deleted the copies
+                    return
                 note_failed(file, error, folder)
         if read:
             writer.close(read)

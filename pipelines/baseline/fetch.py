@@ -5,7 +5,6 @@ fetched in a few lanes, whatever the number of workers, and read in a stage of t
 them. Only names go from one stage to the other: a file of 60 MB is no element of a pipeline.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -129,7 +128,7 @@ def labels_fetched(folder: OutputFolder) -> set[str]:
 
 def retries_of(file: SentenceFile, folder: OutputFolder) -> tuple[str, ...]:
     """Return the attempts that failed before a file was fetched."""
-    return tuple(json.loads(folder.read(layout.raw_record_path(file.label)))["retries"])
+    return tuple(folder.read_json(layout.raw_record_path(file.label)).get("retries", ()))
 
 
 def delete_fetched(folder: OutputFolder, labels: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from pipelines.run.neighbours import check_stands_alone
 _DATA = tuple(
     f"{folder}/"
     for folder in (
+        layout.FETCHED_FOLDER,
         layout.SENTENCES_FOLDER,
         layout.SAMPLE_FOLDER,
         layout.PAIRS_FOLDER,

@@ -2,7 +2,9 @@
 
 import pytest
 
+from pipelines.baseline import extract
 from pipelines.baseline import fetch as module
+from pipelines.baseline.blocks import SentenceIndex
 from pipelines.baseline.extract import ExtractSettings, extract_block
 from pipelines.baseline.fetch import (
     fetch_file,
@@ -103,6 +105,29 @@ def test_file_that_cannot_be_read_is_noted_and_its_copy_deleted(folder):
     assert list(extract_block(FileBlock(files=tuple(files[:2])), settings_of(folder))) == ["f0000"]
     assert list(folder.files("_failed")) == ["f0001.json", "f0002.json"]
     assert folder.files("_fetched") == {}
+
+
+def test_slower_attempt_at_a_block_leaves_what_the_faster_one_wrote(folder, monkeypatch):
+    with web_server({f"/f000{n}": data for n, data in enumerate(crawl_files(2, pages=5))}) as web:
+        files = tuple(files_of(2, f"{web.url}/"))
+        assert all(fetch_file(file, folder, QUICK) for file in files)
+    block, settings = FileBlock(files=files), settings_of(folder)
+    slow = extract_block(block, settings)
+    real = extract._extract_file
+
+    def overtaken(*given):
+        monkeypatch.setattr(extract, "_extract_file", real)
+        done = real(*given)
+        assert list(extract_block(block, settings)) == ["f0000", "f0001"]
+        return done
+
+    monkeypatch.setattr(extract, "_extract_file", overtaken)
+    assert list(slow) == []
+    index = SentenceIndex(folder)
+    index.refresh()
+    assert index.has("en", "f0000")
+    assert index.has("en", "f0001")
+    assert folder.files("_failed") == {}
 
 
 def test_waves_leave_the_tables_as_they_are_and_no_copy(
