@@ -11,6 +11,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from pipelines.run.success import declare_success, is_marked_by
+from pipelines.runs.index import write_index
 from pipelines.score.records import PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
@@ -94,6 +95,13 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
+    gone = {split.part_name for split in missing}
+    done = [split.part_name for split in plan.splits if split.part_name not in gone]
+    write_index(
+        folder,
+        [(name, records[name].texts_digest) for name in done],
+        sum(records[name].num_rows for name in done),
+    )
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         declare_success(folder, spec.run, signature=signature)

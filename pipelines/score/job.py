@@ -35,6 +35,7 @@ from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
+from pipelines.runs.row_scores import ROWS_FOLDER, rows_file
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
@@ -48,7 +49,8 @@ from pipelines.score.records import (
     record_name,
     record_path,
 )
-from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 from pipelines.score.resume import job_identity
 from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
@@ -60,7 +62,7 @@ from pipelines.score.summary import RunGoal, RunTotals
 def show_score(planned: ScorePlan) -> Shown:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    return show_plan(job, estimate_words(job))
+    return show_plan(job, planned.reuse, estimate_words(job))
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -83,6 +85,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
+    if planned.reuse is not None:
+        say(planned.reuse.words)
     if not job.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:
@@ -111,13 +115,13 @@ def start_run(job: ScoreJob) -> None:
     _renew_run(folder, job.spec.run)
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
-    kept_rows = {rows_path(part) for part in job.kept}
-    listed_rows = [f"{ROWS_FOLDER}/{name}" for name in folder.files(ROWS_FOLDER)]
+    kept_notes = {note(part) for part in job.kept for note in (rows_path, rows_file)}
+    notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
-    folder.delete(*(name for name in listed_rows if name not in kept_rows))
+    folder.delete(*(name for name in notes if name not in kept_notes))
     folder.delete(*foreign_records(folder))
-    for emptied in (PARTS_FOLDER, ROWS_FOLDER):
+    for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(job.plan))
@@ -133,6 +137,7 @@ def start_run(job: ScoreJob) -> None:
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
             "started": job.spec.goal.started,
+            "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
 

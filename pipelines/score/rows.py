@@ -4,7 +4,8 @@
 
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language;
-3. `score_rows`: the scores of the rows of one setting, once for each setting;
+3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
+   run has scored alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
@@ -28,6 +29,7 @@ from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, is_list
 from pipelines.dump.parts import SIGNATURE_KEY
+from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
     Reason,
     Text,
@@ -37,6 +39,8 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.runs.row_scores import RowScores
+from pipelines.score.earlier import Find, SettingOfRows, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.settings import RowSetting, RunSettings
 
@@ -53,12 +57,16 @@ class ScoredTable:
         summary: Sums over the rows.
         rejected: Reason of each row without scores, by its position in the table.
         work: The work of the device.
+        reused: Rows that took the scores of an earlier run.
+        offered: The raw scores of the rows, for later runs.
     """
 
     table: pa.Table
     summary: ScoreSummary
     rejected: Mapping[int, str]
     work: Work
+    reused: int
+    offered: RowScores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +132,7 @@ def score_table(
     *,
     settings: RunSettings,
     idf: IdfTable | None,
+    find: Find | None = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -134,17 +143,36 @@ def score_table(
         settings: How the rows of each language are scored. The part's metadata has the signature
             with the fingerprint of the idf table.
         idf: The idf table, if the scorers use idf weights.
+        find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
+            that are not found.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
     texts = PairTexts.of_table(table, fields)
-    scored = []
+    digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
+    scored: list[ScoredRows] = []
+    signed: list[SettingOfRows] = []
+    reused = 0
     for subset in rows_by_setting(texts, settings):
-        scorer = scorer_of(subset.setting)
-        weights = scorer.token_weights(idf)
-        scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
-    return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
+        rows, signature = subset.rows, subset.setting.final_signature(idf)
+        signed.append(SettingOfRows(rows=rows, signature=signature))
+        if find is not None:
+            taken, rows = taken_rows(find(rows, digests[rows], signature), rows, subset.setting)
+            scored.append(taken)
+            reused += len(taken.rows)
+        if len(rows) or find is None:
+            scorer = scorer_of(subset.setting)
+            scored.append(score_rows(scorer, texts, rows, weights=scorer.token_weights(idf)))
+    pairs = ScoredPairs.joined(texts.reasons, scored)
+    return ScoredTable(
+        table=_with_scores(table, fields, pairs, settings, idf),
+        summary=pairs.summary(),
+        rejected=pairs.rejected(),
+        work=pairs.work,
+        reused=reused,
+        offered=offered_rows(pairs, digests, signed),
+    )
 
 
 def rows_by_setting(texts: PairTexts, settings: RunSettings) -> list[RowsOfSetting]:
@@ -183,7 +211,7 @@ def _with_scores(
     pairs: ScoredPairs,
     settings: RunSettings,
     idf: IdfTable | None,
-) -> ScoredTable:
+) -> pa.Table:
     """Append the score columns to a table."""
     rescaled = settings.sole.config.rescale
     added = {
@@ -193,12 +221,7 @@ def _with_scores(
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(settings.sole, idf)),
-        summary=pairs.summary(),
-        rejected=pairs.rejected(),
-        work=pairs.work,
-    )
+    return columns.append_scores(table, added, _metadata(settings.sole, idf))
 
 
 def _metadata(setting: RowSetting, idf: IdfTable | None) -> dict[str, str]:

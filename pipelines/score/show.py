@@ -6,12 +6,13 @@ from typing import Any
 from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
+from pipelines.runs.source import Reuse
 from pipelines.score.prepare import ScoreJob
 
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str) -> Shown:
+def show_plan(job: ScoreJob, reuse: Reuse | None, estimated: str) -> Shown:
     """Return the table of the plan, for --dry-run."""
     goal, signature = job.spec.goal, job.spec.settings.sole.signature
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
@@ -26,6 +27,7 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
         "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
@@ -57,6 +59,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    if summary["reused"]:
+        rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
