@@ -181,14 +181,10 @@ def _compare(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]
 
 
 def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:
-    lines = [
-        f"  {name}: {there!r} there, {here!r} now" for name, (there, here) in differences.items()
+    listed = [
+        f"{name} {there!r} there, {here!r} here" for name, (there, here) in differences.items()
     ]
-    return "\n".join(
-        [
-            f"Nothing of {source.shown} can be reused, since its scores were made with other "
-            "settings:",
-            *lines,
-            "Everything is scored.",
-        ]
+    return (
+        f"Nothing of {source.shown} can be reused, since its scores were made with other settings: "
+        f"{'; '.join(listed)}. Everything is scored."
     )

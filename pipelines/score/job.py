@@ -53,7 +53,7 @@ from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 from pipelines.score.resume import job_identity
 from pipelines.score.settings import RowSetting, RunSettings
-from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
+from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words, unused_words
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
@@ -229,6 +229,8 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
+    if unused := unused_words(job.spec.reuse, summary):
+        warnings = [unused, *warnings]
     if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(

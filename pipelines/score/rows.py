@@ -23,6 +23,7 @@ from bertscore_core import (
     IdfTable,
     Scores,
     ScoreSummary,
+    Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
@@ -221,12 +222,11 @@ def _with_scores(
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return columns.append_scores(table, added, _metadata(settings.sole, idf))
+    return columns.append_scores(table, added, part_metadata(settings.sole.final_signature(idf)))
 
 
-def _metadata(setting: RowSetting, idf: IdfTable | None) -> dict[str, str]:
+def part_metadata(signature: Signature) -> dict[str, str]:
     """Return the metadata of a part."""
-    signature = setting.final_signature(idf)
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
         SIGNATURE_KEY: signature.format(),

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bertscore_core import Signature
 from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
-from pipelines.runs.source import Reuse
+from pipelines.runs.lookup import nearest_differences
+from pipelines.runs.source import EarlierSource, Reuse
 from pipelines.score.prepare import ScoreJob
 
 SHOWN_FILES = 10
@@ -85,6 +87,20 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
         f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
         "what comes after is not in their scores. The column bertscore_truncated marks them."
     )
+
+
+def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> str | None:
+    """Return the warning that no row took a score of the earlier run; None if one did."""
+    if source is None or summary["reused"] or not summary["scored"]:
+        return None
+    now = Signature.parse(summary["signature"])
+    if "idf" in (nearest_differences(source.signatures, now) or {}):
+        return (
+            f"no row took its scores from {source.shown}: its idf table is another one, and every "
+            "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
+            "every run with --idf PATH."
+        )
+    return f"no row took its scores from {source.shown}: it has no rows of these texts."
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
