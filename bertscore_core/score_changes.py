@@ -6,7 +6,7 @@ that do are listed under "Scores" in CHANGELOG.md, and here.
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from bertscore_core.signature import Signature
 
@@ -26,7 +26,15 @@ FREE_FIELDS = ("baseline",)
 """Fields that do not count: only raw scores are taken over."""
 
 _VERSIONED = ("version", "torch", "transformers")
+_NEVER_FREE = tuple(
+    f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *_VERSIONED, "backend")
+)
 _EXACT_DTYPE = "float32"
+
+
+def exact_fields(signature: Signature) -> tuple[str, ...]:
+    """Return the fields that must be equal whatever the versions: a key to find equal settings."""
+    return tuple(getattr(signature, name) for name in _NEVER_FREE)
 
 
 def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str, str]]:

@@ -1,41 +1,53 @@
 """The index of a run: the scores of all its rows, sorted by the digests of their texts.
 
-    OUT/_manifest/index.json                    which tables there are; written last
-    OUT/_manifest/index/<id>/00-00003.keys      the high halves of the digests of a bucket, sorted
-    OUT/_manifest/index/<id>/00-00003.rows      the low halves and the scores, in the same order
+    OUT/_manifest/index.json                 what the codes in it mean; written last
+    OUT/_manifest/index/<id>/00003.keys      the high halves of the digests of a bucket, sorted
+    OUT/_manifest/index/<id>/00003.rows      the low halves, settings and scores, in the same order
 
-There is a table for each signature, cut into buckets by the first bits of the digests. A look-up is
-a binary search in keys, and reads one entry of the rows when it hits. Both files are arrays of one
-width, so that they can be mapped into memory and only what is touched is read.
+The first bits of a digest choose its bucket. A look-up is a binary search in keys, and reads an
+entry of the rows only when it hits. Both files are arrays of one width, so that they can be mapped
+into memory and only what is touched is read.
+
+Few large files, because an object store answers a request in tens of milliseconds; sorted by digest
+and with the scores in them, because the rows of a split may be anywhere in the earlier run: from
+many small files, or from its parts, every split would have to read nearly all. A join in the
+pipeline would read the input twice, and hold all digests in memory on a local runner. The price is
+that each worker process fetches the keys of all buckets from an object store, 8 bytes a row, as
+soon as it scores rows that have changed.
 
 It is built from the pieces of the parts (`runs.row_scores`), which are too many to be searched.
 """
 
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
 from pipelines.run.folder import OutputFolder
-from pipelines.runs.row_scores import NO_REASON, VALUES, RowScores, rows_file, rows_from_bytes
+from pipelines.runs.row_scores import VALUES, RowScores, rows_file, rows_from_bytes
 
 INDEX_FILE = "_manifest/index.json"
 INDEX_FOLDER = "_manifest/index"
 
-ROW = np.dtype([("low", "<u8"), *[(name, VALUES[name]) for name in VALUES.names or ()]])
+ROW = np.dtype(
+    [("low", "<u8"), ("setting", "<u2"), *((name, VALUES[name]) for name in VALUES.names or ())]
+)
 """An entry of a file of rows."""
 KEY = np.dtype("<u8")
 
 BUCKET_ROWS = 1_000_000
-"""Rows that a bucket has on average, at most: about 42 MB, which are sorted in memory."""
+"""Rows that a bucket has on average, at most: about 44 MB, which are sorted in memory."""
 
 _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
 _FORMAT = 1
@@ -46,49 +58,33 @@ _WRITERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexTable:
-    """The table of one signature.
-
-    Attributes:
-        signature: How its scores were made.
-        name: First part of the names of its files.
-        bits: Bits of a digest that choose the bucket.
-        rows: Rows of each bucket.
-    """
-
-    signature: str
-    name: str
-    bits: int
-    rows: tuple[int, ...]
-
-    def bucket_of(self, high: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Return the bucket of each digest, by its high half."""
-        return bucket_of(high, self.bits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """What `index.json` says.
 
     Attributes:
-        folder: Folder of the files, below the output folder.
-        source: Digest of what it was built from.
-        reasons: The words that the reasons of rows stand for.
-        tables: A table for each signature.
+        id: Digest of what it was built from, and name of the folder of its files.
+        signatures: The signatures that `setting` in an entry stands for.
+        reasons: The words that `reason` in an entry stands for.
+        rows: Rows of each bucket. Shape (2 ** bits,).
     """
 
-    folder: str
-    source: str
+    id: str
+    signatures: tuple[str, ...]
     reasons: tuple[str, ...]
-    tables: tuple[IndexTable, ...]
+    rows: tuple[int, ...]
 
-    def keys_file(self, table: IndexTable, bucket: int) -> str:
+    @property
+    def bits(self) -> int:
+        """Bits of a digest that choose its bucket."""
+        return len(self.rows).bit_length() - 1
+
+    def keys_file(self, bucket: int) -> str:
         """Return the path of a bucket's keys, below the output folder."""
-        return f"{self.folder}/{table.name}-{bucket:05d}.keys"
+        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.keys"
 
-    def rows_file(self, table: IndexTable, bucket: int) -> str:
+    def rows_file(self, bucket: int) -> str:
         """Return the path of a bucket's rows, below the output folder."""
-        return f"{self.folder}/{table.name}-{bucket:05d}.rows"
+        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.rows"
 
 
 def bucket_of(high: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
@@ -99,18 +95,15 @@ def bucket_of(high: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
 
 
 def read_index(folder: OutputFolder) -> Index | None:
-    """Read which tables the index of a run has; None without an index that can be read."""
+    """Read what the index of a run is; None without one that can be read."""
     found = folder.read_json(INDEX_FILE)
     with suppress(KeyError, TypeError, ValueError):
         if found["format"] == _FORMAT:
             return Index(
-                folder=f"{INDEX_FOLDER}/{found['id']}",
-                source=str(found["source"]),
+                id=str(found["id"]),
+                signatures=tuple(map(str, found["signatures"])),
                 reasons=tuple(map(str, found["reasons"])),
-                tables=tuple(
-                    IndexTable(**{**table, "rows": tuple(map(int, table["rows"]))})
-                    for table in found["tables"]
-                ),
+                rows=tuple(map(int, found["rows"])),
             )
     return None
 
@@ -118,8 +111,8 @@ def read_index(folder: OutputFolder) -> Index | None:
 def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int) -> None:
     """Build the index of a run's parts from their pieces, unless it is there already.
 
-    Memory is bounded by a bucket and some pieces, whatever the number of rows. Meanwhile all rows
-    are on the local disk, in temporary files of about 50 bytes a row.
+    Memory is bounded by some buckets and pieces, whatever the number of rows. Meanwhile all rows
+    are on the local disk, in temporary files of about 44 bytes a row.
 
     Args:
         folder: Folder of the run.
@@ -130,23 +123,19 @@ def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    source = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     earlier = read_index(folder)
-    if earlier is not None and earlier.source == source:
+    if earlier is not None and earlier.id == name:
         return
-    bits = max(0, int(np.ceil(np.log2(max(1, num_rows) / BUCKET_ROWS))))
+    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
     with tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill:
         sorter = _Sorter(Path(spill), bits)
-        for rows in _pieces(folder, [name for name, _ in parts]):
+        for rows in _pieces(folder, [part for part, _ in parts]):
             sorter.add(rows)
-        index = Index(
-            folder=f"{INDEX_FOLDER}/{source}", source=source, reasons=sorter.reasons, tables=()
-        )
-        tables = [asdict(table) for table in sorter.write(folder, index)]
-    about = {"format": _FORMAT, "id": source, "source": source, "reasons": sorter.reasons}
-    folder.write_json(INDEX_FILE, {**about, "tables": tables})
-    others = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{source}/")]
-    folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in others))
+        index = sorter.write(folder, name)
+    folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
+    others = [file for file in folder.files(INDEX_FOLDER) if not file.startswith(f"{name}/")]
+    folder.delete(*(f"{INDEX_FOLDER}/{file}" for file in others))
     folder.delete_empty_folders(INDEX_FOLDER)
 
 
@@ -166,12 +155,8 @@ class _Sorter:
     def __init__(self, spill: Path, bits: int) -> None:
         self._spill = spill
         self._bits = bits
-        self._tables: dict[str, int] = {}
+        self._signatures: dict[str, int] = {}
         self._reasons: dict[str, int] = {}
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(self._reasons)
 
     def add(self, rows: RowScores) -> None:
         """Append the scored rows of a piece to the files of their buckets."""
@@ -179,50 +164,37 @@ class _Sorter:
         entries["high"], entries["low"] = rows.digests.T
         for name in VALUES.names or ():
             entries[name] = rows.values[name]
-        entries["reason"] = self._renumbered(rows)
-        for code, signature in enumerate(rows.signatures):
-            wanted = rows.scored & (rows.settings == code)
-            table = self._tables.setdefault(signature, len(self._tables))
-            self._append(table, entries[wanted])
-
-    def _renumbered(self, rows: RowScores) -> npt.NDArray[np.uint8]:
-        codes = np.arange(NO_REASON + 1, dtype=np.uint8)
-        for code, word in enumerate(rows.reasons):
-            codes[code] = self._reasons.setdefault(word, len(self._reasons))
-        renumbered: npt.NDArray[np.uint8] = codes[rows.values["reason"]]
-        return renumbered
-
-    def _append(self, table: int, entries: npt.NDArray[np.void]) -> None:
+        # Both are numbered in each piece by itself, and here once for all.
+        entries["reason"] = _renumbered(rows.values["reason"], rows.reasons, self._reasons)
+        signed = rows.signed
+        entries["setting"] = _renumbered(signed.codes, signed.signatures, self._signatures)
+        entries = entries[rows.scored]
         buckets = bucket_of(entries["high"], self._bits)
         order = np.argsort(buckets, kind="stable")
         ends = np.searchsorted(buckets[order], np.arange(2**self._bits), side="right")
         for bucket, some in enumerate(np.split(entries[order], ends[:-1])):
             if len(some):
-                with self._path(table, bucket).open("ab") as file:
+                with self._path(bucket).open("ab") as file:
                     file.write(some.tobytes())
 
-    def _path(self, table: int, bucket: int) -> Path:
-        return self._spill / f"{table}-{bucket}"
+    def _path(self, bucket: int) -> Path:
+        return self._spill / str(bucket)
 
-    def write(self, folder: OutputFolder, index: Index) -> list[IndexTable]:
+    def write(self, folder: OutputFolder, name: str) -> Index:
         """Sort and write the buckets, several at a time for the sake of object stores."""
-        tables = []
-        for signature, number in self._tables.items():
-            table = IndexTable(signature=signature, name=f"{number:02d}", bits=self._bits, rows=())
+        index = Index(
+            id=name,
+            signatures=tuple(self._signatures),
+            reasons=tuple(self._reasons),
+            rows=(0,) * 2**self._bits,
+        )
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            write = partial(self._write_bucket, folder, index)
+            return replace(index, rows=tuple(pool.map(write, range(2**self._bits))))
 
-            def write(bucket: int, table: IndexTable = table, number: int = number) -> int:
-                return self._write_bucket(folder, index, table, number, bucket)
-
-            with ThreadPoolExecutor(_WRITERS) as pool:
-                rows = tuple(pool.map(write, range(2**self._bits)))
-            tables.append(IndexTable(**{**asdict(table), "rows": rows}))
-        return tables
-
-    def _write_bucket(
-        self, folder: OutputFolder, index: Index, table: IndexTable, number: int, bucket: int
-    ) -> int:
-        """Sort and write one bucket; of rows with equal texts it keeps the first."""
-        path = self._path(number, bucket)
+    def _write_bucket(self, folder: OutputFolder, index: Index, bucket: int) -> int:
+        """Sort and write one bucket; of rows with equal texts and settings it keeps the first."""
+        path = self._path(bucket)
         if not path.exists():
             return 0
         entries = _sorted_once(np.fromfile(path, dtype=_ENTRY))
@@ -231,20 +203,29 @@ class _Sorter:
             rows[name] = entries[name]
         folder.write_all(
             {
-                index.keys_file(table, bucket): np.ascontiguousarray(entries["high"]).tobytes(),
-                index.rows_file(table, bucket): rows.tobytes(),
+                index.keys_file(bucket): np.ascontiguousarray(entries["high"]).tobytes(),
+                index.rows_file(bucket): rows.tobytes(),
             }
         )
         path.unlink()
         return len(entries)
 
 
+def _renumbered(
+    codes: npt.NDArray[Any], words: Sequence[str], numbers: dict[str, int]
+) -> npt.NDArray[Any]:
+    """Return the codes of words under other numbers; codes without a word stay."""
+    table = np.arange(np.iinfo(codes.dtype).max + 1, dtype=codes.dtype)
+    for code, word in enumerate(words):
+        table[code] = numbers.setdefault(word, len(numbers))
+    renumbered: npt.NDArray[Any] = table[codes]
+    return renumbered
+
+
 def _sorted_once(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Sort entries by their digests, and keep the first of equal ones."""
-    order = np.lexsort((entries["low"], entries["high"]))  # stable
-    entries = entries[order]
+    """Sort entries by digest and setting, and keep the first of equal ones."""
+    names = ("setting", "low", "high")
+    entries = entries[np.lexsort([entries[name] for name in names])]  # stable
     first = np.ones(len(entries), dtype=np.bool_)
-    first[1:] = (entries["high"][1:] != entries["high"][:-1]) | (
-        entries["low"][1:] != entries["low"][:-1]
-    )
+    first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
     return entries[first]

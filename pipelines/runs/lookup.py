@@ -9,6 +9,7 @@ temporary file: first its keys, 8 bytes a row, and its rows only when a key is f
 import logging
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError, SignatureError
-from bertscore_core.score_changes import score_differences
+from bertscore_core.score_changes import exact_fields, score_differences
 from bertscore_core.signature import Signature
 from pipelines.dump.splits import part_name
 from pipelines.dump.text_digests import Digests
@@ -28,14 +29,16 @@ from pipelines.files.paths import is_remote
 from pipelines.files.read import read_bytes
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
-from pipelines.runs.index import KEY, ROW, Index, IndexTable, read_index
+from pipelines.runs.index import KEY, ROW, Index, bucket_of, read_index
 from pipelines.runs.row_scores import (
-    NO_REASON,
+    NO_SETTING,
     ROWS_SUFFIX,
     VALUES,
     RowScores,
+    SignedRows,
     rows_file,
     rows_from_bytes,
+    words_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -68,16 +71,56 @@ class FoundRows:
             reasons=np.full(rows, None, dtype=object),
         )
 
-    def put(
-        self,
-        rows: npt.NDArray[np.int64],
-        values: npt.NDArray[np.void],
-        words: npt.NDArray[np.object_],
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """Rows that are looked up, and what has been found of them.
+
+    Attributes:
+        digests: Digests of their texts. Shape (N, 2).
+        signed: How they are to be scored.
+        result: What has been found.
+    """
+
+    digests: Digests
+    signed: SignedRows
+    result: FoundRows
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """Return the rows that can be scored and are not found yet, ascending."""
+        rows: npt.NDArray[np.int64] = np.flatnonzero(
+            ~self.result.found & (self.signed.codes != NO_SETTING)
+        )
+        return rows
+
+    def take(
+        self, piece: RowScores, rows: npt.NDArray[np.int64], there: npt.NDArray[np.int64]
     ) -> None:
-        """Add the scores of some rows."""
-        self.found[rows] = True
-        self.values[rows] = values
-        self.reasons[rows] = words
+        """Take those of the rows `there` of a piece that are equal to the rows wanted."""
+        codes = equal_settings(piece.signed.signatures, self.signed.signatures)
+        equal = (
+            (piece.digests[there] == self.digests[rows]).all(axis=1)
+            & (codes[piece.signed.codes[there]] == self.signed.codes[rows])
+            & (self.signed.codes[rows] != NO_SETTING)
+            & piece.scored[there]
+            & ~self.result.found[rows]
+        )
+        self.put(rows[equal], piece.values[there[equal]], piece.reasons)
+
+    def put(
+        self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
+    ) -> None:
+        """Add the scores of some rows.
+
+        Args:
+            rows: The rows.
+            values: Their scores: structures with the fields of `VALUES`.
+            reasons: The words that `reason` stands for.
+        """
+        self.result.found[rows] = True
+        for name in VALUES.names or ():
+            self.result.values[name][rows] = values[name]
+        self.result.reasons[rows] = words_of(values["reason"], reasons)
 
 
 class EarlierRun:
@@ -90,15 +133,14 @@ class EarlierRun:
         self._index: Index | None = None
         self._has_index = True
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        self._piece_names = lru_cache(maxsize=64)(self._list_pieces)
-        self._equal = lru_cache(maxsize=256)(_equal_scores)
+        self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
 
     def find(
         self,
         input_name: str,
         positions: npt.NDArray[np.int64],
         digests: Digests,
-        signature: Signature,
+        signed: SignedRows,
     ) -> FoundRows:
         """Look up the raw scores of rows that were scored alike.
 
@@ -106,15 +148,14 @@ class EarlierRun:
             input_name: Name of the input file that the rows are from.
             positions: Position of each row in that file, ascending. Shape (N,).
             digests: Digests of their texts. Shape (N, 2).
-            signature: How they are to be scored.
+            signed: How they are to be scored.
         """
         result = FoundRows.none(len(positions))
-        if len(positions):
-            self._attempt(
-                self._find_at_same_place, input_name, positions, digests, signature, result
-            )
-        if not result.found.all():
-            self._attempt(self._find_in_index, digests, signature, result)
+        wanted = Wanted(digests=digests, signed=signed, result=result)
+        if len(wanted.missing()):
+            self._attempt(self._find_at_same_place, input_name, positions, wanted)
+        if len(wanted.missing()):
+            self._attempt(self._find_in_index, wanted)
         return result
 
     def _attempt(self, look_up: Callable[..., None], *arguments: Any) -> None:
@@ -125,15 +166,10 @@ class EarlierRun:
             logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
 
     def _find_at_same_place(
-        self,
-        input_name: str,
-        positions: npt.NDArray[np.int64],
-        digests: Digests,
-        signature: Signature,
-        result: FoundRows,
+        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "Wanted"
     ) -> None:
         """Look into the pieces of the same file: at the same positions, then anywhere in them."""
-        starts = self._piece_names(input_name)
+        starts = self._piece_starts(input_name)
         first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
         stop = int(np.searchsorted(starts, positions[-1], side="right"))
         names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
@@ -146,10 +182,13 @@ class EarlierRun:
         for start, piece in pieces:
             there = positions - start
             inside = np.flatnonzero((there >= 0) & (there < len(piece)))
-            self._take(piece, inside, there[inside], digests, signature, result)
+            wanted.take(piece, inside, there[inside])
         for _, piece in pieces:
-            rows, there = _matches(piece, digests, result.found)
-            self._take(piece, rows, there, digests, signature, result)
+            rows = wanted.missing()
+            if len(rows) and len(piece):
+                order = np.argsort(piece.digests[:, 0], kind="stable")
+                places = np.searchsorted(piece.digests[order, 0], wanted.digests[rows, 0])
+                wanted.take(piece, rows, order[np.minimum(places, len(piece) - 1)])
 
     def _list_pieces(self, input_name: str) -> npt.NDArray[np.int64]:
         """Return where the pieces of an input begin, ascending: it may be cut otherwise now."""
@@ -158,71 +197,45 @@ class EarlierRun:
         stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
-    def _take(
-        self,
-        piece: RowScores,
-        rows: npt.NDArray[np.int64],
-        there: npt.NDArray[np.int64],
-        digests: Digests,
-        signature: Signature,
-        result: FoundRows,
-    ) -> None:
-        """Take those of the rows `there` of a piece that are equal to the rows wanted."""
-        usable = np.array([self._equal(one, signature) for one in piece.signatures])
-        equal = (
-            (piece.digests[there] == digests[rows]).all(axis=1)
-            & usable[piece.settings[there]]
-            & piece.scored[there]
-            & ~result.found[rows]
-        )
-        there = there[equal]
-        result.put(rows[equal], piece.values[there], piece.reason_words()[there])
-
-    def _find_in_index(self, digests: Digests, signature: Signature, result: FoundRows) -> None:
+    def _find_in_index(self, wanted: "Wanted") -> None:
         index = self._open_index()
         if index is None:
             return
-        words = np.full(NO_REASON + 1, None, dtype=object)
-        words[: len(index.reasons)] = index.reasons
-        for table in index.tables:
-            if not self._equal(table.signature, signature):
-                continue
-            rows = np.flatnonzero(~result.found)
-            buckets = table.bucket_of(digests[rows, 0])
-            for bucket in np.unique(buckets).tolist():
-                some = rows[buckets == bucket]
-                found, entries = self._search(index, table, bucket, digests[some])
-                values = np.empty(len(entries), dtype=VALUES)
-                for name in VALUES.names or ():
-                    values[name] = entries[name]
-                result.put(some[found], values, words[values["reason"]])
+        codes = equal_settings(index.signatures, wanted.signed.signatures)
+        if (codes == NO_SETTING).all():
+            return
+        rows = wanted.missing()
+        buckets = bucket_of(wanted.digests[rows, 0], index.bits)
+        for bucket in np.unique(buckets).tolist():
+            self._search(index, bucket, rows[buckets == bucket], codes, wanted)
 
     def _search(
-        self, index: Index, table: IndexTable, bucket: int, digests: Digests
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
-        """Search a bucket; return which of the digests are in it, and the entries of these."""
-        size = table.rows[bucket]
-        empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=ROW)
+        self,
+        index: Index,
+        bucket: int,
+        rows: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.uint16],
+        wanted: "Wanted",
+    ) -> None:
+        """Search a bucket for rows, and take the scores of those that are in it."""
+        size = index.rows[bucket]
         if not size:
-            return empty
-        keys = self._array(index.keys_file(table, bucket), KEY, size)
-        places = np.searchsorted(keys, digests[:, 0], side="left")
-        wanted = np.flatnonzero(places < size)
-        wanted = wanted[keys[places[wanted]] == digests[wanted, 0]]
-        if not len(wanted):
-            return empty
-        entries = self._array(index.rows_file(table, bucket), ROW, size)
-        hits, at = [], []
-        places = places[wanted]
-        while len(wanted):  # nearly always once: two digests seldom share their high half
-            equal = entries["low"][places] == digests[wanted, 1]
-            hits.append(wanted[equal])
-            at.append(places[equal])
-            places, wanted = places[~equal] + 1, wanted[~equal]
-            more = places < size
-            more[more] = keys[places[more]] == digests[wanted[more], 0]
-            places, wanted = places[more], wanted[more]
-        return np.concatenate(hits), entries[np.concatenate(at)]
+            return
+        keys = self._array(index.keys_file(bucket), KEY, size)
+        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+        # More than once only where digests share their high half, or for texts of several settings.
+        while True:
+            there = places < size
+            there[there] = keys[places[there]] == wanted.digests[rows[there], 0]
+            rows, places = rows[there], places[there]
+            if not len(rows):
+                return
+            entries = self._array(index.rows_file(bucket), ROW, size)[places]
+            equal = (entries["low"] == wanted.digests[rows, 1]) & (
+                codes[entries["setting"]] == wanted.signed.codes[rows]
+            )
+            wanted.put(rows[equal], entries[equal], index.reasons)
+            rows, places = rows[~equal], places[~equal] + 1
 
     def _open_index(self) -> Index | None:
         with self._lock:
@@ -250,21 +263,29 @@ def open_earlier(root: str, run: str) -> EarlierRun:
     return EarlierRun(root)
 
 
-def _equal_scores(earlier: str, now: Signature) -> bool:
-    return nearest_differences([earlier], now) == {}
+@lru_cache(maxsize=64)
+def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArray[np.uint16]:
+    """Return which of today's settings gives the scores of each earlier one.
 
+    Args:
+        earlier: Signatures of earlier scores.
+        now: Signatures of the scores wanted.
 
-def _matches(
-    piece: RowScores, digests: Digests, found: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return rows that are not found yet and may be in a piece, and where they may be."""
-    rows = np.flatnonzero(~found)
-    if not len(piece) or not len(rows):
-        return rows[:0], rows[:0]
-    order = np.argsort(piece.digests[:, 0], kind="stable")
-    keys = piece.digests[order, 0]
-    places = np.minimum(np.searchsorted(keys, digests[rows, 0], side="left"), len(keys) - 1)
-    return rows, order[places]
+    Returns:
+        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code is an index.
+    """
+    codes = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
+    # There may be thousands of each, one for every idf table: few of them can be equal.
+    candidates: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for code, text in enumerate(now):
+        candidates[exact_fields(Signature.parse(text))].append(code)
+    for number, text in enumerate(earlier):
+        with suppress(SignatureError):
+            signature = Signature.parse(text)
+            for code in candidates.get(exact_fields(signature), ()):
+                if not score_differences(signature, Signature.parse(now[code])):
+                    codes[number] = code
+    return codes
 
 
 def _mapped(path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:

@@ -7,8 +7,8 @@ were made with, so it can be judged without the rest of the folder.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_core.errors import InputError
+from bertscore_core.signature import Signature
 from pipelines.dump.splits import note_name
 from pipelines.dump.text_digests import Digests
 
@@ -38,10 +39,42 @@ VALUES = np.dtype(
 """What is known of a scored row. NaN as its raw precision says that it has no score."""
 
 NO_REASON = 255
+NO_SETTING = 65535
+"""Code of a row that cannot be scored."""
 
 _FORMAT = 1
 _KEY = b"bertscore.rows"
 _HALVES = ("high", "low")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SignedRows:
+    """How each of N rows is scored.
+
+    Attributes:
+        codes: Position in `signatures`, or `NO_SETTING`. Shape (N,), uint16.
+        signatures: Signatures of raw scores: without a baseline, with fingerprints of idf tables.
+    """
+
+    codes: npt.NDArray[np.uint16]
+    signatures: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, rows: int, subsets: Iterable[tuple[npt.NDArray[np.int64], Signature]]
+    ) -> "SignedRows":
+        """Number the settings of rows.
+
+        Args:
+            rows: Number of rows, N.
+            subsets: Rows that are scored alike, with their signature; other rows are not scored.
+        """
+        codes = np.full(rows, NO_SETTING, dtype=np.uint16)
+        numbers: dict[str, int] = {}
+        for some, signature in subsets:
+            raw = replace(signature, baseline="none").format()  # raw scores do not depend on it
+            codes[some] = numbers.setdefault(raw, len(numbers))
+        return cls(codes=codes, signatures=tuple(numbers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,15 +84,13 @@ class RowScores:
     Attributes:
         digests: Digests of their texts. Shape (N, 2).
         values: What is known of each. Shape (N,), of the type `VALUES`.
-        settings: How each was scored: position in `signatures`. Shape (N,), uint16.
-        signatures: Signatures of the scores, with the fingerprints of idf tables.
+        signed: How each was scored.
         reasons: The words that `values["reason"]` stands for.
     """
 
     digests: Digests
     values: npt.NDArray[np.void]
-    settings: npt.NDArray[np.uint16]
-    signatures: tuple[str, ...]
+    signed: SignedRows
     reasons: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -72,12 +103,13 @@ class RowScores:
         scored: npt.NDArray[np.bool_] = ~np.isnan(self.values["raw_precision"])
         return scored
 
-    def reason_words(self) -> npt.NDArray[np.object_]:
-        """Return the reason of each row, None without one. Shape (N,)."""
-        words = np.full(NO_REASON + 1, None, dtype=object)
-        words[: len(self.reasons)] = self.reasons
-        found: npt.NDArray[np.object_] = words[self.values["reason"]]
-        return found
+
+def words_of(codes: npt.NDArray[np.uint8], reasons: Sequence[str]) -> npt.NDArray[np.object_]:
+    """Return the reasons that codes stand for, None for `NO_REASON`."""
+    words = np.full(NO_REASON + 1, None, dtype=object)
+    words[: len(reasons)] = reasons
+    found: npt.NDArray[np.object_] = words[codes]
+    return found
 
 
 def encode_reasons(
@@ -99,10 +131,10 @@ def rows_to_bytes(rows: RowScores) -> bytes:
     """Return rows as a Parquet file. Equal rows give equal bytes."""
     columns = dict(zip(_HALVES, rows.digests.T, strict=True))
     columns |= {name: rows.values[name] for name in VALUES.names or ()}
-    about = {"format": _FORMAT, "signatures": rows.signatures, "reasons": rows.reasons}
+    about = {"format": _FORMAT, "signatures": rows.signed.signatures, "reasons": rows.reasons}
     table = pa.table(
         {name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()}
-        | {"setting": pa.array(rows.settings)}
+        | {"setting": pa.array(rows.signed.codes)}
     ).replace_schema_metadata({_KEY: json.dumps(about).encode()})
     sink = pa.BufferOutputStream()
     # Digests are random: a dictionary of them would only cost time.
@@ -132,8 +164,10 @@ def rows_from_bytes(data: bytes, source: str) -> RowScores:
         return RowScores(
             digests=np.stack(halves, axis=1),
             values=values,
-            settings=table["setting"].to_numpy().astype(np.uint16),
-            signatures=tuple(map(str, about["signatures"])),
+            signed=SignedRows(
+                codes=table["setting"].to_numpy().astype(np.uint16),
+                signatures=tuple(map(str, about["signatures"])),
+            ),
             reasons=tuple(map(str, about["reasons"])),
         )
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:

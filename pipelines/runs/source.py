@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from pipelines.files.search import Trouble, search
 from pipelines.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, read_run
 from pipelines.run.success import successful_run
 from pipelines.runs.index import read_index
-from pipelines.runs.lookup import nearest_differences
+from pipelines.runs.lookup import equal_settings, nearest_differences
+from pipelines.runs.row_scores import NO_SETTING
 
 UNCOUNTED = "corpus@"
 """Begins the field `idf` of a signature whose table is still to be counted."""
@@ -63,14 +64,14 @@ class Reuse:
     words: str
 
 
-def find_reuse(given: str, output: str, now: list[Signature]) -> Reuse:
+def find_reuse(given: str, output: str, now: Sequence[Signature]) -> Reuse:
     """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
 
     Args:
         given: The folder of a run, or `latest:` and a pattern of such folders.
         output: The output folder of this run.
-        now: How rows are to be scored. Where idf is still to be counted, its field is left out of
-            the comparison.
+        now: How rows are to be scored, one signature for each idf table. Where idf is still to be
+            counted, its field is left out of the comparison.
 
     Raises:
         ConfigError: The folder named holds no scoring run, or is the output itself.
@@ -87,9 +88,9 @@ def find_reuse(given: str, output: str, now: list[Signature]) -> Reuse:
             )
     else:
         source = _open(absolute(given), output)
-    differences = [_compare(source, one) for one in now]
-    if all(differences):
-        return Reuse(source=None, words=_other_settings(source, differences[0] or {}))
+    differences = _compare(source, now)
+    if differences:
+        return Reuse(source=None, words=_other_settings(source, differences))
     state = "" if source.is_done else " It is not done: what it has written is taken."
     words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}"
     return Reuse(source=source, words=words)
@@ -157,7 +158,7 @@ def _is_scoring(run: Mapping[str, Any]) -> bool:
 
 def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
     index = read_index(folder)
-    signatures = [] if index is None else [table.signature for table in index.tables]
+    signatures = [] if index is None else list(index.signatures)
     if not signatures:  # the summary names the idf table, which may have been counted
         stated = folder.read_json(SUMMARY_FILE).get("signature") or run.get("signature")
         signatures = [stated] if isinstance(stated, str) else []
@@ -169,15 +170,18 @@ def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
     )
 
 
-def _compare(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]] | None:
-    """Return the fields in which the scores wanted differ from those of a run; None without any."""
-    differences = nearest_differences(source.signatures, now)
+def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+    """Return the fields in which a run's scores differ from all those wanted; empty if some fit."""
+    if (equal_settings(source.signatures, tuple(one.format() for one in now)) != NO_SETTING).any():
+        return {}
+    first = now[0]
+    differences = nearest_differences(source.signatures, first)
     if differences is None:
-        return {"signature": ("none that can be read", now.format())}
+        return {"signature": ("none that can be read", first.format())}
     there, _ = differences.get("idf", ("", ""))
-    if now.idf.startswith(UNCOUNTED) and there != "none":
+    if first.idf.startswith(UNCOUNTED) and there != "none":
         differences.pop("idf", None)  # the table's fingerprint is known only when it is counted
-    return differences or None
+    return differences
 
 
 def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from bertscore_core import IdfTable, ScorerConfig, Settings
+from bertscore_core import ScorerConfig, Settings
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -19,6 +19,7 @@ from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
 from pipelines.idf.steps import load_idf
+from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
 from pipelines.run.folder import OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
@@ -49,7 +50,7 @@ class ScorePlan:
         fields: The columns of texts.
         num_files: Input files, rejected ones included.
         plan: All splits.
-        given_idf: The idf table of `--idf PATH`; None without.
+        given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
         reuse: What `--reuse` leads to; None without it.
     """
@@ -62,7 +63,7 @@ class ScorePlan:
     fields: TableFields
     num_files: int
     plan: Plan
-    given_idf: IdfTable | None
+    given_idf: IdfTables | None
     started: float
     reuse: Reuse | None
 
@@ -148,16 +149,18 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
 
 
 def _find_reuse(
-    options: ScoreOptions, output: str, settings: Settings, given_idf: IdfTable | None
+    options: ScoreOptions, output: str, settings: Settings, given_idf: IdfTables | None
 ) -> Reuse | None:
     """Find the earlier run of `--reuse`, before any model runs."""
     if options.reuse is None:
         return None
-    now = settings.signature(given_idf)
-    if options.idf == "corpus":
-        now = replace(now, idf=UNCOUNTED)
+    if given_idf is None:
+        one = settings.signature()
+        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one]
+    else:
+        now = [settings.signature(table) for table in given_idf.tables.values()]
     with reaching("reuse", options.reuse):
-        return find_reuse(options.reuse, output, [now])
+        return find_reuse(options.reuse, output, now)
 
 
 def table_fields(options: ScoreOptions) -> TableFields:

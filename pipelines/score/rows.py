@@ -3,7 +3,8 @@
 `score_table` takes a table through four stages:
 
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
-2. `rows_by_setting`: the rows that can be scored, by the setting of their language;
+2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
+   table; a row without a table gets a reason before;
 3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
    run has scored alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
@@ -12,7 +13,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,10 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
-from pipelines.runs.row_scores import RowScores
-from pipelines.score.earlier import Find, SettingOfRows, offered_rows, taken_rows
+from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
+from pipelines.idf.tables import IdfKey, IdfTables
+from pipelines.runs.row_scores import RowScores, SignedRows
+from pipelines.score.earlier import Find, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.settings import RowSetting, RunSettings
 
@@ -115,15 +118,25 @@ class PairTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowsOfSetting:
-    """The rows of a table that are scored with one setting.
+    """The rows of a table that are scored with one setting and one idf table.
 
     Attributes:
         setting: The setting.
+        key: What chooses the idf table.
         rows: Their positions in the table, ascending. Shape (M,).
     """
 
     setting: RowSetting
+    key: IdfKey
     rows: npt.NDArray[np.int64]
+
+    def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
+        """Return the idf table of the rows; None without idf."""
+        return None if tables is None else tables.get(self.key)
+
+    def signature(self, tables: IdfTables | None) -> Signature:
+        """Return how the rows are scored, with the fingerprint of their own idf table."""
+        return self.setting.final_signature(self.idf_table(tables))
 
 
 def score_table(
@@ -132,7 +145,7 @@ def score_table(
     fields: TableFields,
     *,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
     find: Find | None = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
@@ -140,31 +153,35 @@ def score_table(
     Args:
         scorer_of: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts.
+        fields: The columns of texts, and of groups if there are tables of groups.
         settings: How the rows of each language are scored. The part's metadata has the signature
-            with the fingerprint of the idf table.
-        idf: The idf table, if the scorers use idf weights.
+            with the fingerprint of the idf tables.
+        idf: The idf tables, if the scorers use idf weights.
         find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
             that are not found.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts = PairTexts.of_table(table, fields)
+    texts, keys = PairTexts.of_table(table, fields), row_keys(table, fields.idf)
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
+    subsets = rows_by_setting(texts, keys, settings)
     digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
+    signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
+    found = None if find is None else find(digests, signed)
     scored: list[ScoredRows] = []
-    signed: list[SettingOfRows] = []
     reused = 0
-    for subset in rows_by_setting(texts, settings):
-        rows, signature = subset.rows, subset.setting.final_signature(idf)
-        signed.append(SettingOfRows(rows=rows, signature=signature))
-        if find is not None:
-            taken, rows = taken_rows(find(rows, digests[rows], signature), rows, subset.setting)
+    for subset in subsets:
+        rows = subset.rows
+        if found is not None:
+            taken, rows = taken_rows(found, rows, subset.setting)
             scored.append(taken)
             reused += len(taken.rows)
-        if len(rows) or find is None:
+        if len(rows):
             scorer = scorer_of(subset.setting)
-            scored.append(score_rows(scorer, texts, rows, weights=scorer.token_weights(idf)))
+            weights = scorer.token_weights(subset.idf_table(idf))
+            scored.append(score_rows(scorer, texts, rows, weights=weights))
     pairs = ScoredPairs.joined(texts.reasons, scored)
     return ScoredTable(
         table=_with_scores(table, fields, pairs, settings, idf),
@@ -176,9 +193,31 @@ def score_table(
     )
 
 
-def rows_by_setting(texts: PairTexts, settings: RunSettings) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting they are scored with."""
-    return [RowsOfSetting(setting=settings.sole, rows=texts.usable)]
+def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting and the idf table they are scored with."""
+    usable = texts.usable
+    codes = keys.codes[usable]
+    # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
+    return [
+        RowsOfSetting(setting=settings.sole, key=key, rows=usable[order[start:stop]])
+        for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
+        if stop > start
+    ]
+
+
+def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
+    """Give a reason to the rows that have no idf table, if they have none yet."""
+    known = [idf.get(key) is not None for key in keys.keys]
+    reasons = list(texts.reasons)
+    for row in texts.usable.tolist():
+        code = keys.codes[row]
+        if code == NO_KEY:
+            reasons[row] = Reason.NO_IDF_GROUP
+        elif not known[code]:
+            reasons[row] = Reason.NO_IDF_TABLE
+    return replace(texts, reasons=reasons)
 
 
 def score_rows(
@@ -211,7 +250,7 @@ def _with_scores(
     fields: TableFields,
     pairs: ScoredPairs,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
 ) -> pa.Table:
     """Append the score columns to a table."""
     rescaled = settings.sole.config.rescale

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bertscore_core import IdfTable, ScorerConfig, Signature
+from pipelines.idf.tables import IdfTables
 
 EVERY_LANGUAGE = "*"
 """Stands for the language of all rows in a run without a column of languages."""
@@ -26,8 +27,8 @@ class RowSetting:
     max_length: int | None
     baseline: tuple[float, float, float] | None = None
 
-    def final_signature(self, idf: IdfTable | None) -> Signature:
-        """Return the signature with the fingerprint of the idf table."""
+    def final_signature(self, idf: IdfTable | IdfTables | None) -> Signature:
+        """Return the signature with the fingerprint of an idf table, or of all of a run."""
         if idf is None:
             return self.signature
         return dataclasses.replace(self.signature, idf=idf.fingerprint)

@@ -34,7 +34,14 @@ from pipelines.run.folder import OutputFolder
 from pipelines.run.lock import LOCK_FILE, Holder, RunLock
 from pipelines.runs.index import INDEX_FOLDER, write_index
 from pipelines.runs.lookup import EarlierRun
-from pipelines.runs.row_scores import NO_REASON, VALUES, RowScores, rows_file, rows_to_bytes
+from pipelines.runs.row_scores import (
+    NO_REASON,
+    VALUES,
+    RowScores,
+    SignedRows,
+    rows_file,
+    rows_to_bytes,
+)
 from tests.benchmarks.resume_cost import processor_seconds, run
 from tests.benchmarks.texts import Pairs, mixed
 
@@ -142,7 +149,9 @@ def measure_index(folder: Path, rows: int) -> Iterator[dict[str, object]]:
     earlier = EarlierRun(output.root)
     for step, digests in (("hits", known), ("misses", strange)) * 2:
         before, started, memory = processor_seconds_here(), time.perf_counter(), peak_mib()
-        found = earlier.find("other.parquet", np.arange(len(digests)), digests, signature)
+        rows = np.arange(len(digests))
+        signed = SignedRows.of(len(digests), [(rows, signature)])
+        found = earlier.find("other.parquet", rows, digests, signed)
         yield {
             "step": step,
             "rows": len(digests),
@@ -164,8 +173,7 @@ def made_up(seed: int, signature: Signature) -> RowScores:
     return RowScores(
         digests=generator.integers(0, 2**64, (PIECE_ROWS, 2), dtype=np.uint64),
         values=values,
-        settings=np.zeros(PIECE_ROWS, dtype=np.uint16),
-        signatures=(signature.format(),),
+        signed=SignedRows.of(PIECE_ROWS, [(np.arange(PIECE_ROWS), signature)]),
         reasons=(),
     )
 

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from bertscore_core import BertScorer, IdfTable
 from pipelines.dump.columns import TableFields
+from pipelines.idf.tables import IdfTables
 from pipelines.score.rows import ScoredTable, score_table
 from pipelines.score.settings import RowSetting, RunSettings
 
@@ -17,5 +18,6 @@ def score_all_rows(
         signature=scorer.signature(),
         max_length=scorer.tokenizer.max_length,
     )
+    tables = None if idf is None else IdfTables.of(idf)
     settings = RunSettings.of_all_rows(setting)
-    return score_table(lambda _: scorer, table, fields, settings=settings, idf=idf)
+    return score_table(lambda _: scorer, table, fields, settings=settings, idf=tables)

@@ -15,9 +15,11 @@ from pipelines.runs.row_scores import (
     NO_REASON,
     VALUES,
     RowScores,
+    SignedRows,
     rows_file,
     rows_from_bytes,
     rows_to_bytes,
+    words_of,
 )
 from tests.core.test_score_changes import NOW
 from tests.support.jobs import own
@@ -38,8 +40,10 @@ def made_up(count, seed=0, signatures=(NOW,)):
     return RowScores(
         digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
         values=values,
-        settings=random.integers(0, len(signatures), count).astype(np.uint16),
-        signatures=tuple(signature.format() for signature in signatures),
+        signed=SignedRows(
+            codes=random.integers(0, len(signatures), count).astype(np.uint16),
+            signatures=tuple(signature.format() for signature in signatures),
+        ),
         reasons=("empty_candidate",),
     )
 
@@ -60,14 +64,16 @@ def build(folder, names, rows):
 
 def look_up(folder, digests, *, name="gone.parquet", start=0, signature=NOW):
     positions = np.arange(start, start + len(digests))
-    return EarlierRun(folder.root).find(name, positions, digests, signature)
+    signed = SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
+    return EarlierRun(folder.root).find(name, positions, digests, signed)
 
 
 def same_values(found, piece):
     assert found.found.all()
     for name in set(VALUES.names) - {"reason"}:
         assert (found.values[name] == piece.values[name]).all()
-    assert found.reasons.tolist() == piece.reason_words().tolist()
+    words = words_of(piece.values["reason"], piece.reasons)
+    assert found.reasons.tolist() == words.tolist()
 
 
 def test_pieces_come_back_as_they_were_and_damage_is_named():
@@ -77,8 +83,8 @@ def test_pieces_come_back_as_they_were_and_damage_is_named():
     back = rows_from_bytes(data, "x")
     assert (back.digests == piece.digests).all()
     assert (back.values == piece.values).all()
-    assert (back.settings == piece.settings).all()
-    assert (back.signatures, back.reasons) == (piece.signatures, piece.reasons)
+    assert (back.signed.codes == piece.signed.codes).all()
+    assert (back.signed.signatures, back.reasons) == (piece.signed.signatures, piece.reasons)
     with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
         rows_from_bytes(data[:-20], "x")
 
@@ -92,8 +98,8 @@ def test_every_row_is_found_in_the_index_whatever_files_are_called(
     pieces = [made_up(400, seed) for seed in range(3)]
     pieces[1].values["raw_precision"][7] = np.nan  # has no score
     build(folder, store(folder, pieces), 1200)
-    (table,) = read_index(folder).tables
-    assert (len(table.rows), sum(table.rows)) == (1 if bucket_rows > 1200 else 16, 1199)
+    buckets = read_index(folder).rows
+    assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
     same_values(look_up(folder, pieces[2].digests), pieces[2])
     order = np.random.default_rng(9).permutation(400)
     found = look_up(folder, pieces[1].digests[order])
@@ -105,13 +111,27 @@ def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
     folder = own(tmp_path / "out")
     piece = made_up(200, signatures=(NOW, OTHER))
     build(folder, store(folder, [piece]), 200)
-    assert len(read_index(folder).tables) == 2
+    assert set(read_index(folder).signatures) == {NOW.format(), OTHER.format()}
     for name in ("gone.parquet", INPUT):
         for code, signature in enumerate((NOW, OTHER)):
             found = look_up(folder, piece.digests, name=name, signature=signature)
-            assert (found.found == (piece.settings == code)).all()
+            assert (found.found == (piece.signed.codes == code)).all()
     newer = replace(NOW, torch="9.0", baseline="custom@1")
-    assert look_up(folder, piece.digests, signature=newer).found.sum() == sum(piece.settings == 0)
+    assert look_up(folder, piece.digests, signature=newer).found.sum() == sum(
+        piece.signed.codes == 0
+    )
+
+
+def test_texts_of_two_settings_are_both_found(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(20, signatures=(NOW, OTHER))
+    piece.digests[10:] = piece.digests[:10]
+    piece.signed.codes[:10], piece.signed.codes[10:] = 1, 0
+    build(folder, store(folder, [piece]), 20)
+    for signature, expected in ((NOW, slice(10, 20)), (OTHER, slice(0, 10))):
+        found = look_up(folder, piece.digests[:10], signature=signature)
+        assert found.found.all()
+        assert (found.values["raw_f1"] == piece.values["raw_f1"][expected]).all()
 
 
 def test_digests_that_share_a_half_are_told_apart(tmp_path):
