@@ -11,11 +11,10 @@ import pytest
 
 from bertscore_core.baseline import Baseline, format_baseline, rescale
 from pipelines.cli import main as cli
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.runs.index import INDEX_FILE
 from pipelines.score.records import read_records
 from tests.support.dumps import pair_rows, read_output
-from tests.support.jobs import own
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -118,7 +117,7 @@ def test_changed_rows_are_scored_and_the_summary_says_what_was_reused(first, sec
     summary = summary_of(first / "n2")
     # 70 rows, of which 2 cannot be scored and 7 have changed.
     assert (summary["rows"], summary["reused"], summary["scored"]) == (70, 61, 68)
-    records = read_records(own(first / "n2")).values()
+    records = read_records(OutputFolder(str(first / "n2"))).values()
     assert sum(record.reused for record in records) == 61
     run = json.loads((first / "n2" / RUN_FILE).read_text())
     there = json.loads((first / "n1" / RUN_FILE).read_text())

@@ -11,10 +11,9 @@ import pytest
 
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
 from pipelines.cli import main as cli
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.score.records import read_records, record_path
 from tests.support.dumps import rich_table, write_dump
-from tests.support.jobs import own
 
 pytestmark = pytest.mark.job
 
@@ -85,7 +84,9 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
     run_file = json.loads((out / RUN_FILE).read_text())
     assert run_file["rescaled"]["folder"] == str(nights / "raw")
     assert run("check", out) == cli.DONE
-    records, expected = (read_records(own(folder)) for folder in (out, nights / "two"))
+    records, expected = (
+        read_records(OutputFolder(str(folder))) for folder in (out, nights / "two")
+    )
     assert {name: record.summary for name, record in records.items()} == {
         name: record.summary for name, record in expected.items()
     }
