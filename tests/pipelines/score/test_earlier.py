@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,10 @@ from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFol
 from pipelines.runs.index import INDEX_FILE
 from pipelines.score.records import read_records
 from tests.support.dumps import pair_rows, read_output
+from tests.support.processes import kill_session
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.job
 
@@ -51,8 +55,13 @@ def write(folder, name, table):
 
 
 def score(dump, out, *more):
-    words = ["score", "--input", dump, "--output", out, "--device", "cpu", "--split-rows", 20]
-    return cli.main([*map(str, words), *map(str, more)])
+    return cli.main(words_of(dump, out, *more))
+
+
+def words_of(dump, out, *more):
+    # Torch, since OpenVINO compares itself with it whenever a model is loaded.
+    words = ["score", "--input", dump, "--output", out, "--device", "cpu", "--backend", "torch"]
+    return [*map(str, words), "--split-rows", "20", *map(str, more)]
 
 
 def summary_of(out):
@@ -212,6 +221,31 @@ def test_idf_rows_are_reused_only_under_the_same_table(first, tmp_path, capsys):
     more = [*frozen, "--reuse", tmp_path / "n1"]
     assert score(tmp_path / "less", tmp_path / "n4", *more) == cli.DONE
     assert summary_of(tmp_path / "n4")["reused"] == 67
+
+
+@pytest.mark.long
+def test_run_that_was_killed_is_a_source_of_what_it_has_written(first, tmp_path):
+    dump = write(tmp_path / "dump", "a.parquet", pa.table(pair_rows(600), schema=SCHEMA))
+    killed = tmp_path / "killed"
+    more = ["--split-rows", 10, "--max-batch-tokens", 64]
+    command = [sys.executable, "-m", "pipelines", *words_of(dump, killed, *more)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            wait_until(lambda: len(parts_of(killed)) >= 10 or process.poll() is not None, 240)
+        finally:
+            kill_session(process.pid)
+    records = read_records(OutputFolder(str(killed)))
+    assert 10 <= len(records) < 60
+    (tmp_path / "moved").mkdir()
+    shutil.copy(dump / "a.parquet", tmp_path / "moved" / "b.parquet")
+    for name, found in ((dump, len(records) * 10), (tmp_path / "moved", 0)):
+        out = tmp_path / f"from-{name.name}"
+        assert score(name, out, "--split-rows", 50, "--reuse", killed) == cli.DONE
+        assert found <= summary_of(out)["reused"] <= found + 10 * bool(found)
+    before = read_output(killed).to_pandas().set_index("id")
+    after = read_output(tmp_path / "from-dump").to_pandas().set_index("id").loc[before.index]
+    for name in RAW:
+        assert after[name].to_numpy().tobytes() == before[name].to_numpy().tobytes()
 
 
 @pytest.mark.long
