@@ -31,6 +31,7 @@ VALUES = np.dtype(
         ("best_reference", "<i4"),
         ("candidate_tokens", "<i4"),
         ("reference_tokens", "<i4"),
+        ("windows", "<i4"),
         ("truncated", "?"),
         # Position in `reasons`; NO_REASON without one.
         ("reason", "u1"),

@@ -69,6 +69,8 @@ def taken_rows(
         candidate_tokens=values["candidate_tokens"].copy(),
         reference_tokens=values["reference_tokens"].copy(),
         truncated=values["truncated"].copy(),
+        too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
+        windows=values["windows"].copy(),
         empty_candidate=words == Reason.EMPTY_CANDIDATE,
         empty_reference=words == Reason.EMPTY_REFERENCE,
         counted_as_empty=words == Reason.COUNTED_AS_EMPTY,

@@ -1,22 +1,31 @@
 """The end of a run: totals, the summary and, last of all, the success marker."""
 
+import json
+import logging
+from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
-from pipelines.idf.steps import is_incomplete
+from pipelines.idf.record import describe_tables
+from pipelines.idf.steps import is_incomplete, note_path
 from pipelines.idf.tables import IdfTables
-from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.events import event
+from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.run.success import declare_success, is_marked_by
 from pipelines.runs.index import write_index
-from pipelines.score.records import PartRecord, delete_plans, read_parts
+from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -90,24 +99,45 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         doubled=stale_parts(plan, sizes),
         whole_idf=not is_incomplete(idf),
     )
+    if idf is not None:
+        summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
         rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
     gone = {split.part_name for split in missing}
-    done = [split.part_name for split in plan.splits if split.part_name not in gone]
-    write_index(
-        folder,
-        [(name, records[name].texts_digest) for name in done],
-        sum(records[name].num_rows for name in done),
-    )
+    index_rows(folder, [records[one.part_name] for one in plan.splits if one.part_name not in gone])
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         declare_success(folder, spec.run, signature=signature)
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
+
+
+def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
+    """Write the index of a run's rows for later runs, which can also do without it.
+
+    So a local disk without room for it does not keep the run from succeeding.
+    """
+    parts = [(record.part_name, record.texts_digest) for record in records]
+    try:
+        write_index(folder, parts, sum(record.num_rows for record in records))
+    except OSError as error:
+        reason = mask_credentials(f"{type(error).__name__}: {error}")
+        logger.warning(event("index_not_written", reason=reason))
+
+
+def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
+    """Return how the tables were counted; an earlier run may know more than their file says."""
+    described = describe_tables(idf)
+    (data,) = folder.read_if_there(note_path(IDF_FILE))
+    with suppress(ValueError):  # a damaged note
+        noted: dict[str, Any] = {} if data is None else json.loads(data)
+        if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
+            return {**described, **noted}
+    return described
 
 
 def _finish(totals: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> RunTotals:

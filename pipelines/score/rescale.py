@@ -26,6 +26,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
+from pipelines.idf.steps import note_path
 from pipelines.options.rescale import RescaleOptions
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
@@ -33,11 +34,12 @@ from pipelines.run.job import JobKind, Say
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.success import declare_success, successful_run
 from pipelines.run.workers import worker_errors
-from pipelines.runs.index import write_index
 from pipelines.runs.row_scores import rows_file
+from pipelines.score.finish import index_rows
 from pipelines.score.records import (
     IDF_FILE,
     PartRecord,
@@ -49,6 +51,9 @@ from pipelines.score.rejects import REJECTS_FOLDER, rows_path
 from pipelines.score.rescale_part import rescaled_part
 from pipelines.score.show import show_summary
 from pipelines.scorer import read_baseline
+
+IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
+"""The idf tables of a run, and what is noted of them."""
 
 # Parts rescaled at the same time, each of them in memory.
 _THREADS = 4
@@ -260,7 +265,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
     """Return the content of `_run.json`."""
     planned = job.planned
-    kept = {name: planned.run.get(name) for name in ("corpus", "rows", "parts")}
+    kept = {name: planned.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)}
     before = Signature.parse(planned.run["signature"])
     language = planned.options.language or planned.run.get("options", {}).get("language")
     return {
@@ -285,11 +290,9 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
     with worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
             records = list(pool.map(partial(_rescale_one, job), planned.records))
-        _copy(job, list(planned.source.files(REJECTS_FOLDER)), REJECTS_FOLDER)
-        if planned.source.exists(IDF_FILE):
-            folder.write(IDF_FILE, planned.source.read(IDF_FILE))
-        parts = [(record.part_name, record.texts_digest) for record in records]
-        write_index(folder, parts, sum(record.num_rows for record in records))
+        _copy(job, [f"{REJECTS_FOLDER}/{name}" for name in planned.source.files(REJECTS_FOLDER)])
+        _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
+        index_rows(folder, records)
         summary = _summary(planned, records)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
@@ -318,11 +321,10 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
     return now
 
 
-def _copy(job: RescaleJob, names: list[str], below: str) -> None:
+def _copy(job: RescaleJob, names: list[str]) -> None:
     """Copy files of the run as they are."""
-    source = job.planned.source
     for name in names:
-        job.folder.write(f"{below}/{name}", source.read(f"{below}/{name}"))
+        job.folder.write(name, job.planned.source.read(name))
 
 
 def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:

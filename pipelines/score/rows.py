@@ -139,6 +139,34 @@ class RowsOfSetting:
         return self.setting.final_signature(self.idf_table(tables))
 
 
+class RowProgress:
+    """How much of a table is scored. Another thread may ask for it meanwhile."""
+
+    def __init__(self, rows: int) -> None:
+        """Begin with nothing.
+
+        Args:
+            rows: Rows of the table.
+        """
+        self._rows = rows
+        self._begun: list[tuple[int, Work]] = []
+
+    def begin(self, rows: int) -> Work:
+        """Begin with some of the rows, and return the counts of their work."""
+        work = Work()
+        self._begun.append((rows, work))
+        return work
+
+    def skip(self, rows: int) -> None:
+        """Count rows that need no work."""
+        self._begun.append((rows, Work(planned_tokens=1, tokens=1)))
+
+    @property
+    def share(self) -> float:
+        """The share that is scored, from 0 to 1."""
+        return sum(rows * work.share for rows, work in self._begun) / max(self._rows, 1)
+
+
 def score_table(
     scorer_of: Callable[[RowSetting], BertScorer],
     table: pa.Table,
@@ -147,6 +175,7 @@ def score_table(
     settings: RunSettings,
     idf: IdfTables | None,
     find: Find | None = None,
+    progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -159,6 +188,7 @@ def score_table(
         idf: The idf tables, if the scorers use idf weights.
         find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
             that are not found.
+        progress: Follows the work, if given.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
@@ -170,18 +200,20 @@ def score_table(
     digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
     signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
     found = None if find is None else find(digests, signed)
+    progress = RowProgress(table.num_rows) if progress is None else progress
     scored: list[ScoredRows] = []
     reused = 0
     for subset in subsets:
         rows = subset.rows
         if found is not None:
             taken, rows = taken_rows(found, rows, subset.setting)
+            progress.skip(len(taken.rows))
             scored.append(taken)
             reused += len(taken.rows)
         if len(rows):
             scorer = scorer_of(subset.setting)
-            weights = scorer.token_weights(subset.idf_table(idf))
-            scored.append(score_rows(scorer, texts, rows, weights=weights))
+            weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
+            scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
     pairs = ScoredPairs.joined(texts.reasons, scored)
     return ScoredTable(
         table=_with_scores(table, fields, pairs, settings, idf),
@@ -226,6 +258,7 @@ def score_rows(
     rows: npt.NDArray[np.int64],
     *,
     weights: TokenWeights,
+    work: Work | None = None,
 ) -> ScoredRows:
     """Score some pairs with one scorer.
 
@@ -234,13 +267,14 @@ def score_rows(
         texts: The texts.
         rows: Positions of the pairs, none of which has a reason. Shape (M,).
         weights: Token weights.
+        work: Where the work of the device is counted; None to begin a new count.
     """
+    work = Work() if work is None else work
     positions = rows.tolist()
     tokenized = scorer.tokenize(
         [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
         [only_strings(texts.references[row]) for row in positions],
     )
-    work = Work()
     scores = scorer.score_tokenized(tokenized, weights, work)
     return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
 
@@ -253,10 +287,11 @@ def _with_scores(
     idf: IdfTables | None,
 ) -> pa.Table:
     """Append the score columns to a table."""
-    rescaled = settings.sole.config.rescale
+    config = settings.sole.config
+    windowed = config.long_text == "windows"
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=rescaled).items()
+        for name, column in pairs.by_column(rescaled=config.rescale, windowed=windowed).items()
     }
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
@@ -280,4 +315,5 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
     return reasons.tolist()
