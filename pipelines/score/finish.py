@@ -2,8 +2,8 @@
 
 import json
 import logging
-from contextlib import suppress
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
