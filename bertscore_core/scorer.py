@@ -216,6 +216,8 @@ class BertScorer:
         chosen = has_tokens & ~np.repeat(self._too_long(pairs), pairs.counts)
         flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
+        shape = self.tokenizer.windows
+        work.planned_tokens += int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
         with self._lock, self._timed(work):
             flat[:, chosen] = score_pairs(
                 self.encoder,

@@ -142,7 +142,8 @@ class ScoreSummary:
         f1: The same.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
-        reasons: Number of rows by the reason they have, such as that of a rejected pair.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
     """
 
     rows: int = 0
@@ -153,6 +154,7 @@ class ScoreSummary:
     truncated: int = 0
     windowed: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -165,6 +167,7 @@ class ScoreSummary:
         windowed: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
+        rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum the scores of the scored rows. Each array has shape (scored,)."""
         return cls(
@@ -177,6 +180,7 @@ class ScoreSummary:
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
+            rejected_reasons=dict(rejected_reasons),
         )
 
     def __add__(self, other: "ScoreSummary") -> "ScoreSummary":
@@ -190,6 +194,7 @@ class ScoreSummary:
             truncated=self.truncated + other.truncated,
             windowed=self.windowed + other.windowed,
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+            rejected_reasons=dict(Counter(self.rejected_reasons) + Counter(other.rejected_reasons)),
         )
 
     @property

@@ -76,6 +76,11 @@ class WindowShape:
         counts: IntArray = 1 + -(-beyond // self.stride)
         return counts
 
+    def encoded_tokens(self, lengths: IntArray) -> int:
+        """Return how many tokens are encoded for texts with so many tokens. Shape of them: (N,)."""
+        repeated = (self.counts(lengths) - 1) * (self.length - self.stride)
+        return int((lengths + repeated).sum())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Windows:

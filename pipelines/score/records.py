@@ -33,7 +33,7 @@ IDF_FILE = "_manifest/idf.npz"
 _RECORD_SUFFIX = ".json"
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12}\.json")
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
-_RECORD_FORMAT = 3
+_RECORD_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

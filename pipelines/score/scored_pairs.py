@@ -92,6 +92,7 @@ class ScoredPairs:
             windowed=self.scores.windows[kept] > 1,
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
+            rejected_reasons=Counter(self.rejected().values()),
         )
 
     def rejected(self) -> dict[int, str]:

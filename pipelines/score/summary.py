@@ -201,6 +201,7 @@ def judge(
         "windowed": summary.windowed,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
+        "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         **_parts_and_files(goal, new),
         "missing_parts": len(missing),

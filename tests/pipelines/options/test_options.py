@@ -58,7 +58,7 @@ def test_defaults_are_those_of_the_readme() -> None:
     assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
     assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
     assert (options.dtype, options.device, options.workers) == ("float32", "auto", 1)
-    assert (options.split_rows, options.max_reject_fraction) == (20_000, 0.01)
+    assert (options.split_rows, options.max_reject_fraction) == ("auto", 0.01)
     assert (options.min_rows, options.max_truncated_fraction) == (1, None)
 
 
