@@ -70,6 +70,8 @@ def describe_table(
             "first_files": sample.first_files,
             "max_files": sample.max_files,
             "retries": sample.retries,
+            "records": sample.records,
+            "records_broken": sample.records_broken,
             "counts": dict(sample.counts),
             "failed": [dict(note) for note in sample.failed],
             "files": [asdict(file) for file in sample.files],

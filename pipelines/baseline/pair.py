@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_core.errors import InputError
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceBlock, SentenceIndex, read_block
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import PairPart, PairsRecord, SampleRecord, SentenceBlock
+from pipelines.baseline.records import PairPart, PairsRecord, SampleRecord
 from pipelines.baseline.sample import (
     lanes_of_blocks,
     read_sample,
@@ -34,7 +34,6 @@ from pipelines.crawl.sampling import (
 )
 from pipelines.dump.parts import write_part
 from pipelines.files.credentials import mask_credentials
-from pipelines.files.read import open_source
 from pipelines.run import counters
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
@@ -61,9 +60,14 @@ class PairingPlan:
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, SampleRecord]
+    job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
     """Pair the sample of every language that has one; pairs that are there are kept.
+
+    Args:
+        job: The run.
+        samples: The samples.
+        index: Where their sentences are.
 
     Yields:
         A stage for each language to pair. A runner on one machine keeps what it shuffles in memory,
@@ -74,6 +78,7 @@ def make_pairs(
 
     Raises:
         TypeError, ValueError: A record is not what this version writes.
+        InputError: Sentences are gone.
     """
     folder, pairs = job.folder, {}
     for code, sample in samples.items():
@@ -83,7 +88,7 @@ def make_pairs(
             # First the record, without which the parts count for nothing.
             folder.delete(layout.pairs_record_path(code))
             folder.delete(*(f"{layout.PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample])
+            yield pair_stage(job, [sample], _blocks_of(sample, index))
             record = _find_pairs(folder, sample)
             if record is None:
                 raise RuntimeError(f"the pairs of {code} were not written; run the command again")
@@ -99,9 +104,37 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
     return record if record is not None and record.sample == sample.digest else None
 
 
-def pair_stage(job: BaselineJob, samples: Sequence[SampleRecord] = ()) -> Stage:
-    """Return the stage that pairs the sentences of samples."""
-    lanes = lanes_of_blocks(block for sample in samples for block in sample.blocks())
+def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
+    """Return the sentences that a sample was taken from.
+
+    Raises:
+        InputError: Some are gone.
+    """
+    names = [file.file for file in sample.files]
+    gone = [name for name in names if not index.has(sample.language, name)]
+    if gone:
+        raise InputError(
+            f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
+            f"{sample.language} that was taken from them; expected them below "
+            f"{layout.SENTENCES_FOLDER}/. Delete {layout.sample_record_path(sample.language)!r} "
+            "and run the same command again: it reads these files once more."
+        )
+    return index.blocks(sample.language, names)
+
+
+def pair_stage(
+    job: BaselineJob,
+    samples: Sequence[SampleRecord] = (),
+    blocks: Sequence[SentenceBlock] = (),
+) -> Stage:
+    """Return the stage that pairs the sentences of samples.
+
+    Args:
+        job: The run.
+        samples: The samples.
+        blocks: The sentences that they were taken from.
+    """
+    lanes = lanes_of_blocks(blocks)
     plans = {
         sample.language: PairingPlan(
             sample=sample.digest,
@@ -176,8 +209,7 @@ def _read_sampled(
     sample = _planned_sample(folder, language, plan.sample)
     read: list[pa.Table] = []
     for block in lane:
-        with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source, columns=["text", "priority", "host"])
+        table = read_block(folder, block, ("text", "priority", "host"))
         table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
         texts = table["text"].to_pylist()
         order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bertscore_core import ScorerConfig, Settings, Signature
+from pipelines.baseline.layout import LAYOUT
 from pipelines.baseline.records import digest_of
 from pipelines.baseline.source import Source, SourceFiles
 from pipelines.crawl.sampling import SAMPLING
@@ -71,6 +72,7 @@ class BaselinePlan:
         filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
         return {
             "command": "baseline",
+            "layout": LAYOUT,
             "source": options.crawl or ("sentences" if given else "wet"),
             "seed": str(options.seed),
             "sentences_per_page": "-" if given else str(options.sentences_per_page),

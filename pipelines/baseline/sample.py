@@ -16,16 +16,16 @@ from typing import Generic, TypeVar
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceBlock, read_block
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import SentenceBlock
 from pipelines.crawl.sampling import Hashes, HostedSentences, cap_hosts, lowest
-from pipelines.files.read import open_source
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
 
+_HASHES = ("priority", "host_order", "host")
+"""Columns of `HostedSentences`, in its order."""
 _HOST_BUCKETS = 16
 """Buckets for the hosts of a language, so that no worker gets all of them."""
 _LANE_ROWS = 1 << 20
@@ -66,7 +66,7 @@ def lanes_of_blocks(
     """Join blocks of the same language to lanes, whose blocks are read one after the other.
 
     A block often holds a few rows for one key of a shuffle, and each key costs a record there; a
-    lane holds enough rows to be worth it.
+    lane holds enough rows to be worth it, and few enough for several workers to have some.
 
     Args:
         blocks: Of any languages.
@@ -75,14 +75,13 @@ def lanes_of_blocks(
     Returns:
         Lanes of one language each, in the order of its blocks.
     """
-    by_language: dict[str, list[SentenceBlock]] = {}
+    by_language: dict[str, list[list[SentenceBlock]]] = {}
     for block in blocks:
-        by_language.setdefault(block.language, []).append(block)
-    return [
-        tuple(several[start : start + size])
-        for several in by_language.values()
-        for start in range(0, len(several), size)
-    ]
+        lanes = by_language.setdefault(block.language, [[]])
+        if len(lanes[-1]) == size or sum(each.rows for each in lanes[-1]) >= _LANE_ROWS:
+            lanes.append([])
+        lanes[-1].append(block)
+    return [tuple(lane) for lanes in by_language.values() for lane in lanes]
 
 
 @dataclass
@@ -240,9 +239,8 @@ def _read_hashes(
 ) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
     read: list[HostedSentences] = []
     for block in lane:
-        with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source, columns=["priority", "host_order", "host"])
-        read.append(HostedSentences(*(column.to_numpy() for column in table.columns)))
+        table = read_block(folder, block, _HASHES)
+        read.append(HostedSentences(*(table[name].to_numpy() for name in _HASHES)))
         if sum(len(found.hosts) for found in read) >= _LANE_ROWS:
             yield from _by_bucket(block.language, HostedSentences.join(read))
             read = []

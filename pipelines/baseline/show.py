@@ -74,6 +74,11 @@ def _about_samples(summary: Mapping[str, Any], *, given: bool) -> Iterator[str]:
             )
         if row["failed_files"]:
             yield f"{code}: {row['failed_files']:,} files could not be read; see _failed/."
+        if row["records_broken"]:
+            yield (
+                f"{code}: {row['records_broken']:,} of {row['records']:,} records could not be "
+                "read and were left out."
+            )
 
 
 def _about_table(table: Mapping[str, Any]) -> Iterator[str]:

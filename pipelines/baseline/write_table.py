@@ -88,6 +88,7 @@ def delete_output(folder: OutputFolder) -> None:
         layout.PAIRS_FOLDER,
         layout.SAMPLE_FOLDER,
         layout.SENTENCES_FOLDER,
+        layout.FETCHED_FOLDER,
         layout.FAILED_FOLDER,
     ):
         paths = [f"{below}/{name}" for name in folder.files(below)]

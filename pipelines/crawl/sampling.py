@@ -32,7 +32,9 @@ Hashes = npt.NDArray[np.uint64]
 SAMPLING = "2"
 """Version of the hashes. It is part of a run's identity: other hashes take other samples."""
 
+_FEWEST_PER_PART = 128
 _PAIRS_PER_PART = 4096
+_MANY_PART_BITS = 6
 _MOST_PART_BITS = 10
 
 
@@ -138,11 +140,14 @@ def is_sampled(priorities: Hashes, sample: Hashes) -> npt.NDArray[np.bool_]:
 def part_bits(pairs: int) -> int:
     """Return how many leading bits of the pairing hash name the part that holds a pair.
 
-    A part then holds 4,096 to 8,191 pairs on average, which is what is lost when a worker is
-    killed. Fewer than 4,096 pairs are one part; with 8 million pairs or more, parts are larger.
+    A part is scored by one worker, and is what is lost when a worker is killed. Up to 64 parts hold
+    at least 128 pairs on average, so that the pairs of a small language are scored by several
+    workers; more parts hold 4,096 to 8,191. Fewer than 256 pairs are one part; with 8 million pairs
+    or more, parts are larger. The number of workers plays no role: parts decide the pairs.
     """
-    bits = max(pairs // _PAIRS_PER_PART, 1).bit_length() - 1
-    return min(bits, _MOST_PART_BITS)
+    small = min(max(pairs // _FEWEST_PER_PART, 1).bit_length() - 1, _MANY_PART_BITS)
+    large = min(max(pairs // _PAIRS_PER_PART, 1).bit_length() - 1, _MOST_PART_BITS)
+    return max(small, large)
 
 
 def leading_bits(order: Hashes, bits: int) -> npt.NDArray[np.int64]:

@@ -57,9 +57,8 @@ class BaselineOptions(ScoringOptions):
         sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
             host resemble each other, so that many of them make a table less exact than their number
             says.
-        downloads: Most files to fetch over http at the same time, by all workers together. A
-            worker reads a file before it fetches the next, so this also limits how many files are
-            read at the same time.
+        downloads: Most files to fetch over http at the same time, by all workers together. All
+            workers read what was fetched.
         fetch_attempts: Number of requests for a file before it counts as failed.
         fetch_timeout: Seconds without data after which a request is given up.
         fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after

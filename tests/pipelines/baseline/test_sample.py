@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pipelines.baseline import layout
 from pipelines.baseline import pair as pairs_module
 from pipelines.baseline import sample as sample_module
+from pipelines.baseline.blocks import SentenceBlock
 from pipelines.baseline.pair import PairingPlan, PairSentences
-from pipelines.baseline.records import PairsRecord, SentenceBlock
+from pipelines.baseline.records import PairsRecord
 from pipelines.baseline.sample import (
     CapHosts,
     TakeLowest,

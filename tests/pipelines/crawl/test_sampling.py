@@ -103,7 +103,8 @@ def test_a_pair_of_unknown_hosts_says_so():
 
 
 @pytest.mark.parametrize(
-    ("pairs", "bits"), [(1, 0), (4_095, 0), (8_192, 1), (100_000, 4), (1_000_000, 7), (10**9, 10)]
+    ("pairs", "bits"),
+    [(1, 0), (255, 0), (256, 1), (8_192, 6), (262_144, 6), (10**6, 7), (10**7, 10), (10**9, 10)],
 )
-def test_a_part_holds_some_thousands_of_pairs(pairs, bits):
+def test_a_small_language_has_parts_for_several_workers_and_a_large_one_larger_parts(pairs, bits):
     assert part_bits(pairs) == bits
