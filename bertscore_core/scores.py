@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,11 @@ class Scores:
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
+        too_long: Whether a text is longer than the maximum length and the pair is therefore not
+            scored: all scores are NaN, and such a text has the maximum length as its number of
+            tokens. Only with `long_text` `error`. Shape (N,).
+        windows: Windows of the text of the pair with the most of them; 1 if all texts fit. More
+            only with `long_text` `windows`. Shape (N,), int32.
         empty_candidate: Whether the candidate is empty: it has only special tokens. Shape (N,).
         empty_reference: Whether all references are empty. Shape (N,).
         counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
@@ -45,9 +51,55 @@ class Scores:
     candidate_tokens: TokenIds
     reference_tokens: TokenIds
     truncated: BoolArray
+    too_long: BoolArray
+    windows: TokenIds
     empty_candidate: BoolArray
     empty_reference: BoolArray
     counted_as_empty: BoolArray
+
+    @classmethod
+    def joined(cls, parts: Sequence["Scores"]) -> "Scores":
+        """Return the scores of several sets of pairs, one set after the other.
+
+        Without any set they are the scores of one layer of no pairs.
+        """
+        every = parts or [cls._of_no_pairs()]
+        return cls(
+            **{
+                f.name: np.concatenate([getattr(part, f.name) for part in every], axis=-1)
+                for f in fields(cls)
+            }
+        )
+
+    @classmethod
+    def _of_no_pairs(cls) -> "Scores":
+        measures = np.zeros(0, dtype=np.float32)
+        counts, marks = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.bool_)
+        return cls(
+            precision=measures,
+            recall=measures,
+            f1=measures,
+            raw_precision=measures,
+            raw_recall=measures,
+            raw_f1=measures,
+            best_reference=counts,
+            candidate_tokens=counts,
+            reference_tokens=counts,
+            truncated=marks,
+            too_long=marks,
+            windows=counts,
+            empty_candidate=marks,
+            empty_reference=marks,
+            counted_as_empty=marks,
+        )
+
+    def select(self, pairs: npt.NDArray[Any]) -> "Scores":
+        """Return the scores of some pairs.
+
+        Args:
+            pairs: Their positions, in the order wanted; or which ones to keep. Shape (K,) or (N,).
+        """
+        return Scores(**{f.name: getattr(self, f.name)[..., pairs] for f in fields(Scores)})
 
     def __len__(self) -> int:
         """Return the number of pairs, N."""
@@ -64,7 +116,8 @@ class Scores:
     @property
     def unweighted(self) -> BoolArray:
         """Pairs with a text that is not empty but has no token with a weight. Shape (N,)."""
-        unweighted: BoolArray = ~(self.scored | self.empty_candidate | self.empty_reference)
+        others = self.empty_candidate | self.empty_reference | self.too_long
+        unweighted: BoolArray = ~(self.scored | others)
         return unweighted
 
     def __repr__(self) -> str:
@@ -88,7 +141,9 @@ class ScoreSummary:
         recall: The same.
         f1: The same.
         truncated: Scored rows with a text that was cut at the maximum length.
-        reasons: Number of rows by the reason they have, such as that of a rejected pair.
+        windowed: Scored rows with a text in several windows.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
     """
 
     rows: int = 0
@@ -97,7 +152,9 @@ class ScoreSummary:
     recall: float = 0.0
     f1: float = 0.0
     truncated: int = 0
+    windowed: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -107,8 +164,10 @@ class ScoreSummary:
         f1: npt.NDArray[np.floating],
         *,
         truncated: npt.NDArray[np.bool_],
+        windowed: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
+        rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum the scores of the scored rows. Each array has shape (scored,)."""
         return cls(
@@ -119,7 +178,9 @@ class ScoreSummary:
             recall=math.fsum(recall.tolist()),
             f1=math.fsum(f1.tolist()),
             truncated=int(np.count_nonzero(truncated)),
+            windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
+            rejected_reasons=dict(rejected_reasons),
         )
 
     def __add__(self, other: "ScoreSummary") -> "ScoreSummary":
@@ -131,7 +192,9 @@ class ScoreSummary:
             recall=self.recall + other.recall,
             f1=self.f1 + other.f1,
             truncated=self.truncated + other.truncated,
+            windowed=self.windowed + other.windowed,
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+            rejected_reasons=dict(Counter(self.rejected_reasons) + Counter(other.rejected_reasons)),
         )
 
     @property

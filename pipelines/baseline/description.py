@@ -6,15 +6,17 @@ The description is the JSON file beside the table. It is the same for the same i
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from bertscore_core import IdfTable
 from bertscore_core.moments import Moments
 from pipelines.baseline.checks import check_moments
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.records import PairsRecord, SampleRecord
+from pipelines.crawl.overlap import Overlap, describe_overlap
 
 FORMAT = 1
 MEASURES = ("precision", "recall", "f1")
@@ -26,9 +28,13 @@ def describe_table(
     sample: SampleRecord,
     pairs: PairsRecord,
     moments: Moments,
+    idf: IdfTable | None,
 ) -> dict[str, Any]:
     """Describe a table in plain values."""
     options = plan.options
+    signature = model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
     return {
         "format": FORMAT,
         "language": pairs.language,
@@ -36,7 +42,7 @@ def describe_table(
         "pairs": moments.num_pairs,
         "pairs_wanted": options.pairs,
         "pairs_without_tokens": pairs.rows - moments.num_pairs,
-        "signature": model.signature.format(),
+        "signature": signature.format(),
         "layers": describe_layers(moments),
         "checks": [asdict(check) for check in check_moments(moments)],
         "sample": {
@@ -44,6 +50,11 @@ def describe_table(
             "sentences": sample.found,
             "digest": sample.digest,
             "pairs_digest": pairs.digest,
+            "overlap": describe_overlap(
+                Overlap.merge(part.overlap for part in pairs.parts), pairs.language
+            ),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
             "sentences_per_host": sample.host_cap,

@@ -3,8 +3,8 @@
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
 Files of the web are fetched before they are read. Reading and sampling are repeated while a
-language lacks sentences. Pairing has a stage for every language, scoring one for every model. What
-an earlier run finished is not done again.
+language lacks sentences. Pairing has a stage for every language, counting idf and scoring one for
+every model. What an earlier run finished is not done again.
 """
 
 import json
@@ -17,6 +17,7 @@ from bertscore_core import InputError, ScorerConfig
 from pipelines.baseline import layout
 from pipelines.baseline.blocks import SentenceIndex
 from pipelines.baseline.collect import collect_samples
+from pipelines.baseline.count_idf import count_idf, count_stage
 from pipelines.baseline.extract import read_stage
 from pipelines.baseline.fetch import fetch_stage
 from pipelines.baseline.moments import ScorePairParts, score_stage, score_with_model
@@ -97,10 +98,13 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     pairs = yield from make_pairs(job, samples, index)
     tables, unusable = [], []
     for model in job.plan.models:
+        idf = yield from count_idf(job, model, pairs)
         moments = yield from score_with_model(job, model, pairs)
         for language, sums in moments.items():
             try:
-                made = write_table(job, model, samples[language], pairs[language], sums)
+                made = write_table(
+                    job, model, samples[language], pairs[language], sums, idf[language]
+                )
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
                 table = layout.table_path(language, model.name)
@@ -178,6 +182,8 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
     yield read_stage(job)
     yield sample_stage(job)
     yield pair_stage(job)
+    if options.idf:
+        yield count_stage(job, ScorerConfig(idf=True))
     yield score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=job.folder))
 
 

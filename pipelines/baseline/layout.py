@@ -7,6 +7,7 @@
     OUT/_sentences/<block>.json              the record of these files, written last
     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
+    OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
     OUT/_failed/<file>.json                  a file that could not be read, and why; given
                                              sentences have their language before the name
@@ -16,6 +17,9 @@ Each file is a function of the settings and of the files before it in this list,
 whole or not at all. A stage skips what is there, so a run that was killed continues where it
 stopped. Which files share a block depends on what was left to read; nothing that is made of the
 sentences does.
+
+The name of a model whose tables are of idf-weighted scores ends in `.idf`, so that a folder may
+hold both.
 """
 
 from bertscore_core.baseline import TABLE_SUFFIX
@@ -26,6 +30,7 @@ FETCHED_FOLDER = "_fetched"
 SENTENCES_FOLDER = "_sentences"
 SAMPLE_FOLDER = "_sample"
 PAIRS_FOLDER = "_pairs"
+IDF_FOLDER = "_idf"
 MOMENTS_FOLDER = "_moments"
 FAILED_FOLDER = "_failed"
 
@@ -80,6 +85,16 @@ def pairs_record_path(language: str) -> str:
     return f"{PAIRS_FOLDER}/{language}.json"
 
 
+def idf_path(language: str, model: str) -> str:
+    """Return the path of the idf table that a model's tables are made with."""
+    return f"{IDF_FOLDER}/{language}/{model}.npz"
+
+
 def moments_folder(language: str, model: str) -> str:
     """Return the folder of a model's moments."""
     return f"{MOMENTS_FOLDER}/{language}/{model}"
+
+
+def below_moments(path: str) -> str:
+    """Return the path of sums below the folder of all sums."""
+    return path.removeprefix(f"{MOMENTS_FOLDER}/")

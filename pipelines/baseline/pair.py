@@ -23,6 +23,7 @@ from pipelines.baseline.sample import (
     rows_by_value,
     sample_digest,
 )
+from pipelines.crawl.overlap import Overlap
 from pipelines.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
 from pipelines.crawl.sampling import (
     Hashes,
@@ -280,7 +281,7 @@ def _write(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -
 
 
 def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
-    """Count the pairs of a part, and the lengths of their sentences.
+    """Count the pairs of a part, the lengths of their sentences, and how much they overlap.
 
     Args:
         language: Their language.
@@ -297,6 +298,9 @@ def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
         words=_histogram(words),
         characters=_histogram(characters),
+        overlap=Overlap.of(
+            pairs["candidate"].to_pylist(), pairs["reference"].to_pylist(), language
+        ),
     )
 
 

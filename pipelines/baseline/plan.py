@@ -24,7 +24,7 @@ class BaselineModel:
         name: Its name in the paths of its tables.
         config: How it scores: every layer as that layer alone would.
         settings: What that comes to.
-        signature: How its scores are made.
+        signature: How its scores are made, apart from an idf table.
     """
 
     name: str
@@ -34,8 +34,12 @@ class BaselineModel:
 
     @property
     def digest(self) -> str:
-        """Digest of the signature. 16 hexadecimal digits."""
-        return digest_of(self.signature.format())
+        """Digest of how scores are made. 16 hexadecimal digits.
+
+        The signature has no idf table, since each language has its own. It follows from the pairs.
+        """
+        weights = " idf" if self.config.idf else ""
+        return digest_of(self.signature.format() + weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipelines.crawl.overlap import Overlap
 from pipelines.options.baseline import BaselineOptions
 
 
@@ -107,6 +108,7 @@ class PairPart:
         same_host: How many of them have both sentences from one host.
         words: Number of sentences by number of words, as blanks separate them.
         characters: Number of sentences by tens of characters.
+        overlap: How much the sentences of a pair have in common.
     """
 
     language: str
@@ -115,6 +117,7 @@ class PairPart:
     same_host: int
     words: Mapping[int, int]
     characters: Mapping[int, int]
+    overlap: Overlap
 
     @classmethod
     def from_plain(cls, fields: dict[str, Any]) -> "PairPart":
@@ -123,7 +126,9 @@ class PairPart:
             name: {int(key): value for key, value in fields[name].items()}
             for name in ("words", "characters")
         }
-        return cls(**fields | counts)
+        overlap = fields["overlap"]
+        ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
+        return cls(**fields | counts | {"overlap": Overlap(**overlap | ngrams)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,39 +3,79 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints import no_annotations
 
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, TextTokenizer
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.config import settle_tokenizer
+from bertscore_core.idf import CountedRows
+from pipelines.dump.columns import COUNT_ALL, IdfColumns
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
-from pipelines.dump.texts import readable_references
+from pipelines.dump.texts import countable_references
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import read_bytes
-from pipelines.run import counters
+from pipelines.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows
+from pipelines.idf.record import describe_tables
+from pipelines.idf.row_keys import row_keys
+from pipelines.idf.tables import MOST_TABLES, WHOLE, IdfTables
+from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 
 logger = logging.getLogger(__name__)
 
-_CONTENT_RANGE = 1 << 128
-
 COUNTS_FOLDER = "counts"
 
-INCOMPLETE = "incomplete:"
-"""Prefix of the corpus of a table without the splits that could not be read. A run with such a
-table scores nothing and does not succeed, and the next run counts again."""
+_UNREADABLE = "the idf table leaves out a file that could not be read"
+_TOO_MANY = (
+    f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
+    "each test set. Name columns with fewer values"
+)
+
+_FAILED = "failed"
+_ALONE = "alone"
 
 
-def is_incomplete(table: IdfTable | None) -> bool:
-    """Tell whether a table leaves out a split that could not be read, so its weights are wrong."""
-    return table is not None and table.corpus.startswith(INCOMPLETE)
+def is_incomplete(tables: IdfTables | None) -> bool:
+    """Tell whether tables must not be used, since their weights would be wrong.
+
+    A run with such tables scores nothing and does not succeed, and the next run counts again.
+    """
+    return tables is not None and tables.problem != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The tokens that are counted.
+
+    Attributes:
+        config: Names the tokenizer and its truncation.
+        tokenizer: The tokenizer's fingerprint, kept in the table.
+        max_length: Tokens at which it cuts, kept in the table.
+    """
+
+    config: ScorerConfig
+    tokenizer: str
+    max_length: int | None
+
+    def table_of(self, frequencies: DocumentFrequencies, corpus: str) -> IdfTable:
+        """Return frequencies as a table."""
+        return IdfTable(
+            frequencies=frequencies,
+            tokenizer=self.tokenizer,
+            max_length=self.max_length,
+            corpus=corpus,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,31 +83,57 @@ class Counting:
     """What is counted, and how.
 
     Attributes:
-        config: Names the tokenizer and its truncation.
-        tokenizer: The tokenizer's fingerprint, kept in the table.
-        max_length: Tokens at which it cuts, kept in the table.
+        vocabularies: The tokens of each language; those of "" where all rows have one setting.
         reference_column: Column of references.
         corpus: Fingerprint of the corpus, kept in the table.
+        columns: Columns that say how references are counted.
+        buckets: Number of buckets of keys. It changes no result.
         kept: Folder where the count of each split is kept, so that a run that was killed does not
             count it again; None to keep none.
     """
 
-    config: ScorerConfig
-    tokenizer: str
-    max_length: int | None
+    vocabularies: Mapping[str, Vocabulary]
     reference_column: str
     corpus: str
+    columns: IdfColumns = COUNT_ALL
+    buckets: int = 1
     kept: OutputFolder | None = None
 
-    def table_of(self, count: "SplitCount") -> IdfTable:
-        """Return a count as a table."""
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns to read, each once."""
+        return list(dict.fromkeys((self.reference_column, *self.columns.names)))
+
+    def digest_of(self, table: pa.Table) -> str:
+        """Digest the references of some rows, and the columns that say how they are counted."""
+        return digest_references(table, self.reference_column, self.columns.names)
+
+    def tables_of(self, count: SplitCount) -> IdfTables:
+        """Return a count as tables."""
         corpus = join_corpus(self.corpus, count.content)
-        return IdfTable(
-            frequencies=count.frequencies,
-            tokenizer=self.tokenizer,
-            max_length=self.max_length,
-            corpus=f"{INCOMPLETE}{corpus}" if count.unreadable else corpus,
+        by_key = dict(count.by_key)
+        if self.has_one_table:  # also of a corpus without a reference
+            nothing = CountedRows(key_columns=self.columns.key)
+            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
+        return IdfTables(
+            tables={
+                key: replace(
+                    self.vocabularies[key.language].table_of(counted.frequencies, corpus),
+                    counted=counted.rows if self.columns.names else None,
+                )
+                for key, counted in by_key.items()
+            },
+            corpus=corpus,
+            group_columns=self.columns.group,
+            without_table=count.without_table,
+            repeats=(count.repeats.rows, count.repeats.distinct),
+            problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
         )
+
+    @property
+    def has_one_table(self) -> bool:
+        """Whether all rows have one table."""
+        return not self.columns.group and self.vocabularies.keys() == {WHOLE.language}
 
     def count_path(self, split: Split) -> str:
         """Return where the count of a split is kept."""
@@ -78,14 +144,21 @@ class Counting:
 
         It is a digest of the split, with the version of its file, the column and the tokenizer.
         """
-        settings = [self.tokenizer, self.max_length, self.reference_column]
+        settings: list[Any] = [
+            (language, one.tokenizer, one.max_length)
+            for language, one in sorted(self.vocabularies.items())
+        ]
+        settings += [self.reference_column, self.columns.key, self.columns.group]
         text = json.dumps([*settings, asdict(split)], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
 
 
 @dataclass
 class CountDocumentFrequencies(beam.PTransform):
-    """Splits -> one IdfTable over all their references.
+    """Splits -> the IdfTables over all their references, one element.
+
+    With keys, a first pass over the splits finds the one row of each key that counts. Only digests
+    of keys and positions of rows cross a stage boundary, never a text.
 
     Attributes:
         counting: What is counted, and how.
@@ -93,15 +166,20 @@ class CountDocumentFrequencies(beam.PTransform):
 
     counting: Counting
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
+        chosen = (
+            splits | "ChooseRows" >> _ChooseRows(self.counting)
+            if self.counting.columns.key
+            else splits | "EveryRow" >> beam.Map(ToCount)
+        )
         return (
-            splits
-            # SplitCount: one sparse table of frequencies a split.
+            chosen
+            # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(_CountSplit(self.counting))
             # A global combine has a single key. The fan-out merges tables on many workers first.
             | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
-            | "LabelTable" >> beam.Map(self.counting.table_of)
+            | "LabelTable" >> beam.Map(self.counting.tables_of)
         )
 
 
@@ -121,28 +199,30 @@ def join_corpus(versions: str, content: int) -> str:
 
 @dataclass
 class SaveIdf(beam.PTransform):
-    """Write the table and pass it on, so that it is saved before it is used.
+    """Write the tables and pass them on, so that they are saved before they are used.
 
-    A table that leaves out a file would give every token a wrong weight, and is not written.
+    A note beside them says how they were counted.
+
+    Tables that leave out a file would give every token a wrong weight, and are not written.
 
     Attributes:
         folder: Output folder of the run.
-        name: Where to write the table, below that folder.
+        name: Where to write the tables, below that folder.
     """
 
     folder: OutputFolder
     name: str
 
-    def expand(self, tables: beam.PCollection[IdfTable]) -> beam.PCollection[IdfTable]:
-        """Write the table; the input is a single element."""
+    def expand(self, tables: beam.PCollection[IdfTables]) -> beam.PCollection[IdfTables]:
+        """Write the tables; the input is a single element."""
         return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
 
 
-def load_idf(path: str) -> IdfTable:
-    """Read a saved table.
+def load_idf(path: str) -> IdfTables:
+    """Read the saved tables: one or several.
 
     Raises:
-        IdfError: The file is missing, or is not an idf table.
+        IdfError: The file is missing, or holds no idf table.
     """
     try:
         data = read_bytes(path)
@@ -151,43 +231,91 @@ def load_idf(path: str) -> IdfTable:
             f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "
             "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
         ) from error
-    return IdfTable.from_bytes(data, source=mask_credentials(path))
+    return IdfTables.from_bytes(data, source=mask_credentials(path))
 
 
-def _save(table: IdfTable, folder: OutputFolder, name: str) -> IdfTable:
-    if not is_incomplete(table):
-        folder.write(name, table.to_bytes())
-    return table
+def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
+    # Tables of an earlier run keep its note, which says more than their file.
+    is_new = tables.repeats is not None
+    described = json.dumps(describe_tables(tables)).encode()
+    note = {note_path(name): described} if is_new else {}
+    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
+    return tables
 
 
-def count_references(tokenizer: TextTokenizer, column: pa.ChunkedArray) -> DocumentFrequencies:
-    """Count the references of some rows, each a document."""
-    return DocumentFrequencies.from_tokens(tokenizer.encode(readable_references(column)))
+def note_path(name: str) -> str:
+    """Return the path of the file beside a table that says how it was counted."""
+    return f"{name.removesuffix('.npz')}.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitCount:
-    """Document frequencies of some splits, and a digest of their references.
+@dataclass(frozen=True, slots=True)
+class ToCount:
+    """A split, and which of its rows are counted.
 
     Attributes:
-        frequencies: The frequencies.
-        unreadable: Number of splits that could not be read.
-        content: Sum of the digests of the references and their positions; any order gives the same.
+        split: The split.
+        owned: The rows; None for all.
+        is_readable: Whether the rows could be chosen.
     """
 
-    frequencies: DocumentFrequencies
-    unreadable: int = 0
-    content: int = 0
+    split: Split
+    owned: Owned | None = None
+    is_readable: bool = True
 
-    @classmethod
-    def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
-        """Add up counts; any order gives the same."""
-        kept = list(counts)
-        return cls(
-            frequencies=DocumentFrequencies.merge(count.frequencies for count in kept),
-            unreadable=sum(count.unreadable for count in kept),
-            content=sum(count.content for count in kept) % _CONTENT_RANGE,
+
+@dataclass
+class _ChooseRows(beam.PTransform):
+    """Splits -> ToCount, with one row for each key of the whole corpus.
+
+    Attributes:
+        counting: What is counted, and how.
+    """
+
+    counting: Counting
+
+    @no_annotations  # Beam has no type hint for several outputs
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
+        """Compare the keys of each bucket, and give every split its rows back."""
+        find = beam.ParDo(_FindKeys(self.counting)).with_outputs(_ALONE, _FAILED, main="keys")
+        found = splits | "FindKeys" >> find
+        owned = (
+            # KeyedRows: 28 bytes a row.
+            found.keys
+            | "ByBucket" >> beam.GroupByKey()
+            | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
+        parts = {
+            "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
+            "owned": (owned, found[_ALONE]) | "AllOwned" >> beam.Flatten(),
+            "failed": found[_FAILED],
+        }
+        return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
+
+
+def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
+    _, parts = joined
+    owned = Owned.merge(parts["owned"])
+    is_readable = not list(parts["failed"])
+    for split in parts["split"]:
+        yield ToCount(split, owned, is_readable)
+
+
+class _FindKeys(beam.DoFn):
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def process(self, split: Split) -> Iterator[tuple[int, KeyedRows] | TaggedOutput]:
+        counting = self._counting
+        try:
+            table = read_split(split, counting.read_columns)
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            yield TaggedOutput(_FAILED, (split.part_name, True))
+            return
+        references = countable_references(table[counting.reference_column])
+        rows, alone = keyed_rows(split, table, counting.columns, references)
+        yield TaggedOutput(_ALONE, (split.part_name, alone))
+        yield from rows.buckets(counting.buckets)
 
 
 class _CountSplit(beam.DoFn):
@@ -195,45 +323,81 @@ class _CountSplit(beam.DoFn):
         self._counting = counting
 
     def setup(self) -> None:
-        self._tokenizer = settle_tokenizer(self._counting.config)
+        vocabularies = self._counting.vocabularies
+        self._tokenizers = {
+            language: settle_tokenizer(one.config) for language, one in vocabularies.items()
+        }
 
-    def process(self, split: Split) -> Iterator[SplitCount]:
-        counted = self._kept(split)
+    def process(self, chosen: ToCount) -> Iterator[SplitCount]:
+        counted = self._kept(chosen)
         if counted is None:
-            counted = self._counted(split)
-        counters.count(counters.DOCUMENTS_COUNTED, counted.frequencies.num_documents)
+            counted = self._counted(chosen)
+        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        live.counted(chosen.split.num_rows)
         yield counted
 
-    def _counted(self, split: Split) -> SplitCount:
-        name = self._counting.reference_column
+    def _counted(self, chosen: ToCount) -> SplitCount:
+        counting, split = self._counting, chosen.split
+        if not chosen.is_readable:
+            return SplitCount(unreadable=1)
         try:
-            column = read_split(split, [name])[name]
+            table = read_split(split, counting.read_columns)
         except UNREADABLE as error:
             logger.warning("not counted: %s", mask_credentials(str(error)))
-            return SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
-        counted = SplitCount(
-            frequencies=count_references(self._tokenizer, column),
-            content=content_of(split, digest_references(column)),
+            return SplitCount(unreadable=1)
+        counted = count_rows(
+            self._tokenizers,
+            countable_references(table[counting.reference_column]),
+            row_keys(table, counting.columns),
+            counting.columns.key,
+            chosen.owned,
         )
-        if self._counting.kept is not None:
-            table = self._counting.table_of(counted)
-            self._counting.kept.write(self._counting.count_path(split), table.to_bytes())
+        content = content_of(split, counting.digest_of(table), counting.columns)
+        counted = replace(counted, content=content)
+        if counting.kept is not None and not counted.too_many:
+            tables = counting.tables_of(counted)
+            kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
+            counting.kept.write(counting.count_path(split), kept.to_bytes())
         return counted
 
-    def _kept(self, split: Split) -> SplitCount | None:
+    def _kept(self, chosen: ToCount) -> SplitCount | None:
         """Return the count of the same rows that an earlier run kept; None without one."""
-        if self._counting.kept is None:
+        if self._counting.kept is None or not chosen.is_readable:
             return None
-        (data,) = self._counting.kept.read_if_there(self._counting.count_path(split))
+        (data,) = self._counting.kept.read_if_there(self._counting.count_path(chosen.split))
         with suppress(IdfError):  # a damaged one is counted again
-            if data is not None:
-                table = IdfTable.from_bytes(data)
-                _, content = split_corpus(table.corpus)
-                return SplitCount(frequencies=table.frequencies, content=content)
+            kept = None if data is None else KeptCount.from_bytes(data)
+            # With keys, a change of another file can change which rows of this one count.
+            if kept is not None and kept.owned == _digest(chosen):
+                return _count_of(kept)
         return None
 
 
-def content_of(split: Split, digest: str) -> int:
-    """Return the digest of a split for `SplitCount.content`."""
-    text = f"{split.part_name} {split.num_rows} {digest}"
+def _digest(chosen: ToCount) -> str:
+    return "" if chosen.owned is None else chosen.owned.digest
+
+
+def _count_of(kept: KeptCount) -> SplitCount:
+    tables = kept.tables
+    return SplitCount(
+        by_key={
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        },
+        repeats=kept.repeats,
+        without_table=tables.without_table,
+        content=split_corpus(tables.corpus)[1],
+    )
+
+
+def content_of(split: Split, digest: str, columns: IdfColumns) -> int:
+    """Return the digest of a split for `SplitCount.content`.
+
+    Args:
+        split: The split.
+        digest: Digest of its references and of the columns.
+        columns: Columns that say how references are counted.
+    """
+    roles = f" {json.dumps([columns.key, columns.group])}" if columns.names else ""
+    text = f"{split.part_name} {split.num_rows} {digest}{roles}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])

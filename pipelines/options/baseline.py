@@ -47,6 +47,8 @@ class BaselineOptions(ScoringOptions):
             out.
         pairs: Number of pairs for every language; fewer if the files of the crawl do not give
             as many.
+        idf: Make tables for scores with idf weights: the sentences of the pairs are counted, and
+            their tokens weighed with that.
         seed: Number that decides which files, sentences and pairs are sampled.
         first_files: Number of files of the crawl to read first; they show how many more a language
             needs.
@@ -76,6 +78,7 @@ class BaselineOptions(ScoringOptions):
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     pairs: int = DEFAULT_PAIRS
+    idf: bool = False
     seed: int = 0
     first_files: int = DEFAULT_FIRST_FILES
     max_files: int = DEFAULT_MAX_FILES

@@ -33,9 +33,11 @@ from bertscore_core.tokenization import is_encodable
 from pipelines.dump import columns
 from pipelines.dump.columns import OUTPUT_COLUMNS
 from pipelines.dump.texts import Text, UnreadableText
+from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import load_idf
 from pipelines.run import counters
-from pipelines.score.rows import ScoredPairs, score_rows
+from pipelines.score.rows import PairTexts, score_rows
+from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.scorer import for_unseen_workers, load_scorer
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class PairScore(NamedTuple):
         candidate_tokens: Tokens of the candidate, special ones included.
         reference_tokens: Tokens of all its references together.
         truncated: Whether a text was cut to the maximum length.
+        windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
             `pipelines.dump.texts.Reason`.
     """
@@ -80,6 +83,7 @@ class PairScore(NamedTuple):
     candidate_tokens: Optional[int]  # noqa: UP045
     reference_tokens: Optional[int]  # noqa: UP045
     truncated: Optional[bool]  # noqa: UP045
+    windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045
 
 
@@ -203,16 +207,16 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Score one batch and return the results in its order."""
         self._check_fields(batch, model.fields_seen, model.pairs_without)
         references = [_field(pair, self._reference_field) for pair in batch]
-        scored = score_rows(
-            model.scorer,
+        texts = PairTexts.of(
             [read_text(_field(pair, self._candidate_field)) for pair in batch],
             [read_references(reference) for reference in references],
-            weights=model.weights,
         )
+        rows = score_rows(model.scorer, texts, texts.usable, weights=model.weights)
+        scored = ScoredPairs.joined(texts.reasons, [rows])
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]
-        scores = _pair_scores(scored, several, rescaled=model.scorer.config.rescale)
+        scores = _pair_scores(scored, several, model.scorer.config)
         return [
             PredictionResult(pair, score, model.model_id)
             for pair, score in zip(batch, scores, strict=True)
@@ -320,7 +324,7 @@ def _check_fits(settings: Settings, idf: IdfTable) -> None:
 
 
 def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
-    return load_idf(idf) if isinstance(idf, str) else idf
+    return load_idf(idf).only(mask_credentials(idf)) if isinstance(idf, str) else idf
 
 
 def _shape(pair: PairLike) -> str:
@@ -339,10 +343,10 @@ def _field(pair: PairLike, name: str) -> Any:
 
 
 def _pair_scores(
-    scored: ScoredPairs, several: Sequence[bool], *, rescaled: bool
+    scored: ScoredPairs, several: Sequence[bool], config: ScorerConfig
 ) -> Iterator[PairScore]:
     """Yield the scores of each pair, with a best reference if there is a list of references."""
-    by_column = scored.by_column(rescaled=rescaled)
+    by_column = scored.by_column(rescaled=config.rescale, windowed=config.long_text == "windows")
     nothing = [None] * len(scored)
     best = by_column[columns.BEST_REFERENCE].tolist()
     values = {name: column.tolist() for name, column in by_column.items()} | {

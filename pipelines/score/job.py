@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
+from pipelines.idf.record import table_warnings
+from pipelines.idf.sample import repeats_in_sample
 from pipelines.idf.steps import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
@@ -33,6 +37,7 @@ from pipelines.run.job import JobKind, Say
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
@@ -50,6 +55,7 @@ from pipelines.score.records import (
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
 from pipelines.score.resume import job_identity
+from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
@@ -59,7 +65,10 @@ from pipelines.score.summary import RunGoal, RunTotals
 def show_score(planned: ScorePlan) -> Shown:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    return show_plan(job, estimate_words(job))
+    fields, words = planned.fields, None
+    if job.idf.must_count:
+        words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
+    return show_plan(job, estimate_words(job), [] if words is None else [words])
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -72,6 +81,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     job = resume_score(planned, folder)
     foreign = len(foreign_records(folder))
     start_run(job)
+    baseline = planned.settings.baseline
+    if baseline is not None and (notice := idf_mismatch(baseline, idf=planned.config.idf)):
+        say(f"Notice: {notice}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "
@@ -103,6 +115,7 @@ def start_run(job: ScoreJob) -> None:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing = job.spec.folder, job.standing
+    signature = job.spec.settings.sole.signature
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
         folder.delete(name)
@@ -124,12 +137,13 @@ def start_run(job: ScoreJob) -> None:
         RUN_FILE,
         {
             "run": job.spec.run,
-            "identity": job_identity(job.spec.signature, job.spec.fields),
-            "signature": job.spec.signature.format(),
+            "identity": job_identity(signature, job.spec.fields),
+            "signature": signature.format(),
             "options": job.options.describe(),
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
+            SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
         },
     )
@@ -149,13 +163,13 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     A detached job is submitted in any case, since its sender waits for the state of the job.
     """
     if job.work or job.spec.detached:
-        # A part that is only compared has its record from the start: it shows no progress.
-        pending = job.standing.pending
-        rows = {record_name(split.part_name): split.num_rows for split in pending}
+        # All parts, so that the rows shown are those of the whole run.
+        rows = {record_name(split.part_name): split.num_rows for split in job.plan.splits}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
+            first=(job.plan.num_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,
         )
@@ -222,7 +236,8 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
-    if truncated := truncated_words(summary, job.spec.signature.max_length):
+    warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
+    if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(
         status=status,
@@ -231,7 +246,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     )
 
 
-def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]:
+def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
     """Return the exit status of a run, and the reasons if it is not a success."""
     rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
@@ -246,7 +261,7 @@ def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]
     if doubled := summary["doubled_parts"]:
         words += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
-        words += " The idf table leaves out a file: nothing is scored."
+        words += f" Nothing is scored: {summary['idf']['problem']}."
     return BROKEN, [words]
 
 
@@ -255,13 +270,16 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     folder = OutputFolder(options.output)
     counts = options.idf == "corpus"
     path = folder.path(IDF_FILE) if counts else options.idf
+    setting = RowSetting(
+        config=ScorerConfig(),
+        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
+        max_length=None,
+    )
     spec = ScoreSpec(
         run="",
         folder=folder,
-        config=ScorerConfig(),
+        settings=RunSettings.of_all_rows(setting),
         fields=table_fields(options),
-        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
-        max_length=None,
         digest="",
         goal=RunGoal(),
     )

@@ -35,6 +35,7 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
         "model": model,
         "pairs": found.num_pairs,
         "layers": describe_layers(found),
+        "sample": {"hosts_known": found.knows_hosts},
     }
     path.with_suffix("").with_name(path.name.removesuffix(".tsv") + ".json").write_text(
         json.dumps(description)
