@@ -45,6 +45,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
         model=options.model,
         language=options.language,
         max_length=options.max_length,
+        long_text=options.long_text,
         revision=options.revision,
     )
     if not isinstance(options, ScoreOptions):
@@ -125,7 +126,7 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
             revision=options.revision,
             allow_pickle_weights=options.allow_pickle_weights,
         )
-        below = choose_table(names, options.language, files.name)
+        below = choose_table(names, options.language, files.name, idf=options.idf != "none")
         path, name = join(path, below), table_name(below)
     try:
         text = read_bytes(path).decode()

@@ -42,13 +42,14 @@ from pipelines.idf.tables import WHOLE
 from pipelines.options.base import DumpOptions
 from pipelines.options.idf import IdfOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from pipelines.run.folder import PLAN_FILE, OutputFolder
+from pipelines.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
 from pipelines.run.job import JobKind, Say
 from pipelines.run.lock import LOCK_FILE, FolderLostError
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.printing import escape_line
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS, given_split_rows
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.scorer import scorer_config
@@ -113,13 +114,16 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         table = absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
         _check_table(table, options)
+        work_folder = _work_folder(table)
+        target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
         plan = plan_inputs(
             expand_inputs(options.input),
             candidate_column=None,
             reference_column=options.reference_column,
-            target_rows=options.split_rows,
+            target_rows=target_rows,
             target_bytes=options.split_bytes,
+            workers=runner.expected_workers,
             choosing=idf_columns(options).options,
         )
     check_all_reached(plan)
@@ -127,7 +131,7 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         options=options,
         runner=runner,
         table=table,
-        output=_work_folder(table),
+        output=work_folder,
         config=config,
         tokenizer=tokenizer,
         plan=plan,
@@ -173,7 +177,7 @@ def show_idf(planned: IdfPlan) -> Shown:
         "input files": f"{plan.num_files:,}",
         "rows": f"{plan.num_rows:,}"
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
-        "splits": f"{len(plan.splits):,}",
+        "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
@@ -202,6 +206,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     _check_table(planned.table, planned.options)
     folder.delete_temporary()
     folder.delete(_TABLE_FILE, _NOTE_FILE)
+    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
     counting, splits = _counting(planned, folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
@@ -238,7 +243,7 @@ def idf_stages(job: IdfJob) -> Iterator[Stage]:
     yield replace(
         _stage(planned.runner, job.folder, counting),
         folder=COUNTS_FOLDER,
-        amounts={name: number for name, number in rows.items() if name not in job.reused},
+        amounts=rows,
         unit="rows",
     )
 

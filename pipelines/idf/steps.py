@@ -29,7 +29,7 @@ from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows
 from pipelines.idf.record import describe_tables
 from pipelines.idf.row_keys import row_keys
 from pipelines.idf.tables import MOST_TABLES, WHOLE, IdfTables
-from pipelines.run import counters
+from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 
 logger = logging.getLogger(__name__)
@@ -333,6 +333,7 @@ class _CountSplit(beam.DoFn):
         if counted is None:
             counted = self._counted(chosen)
         counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        live.counted(chosen.split.num_rows)
         yield counted
 
     def _counted(self, chosen: ToCount) -> SplitCount:

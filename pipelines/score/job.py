@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import table_warnings
@@ -36,6 +37,7 @@ from pipelines.run.job import JobKind, Say
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
@@ -79,6 +81,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     job = resume_score(planned, folder)
     foreign = len(foreign_records(folder))
     start_run(job)
+    baseline = planned.settings.baseline
+    if baseline is not None and (notice := idf_mismatch(baseline, idf=planned.config.idf)):
+        say(f"Notice: {notice}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "
@@ -138,6 +143,7 @@ def start_run(job: ScoreJob) -> None:
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
+            SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
         },
     )
@@ -157,13 +163,13 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     A detached job is submitted in any case, since its sender waits for the state of the job.
     """
     if job.work or job.spec.detached:
-        # A part that is only compared has its record from the start: it shows no progress.
-        pending = job.standing.pending
-        rows = {record_name(split.part_name): split.num_rows for split in pending}
+        # All parts, so that the rows shown are those of the whole run.
+        rows = {record_name(split.part_name): split.num_rows for split in job.plan.splits}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
+            first=(job.plan.num_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,
         )

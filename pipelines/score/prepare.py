@@ -26,6 +26,7 @@ from pipelines.run.folder import OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import given_split_rows
 from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
@@ -110,6 +111,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         runner.check_output(output)
         # Before the lock is written: it must not be written into another run's folder.
         check_stands_alone(output, list_files(output))
+        target_rows = given_split_rows(options, OutputFolder(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
@@ -122,8 +124,9 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             files,
             candidate_column=options.candidate_column,
             reference_column=options.reference_column,
-            target_rows=options.split_rows,
+            target_rows=target_rows,
             target_bytes=options.split_bytes,
+            workers=runner.expected_workers,
             choosing=table_fields(options).idf.options,
             written=lambda part: [
                 join(output, name) for name in (part, record_path(part), rows_path(part))

@@ -8,7 +8,7 @@ part is a function of its split and the signature.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
@@ -162,7 +162,7 @@ def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
     """Return everything that must be equal for two runs to share an output folder."""
     idf = {"idf_key": fields.idf.key, "idf_group": fields.idf.group}
     return {
-        **asdict(signature),
+        **signature.fields(),
         "candidate_column": fields.candidate_column,
         "reference_column": fields.reference_column,
         **{name: json.dumps(columns) for name, columns in idf.items() if columns},
