@@ -37,7 +37,7 @@ GROUPS = {
         *("candidate_column", "reference_column", "num_layers", "max_length"),
         "long_text",
     ),
-    "Scores": ("idf", "rescale", "baseline", "reuse", "empty"),
+    "Scores": ("idf", "idf_key", "idf_group", "rescale", "baseline", "reuse", "empty"),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
@@ -57,6 +57,8 @@ EXAMPLES: Mapping[str, Any] = {
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
+    "idf_group": ["test_set"],
+    "idf_key": ["segment_id"],
     "language": "en",
     "max_batch_tokens": 8192,
     "max_length": 512,
@@ -170,9 +172,12 @@ TEMPLATE_LEFT_OUT = {
 
 _STORE_PATHS = r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$"
 _OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
+_COLUMNS = r"^\S+(\s+\S+)*$"
 TEMPLATE_PATTERNS = {
     "input": _STORE_PATHS,
     "output": _OUTPUT_PATH,
+    "idf_key": _COLUMNS,
+    "idf_group": _COLUMNS,
     "device": f"^({DEVICE.pattern})$",
     "accelerator": f"^{ACCELERATOR.pattern}$",
 }
@@ -181,6 +186,8 @@ TEMPLATE_PATTERNS = {
 TEMPLATE_NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
+    "idf_key": "Separate several by blanks.",
+    "idf_group": "Separate several by blanks.",
     "model": "Workers have the models that are in their image.",
     "output": "A run that was interrupted continues in its folder.",
 }
@@ -296,7 +303,7 @@ def _parameter(option: "dataclasses.Field[Any]") -> dict[str, Any]:
     if option.name in TEMPLATE_NOTES:
         words += f" {TEMPLATE_NOTES[option.name]}"
     needed = option.default is dataclasses.MISSING
-    if not needed and option.default is not None and not isinstance(option.default, bool):
+    if not needed and option.default not in (None, ()) and not isinstance(option.default, bool):
         words += f" By default: {option.default}."
     pattern = _pattern(option)
     return {
