@@ -255,11 +255,12 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
 
 def has_same_model(one: ScorerConfig, other: ScorerConfig) -> bool:
     """Tell whether two configurations differ in nothing but language and baseline."""
+    return model_part(one) == model_part(other)
 
-    def rest(config: ScorerConfig) -> ScorerConfig:
-        return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
 
-    return rest(one) == rest(other)
+def model_part(config: ScorerConfig) -> ScorerConfig:
+    """Return a configuration without its language and baseline: what a loaded model depends on."""
+    return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
 
 
 def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:

@@ -12,7 +12,7 @@ LARGE_ERROR = 0.005
 """A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one."""
 
 
-def show_plan(plan: BaselinePlan) -> Shown:
+def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
     """Show what a run would do."""
     options = plan.options
     numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
@@ -25,7 +25,7 @@ def show_plan(plan: BaselinePlan) -> Shown:
         "pairs": f"{options.pairs:,} for every language",
         "output": mask_credentials(plan.output),
     }
-    return Shown("Plan", ("", ""), list(rows.items()))
+    return (Shown("Plan", ("", ""), list(rows.items())),)
 
 
 def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:

@@ -20,6 +20,7 @@ CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
 TRUNCATED = "bertscore_truncated"
 ERROR = "bertscore_error"
+SIGNATURE = "bertscore_signature"
 
 # In the order in which they follow the input's columns.
 OUTPUT_COLUMNS = (
@@ -34,6 +35,7 @@ OUTPUT_COLUMNS = (
     REFERENCE_TOKENS,
     TRUNCATED,
     ERROR,
+    SIGNATURE,
 )
 
 
@@ -44,10 +46,12 @@ class TableFields:
     Attributes:
         candidate_column: Column of candidates: strings.
         reference_column: Column of references: strings, or lists of strings.
+        language_column: Column of language codes: strings. None if all rows are scored alike.
     """
 
     candidate_column: str
     reference_column: str
+    language_column: str | None = None
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
@@ -72,6 +76,17 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
     kind = _column_type(schema, reference_column, "reference")
     if not is_text(kind) and not is_list(kind):
         raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+
+
+def check_language_column(schema: pa.Schema, name: str) -> None:
+    """Check that a file has the column of language codes, in a type that holds texts.
+
+    Raises:
+        InputError: If it is missing, there twice, or of another type.
+    """
+    kind = _column_type(schema, name, "language")
+    if not is_text(kind):
+        raise _wrong_type(name, kind, "language", "a string type")
 
 
 def check_collisions(schema: pa.Schema) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import check_collisions, check_columns
+from pipelines.dump.columns import check_collisions, check_columns, check_language_column
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
 from pipelines.dump.int96 import COARSE
@@ -49,6 +49,7 @@ def plan_inputs(
     *,
     candidate_column: str | None,
     reference_column: str,
+    language_column: str | None = None,
     target_rows: int,
     target_bytes: int,
     written: Callable[[str], Iterable[str]] | None = None,
@@ -59,6 +60,7 @@ def plan_inputs(
         files: What to plan, as `expand_inputs` returns it.
         candidate_column: Name of the candidates, None if only references are wanted.
         reference_column: Name of the references.
+        language_column: Name of the language codes, None if no row has one.
         target_rows: Most rows in a split.
         target_bytes: Most encoded bytes in a split.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
@@ -75,7 +77,7 @@ def plan_inputs(
         name = names[file.path]
         try:
             _check_place(file, name, written)
-            layout = _usable_layout(file.path, candidate_column, reference_column)
+            layout = _usable_layout(file.path, candidate_column, reference_column, language_column)
             # Without candidates only references are read, and no column is passed through.
             unit = COARSE if candidate_column is None else _unit_of(file.path, layout)
         except _RejectedError as error:
@@ -98,7 +100,8 @@ def plan_inputs(
     if not planned:
         raise _nothing_left(rejected)
     splits = tuple(split for one_file in planned for split in one_file)
-    digest = _digest(splits, candidate_column, reference_column)
+    columns = [candidate_column, reference_column]
+    digest = _digest(splits, *columns, *([language_column] if language_column else []))
     return Plan(splits=splits, rejected_files=rejected, digest=digest)
 
 
@@ -132,7 +135,9 @@ def _check_place(
         )
 
 
-def _usable_layout(path: str, candidate_column: str | None, reference_column: str) -> FileLayout:
+def _usable_layout(
+    path: str, candidate_column: str | None, reference_column: str, language_column: str | None
+) -> FileLayout:
     """Read the footer of a file, and check that its columns can be scored and passed through.
 
     Raises:
@@ -142,6 +147,8 @@ def _usable_layout(path: str, candidate_column: str | None, reference_column: st
         layout = read_layout(path)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
+        if language_column is not None:
+            check_language_column(layout.schema, language_column)
         check_collisions(layout.schema)
     except InputError as error:
         raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipelines.dump.columns import is_list
+from pipelines.dump.columns import TableFields, is_list
 from pipelines.dump.digests import digest_columns, digest_table
 
 
@@ -16,18 +16,19 @@ class RowDigests:
         candidates: Of the column of candidates.
         references: Of the column of references.
         rows: Of all columns, with their names, types and the file's metadata.
+        languages: Of the column of languages; "" without one.
     """
 
     candidates: str
     references: str
     rows: str
+    languages: str = ""
 
     @classmethod
     def of(
         cls,
         table: pa.Table,
-        candidate_column: str,
-        reference_column: str,
+        fields: TableFields,
         *,
         utc_times: bool = False,
     ) -> "RowDigests":
@@ -35,19 +36,24 @@ class RowDigests:
 
         Args:
             table: The rows.
-            candidate_column: Name of the column of candidates.
-            reference_column: Name of the column of references.
+            fields: The columns that decide the scores.
             utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
         """
+        languages = fields.language_column
         return cls(
-            candidates=digest_columns(table[candidate_column]),
-            references=digest_references(table[reference_column]),
+            candidates=digest_columns(table[fields.candidate_column]),
+            references=digest_references(table[fields.reference_column]),
             rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
+            languages="" if languages is None else digest_columns(table[languages]),
         )
 
     def same_texts(self, other: "RowDigests") -> bool:
-        """Tell whether the texts scored are the same."""
-        return (self.candidates, self.references) == (other.candidates, other.references)
+        """Tell whether the texts scored, and their languages, are the same."""
+        return (self.candidates, self.references, self.languages) == (
+            other.candidates,
+            other.references,
+            other.languages,
+        )
 
 
 def digest_references(column: pa.ChunkedArray) -> str:

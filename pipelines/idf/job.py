@@ -150,7 +150,7 @@ def _work_folder(table: str) -> str:
     return f"{folder}/.{name}.run"
 
 
-def show_idf(planned: IdfPlan) -> Shown:
+def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
@@ -162,7 +162,7 @@ def show_idf(planned: IdfPlan) -> Shown:
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    return Shown("Plan", ("", ""), [*rows.items(), *rejected])
+    return (Shown("Plan", ("", ""), [*rows.items(), *rejected]),)
 
 
 def refuse_idf(planned: IdfPlan) -> Outcome | None:

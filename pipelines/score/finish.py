@@ -14,8 +14,15 @@ from pipelines.run.success import declare_success, is_marked_by
 from pipelines.score.records import PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
+from pipelines.score.settings import EVERY_LANGUAGE
 from pipelines.score.spec import ScoreSpec
-from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+from pipelines.score.summary import (
+    FailedSplit,
+    ReusedPart,
+    RunTotals,
+    judge,
+    summary_of_languages,
+)
 
 
 @dataclass
@@ -79,8 +86,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     records, sizes = read_parts(folder, plan, folder.files())
     fingerprint = "" if idf is None else idf.fingerprint
-    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
-    signature = spec.settings.sole.final_signature(idf).format()
+    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    signatures = spec.settings.signatures(idf)
+    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
         spec.goal,
         new,
@@ -89,6 +97,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
         doubled=stale_parts(plan, sizes),
         whole_idf=not is_incomplete(idf),
     )
+    if spec.settings.by_column:
+        total = spec.goal.carried + new
+        summary["languages"] = summary_of_languages(total, signatures)
     if plan.rejected_files or missing:
         rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
         folder.write(FILES_FILE, rejects)
@@ -96,7 +107,8 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
         folder.delete(FILES_FILE)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
-        declare_success(folder, spec.run, signature=signature)
+        made = {"signatures": signatures} if signature is None else {"signature": signature}
+        declare_success(folder, spec.run, **made)
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])

@@ -171,7 +171,9 @@ class _DigestSplit(beam.DoFn):
 
     def process(self, split: Split) -> Iterator[SplitCount]:
         record = read_record(self._folder, split.part_name)
-        is_same_job = record is not None and may_be_valid(split, record, self._job_digest, None)
+        is_same_job = record is not None and may_be_valid(
+            split, record, self._job_digest, None, self._labels
+        )
         try:
             if record is not None and is_same_job and record.is_current(split):
                 digest = record.digests.references

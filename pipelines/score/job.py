@@ -38,6 +38,7 @@ from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
+from pipelines.score.plan_settings import rows_without_setting
 from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
 from pipelines.score.records import (
     IDF_FILE,
@@ -49,18 +50,23 @@ from pipelines.score.records import (
     record_path,
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
-from pipelines.score.resume import job_identity
 from pipelines.score.settings import RowSetting, RunSettings
-from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
+from pipelines.score.show import gate_words, show_plan, show_summary
+from pipelines.score.show_languages import (
+    show_languages_planned,
+    show_languages_scored,
+    without_setting_words,
+)
+from pipelines.score.show_warnings import run_warnings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
 
 
-def show_score(planned: ScorePlan) -> Shown:
+def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    return show_plan(job, estimate_words(job))
+    return show_plan(job, estimate_words(job)), *show_languages_planned(planned.settings)
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -71,6 +77,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
+    if without := rows_without_setting(planned.settings):
+        say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
     if foreign:
@@ -104,7 +112,6 @@ def start_run(job: ScoreJob) -> None:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing = job.spec.folder, job.standing
-    signature = job.spec.settings.sole.signature
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
         folder.delete(name)
@@ -126,8 +133,8 @@ def start_run(job: ScoreJob) -> None:
         RUN_FILE,
         {
             "run": job.spec.run,
-            "identity": job_identity(signature, job.spec.fields),
-            "signature": signature.format(),
+            "identity": dict(job.spec.identity),
+            **_signatures(job.spec.settings),
             "options": job.options.describe(),
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
@@ -135,6 +142,13 @@ def start_run(job: ScoreJob) -> None:
             "started": job.spec.goal.started,
         },
     )
+
+
+def _signatures(settings: RunSettings) -> dict[str, object]:
+    """Return how the scores are made: one signature, or that of each language."""
+    if settings.sole is not None:
+        return {"signature": settings.sole.signature.format()}
+    return {"signatures": settings.signatures(None)}
 
 
 def _renew_run(folder: OutputFolder, run: str) -> None:
@@ -224,11 +238,10 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
-    if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
-        warnings = [truncated, *warnings]
+    warnings = [*run_warnings(summary, job.spec.settings), *warnings]
     return Outcome(
         status=status,
-        shown=(show_summary(summary, folder.root),),
+        shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
         warnings=tuple(warnings),
     )
 
@@ -266,6 +279,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         run="",
         folder=folder,
         settings=RunSettings.of_all_rows(setting),
+        identity={},
         fields=table_fields(options),
         digest="",
         goal=RunGoal(),

@@ -7,9 +7,9 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from bertscore_core import IdfTable, ScorerConfig, Settings
+from bertscore_core import IdfTable
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -25,13 +25,23 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.score.idf_table import IdfSource, find_idf
+from pipelines.score.plan_settings import PlannedSettings, settle_languages, settle_run
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
-from pipelines.score.resume import Standing, check_same_job, input_of, job_identity, standing_of
-from pipelines.score.settings import RowSetting, RunSettings
+from pipelines.score.resume import (
+    Standing,
+    check_same_job,
+    comparable,
+    input_of,
+    job_identity,
+    language_identity,
+    standing_of,
+    with_known_languages,
+)
+from pipelines.score.scorers import ModelMemory
+from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
-from pipelines.scorer import scorer_config, settle_workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +52,7 @@ class ScorePlan:
         options: The options of the run.
         runner: Its runner.
         output: The output folder.
-        config: How to score.
-        settings: The settings that follow from the config.
+        settings: The settings of its rows, and the rows of each language.
         fields: The columns of texts.
         num_files: Input files, rejected ones included.
         plan: All splits.
@@ -54,8 +63,7 @@ class ScorePlan:
     options: ScoreOptions
     runner: Runner
     output: str
-    config: ScorerConfig
-    settings: Settings
+    settings: PlannedSettings
     fields: TableFields
     num_files: int
     plan: Plan
@@ -102,7 +110,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         OSError: No file can be reached, or not every file that idf must count.
     """
     started = time.time()
-    config, settings = settle_workers(scorer_config(options, runner), runner)
+    settings = settle_run(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -112,26 +120,27 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+        _check_idf(given_idf, settings.settings)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output)
         plan = plan_inputs(
             files,
             candidate_column=options.candidate_column,
             reference_column=options.reference_column,
+            language_column=options.language_column,
             target_rows=options.split_rows,
             target_bytes=options.split_bytes,
             written=lambda part: [
                 join(output, name) for name in (part, record_path(part), rows_path(part))
             ],
         )
+        settings = settle_languages(settings, options, runner, plan.splits)
     if options.idf == "corpus":
         check_all_reached(plan)
     return ScorePlan(
         options=options,
         runner=runner,
         output=output,
-        config=config,
         settings=settings,
         fields=table_fields(options),
         num_files=len(files),
@@ -144,7 +153,9 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
 def table_fields(options: ScoreOptions) -> TableFields:
     """Return the columns of texts."""
     return TableFields(
-        candidate_column=options.candidate_column, reference_column=options.reference_column
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        language_column=options.language_column,
     )
 
 
@@ -159,17 +170,19 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     listing = folder.files()
     check_stands_alone(folder.root, listing)
     idf = _idf_source(planned, folder)
-    signature = replace(planned.settings.signature(), idf=idf.label)
-    identity = job_identity(signature, planned.fields)
+    settings = planned.settings.settings.with_idf(idf.label)
+    identity = job_identity(settings, planned.fields, idf.label)
     digest = identity_digest(identity)
     check_same_command(folder, identity)
+    identity |= language_identity(settings)
+    previous = None
     records, sizes = read_parts(folder, plan, listing)
     if not options.overwrite:
         previous = read_run(folder)
-        check_same_run(previous, identity)
+        check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records.values(), digest)
-    standing = standing_of(plan, records, sizes, digest, idf.fingerprint)
+    standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     kept = [record.part_name for record in standing.done]
@@ -178,16 +191,15 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             folder=folder,
-            settings=RunSettings.of_all_rows(
-                RowSetting(
-                    config=planned.config,
-                    signature=signature,
-                    max_length=planned.settings.tokenizer.max_length,
-                )
-            ),
+            settings=settings,
+            identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
             goal=_goal(planned, standing, to_report),
+            model_memory=ModelMemory(
+                limit=options.model_memory,
+                processes=planned.runner.workers if planned.runner.is_local else None,
+            ),
             detached=planned.runner.detached,
         ),
         options=options,
@@ -235,4 +247,12 @@ def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
         return IdfSource(path=planned.options.idf, fingerprint=name, label=name)
-    return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)
+    return find_idf(
+        folder, planned.plan, planned.fields.reference_column, planned.settings.settings
+    )
+
+
+def _check_idf(table: IdfTable, settings: RunSettings) -> None:
+    """Check that a given table fits the tokenizer of every language."""
+    for setting in settings.by_language.values():
+        table.check_fits(setting.signature.tokenizer, setting.max_length)

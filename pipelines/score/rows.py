@@ -10,8 +10,8 @@
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,11 @@ from bertscore_core import (
     BertScorer,
     IdfTable,
     Scores,
-    ScoreSummary,
     TokenWeights,
 )
 from bertscore_core.work import Work
-from pipelines.dump import columns
-from pipelines.dump.columns import TableFields, is_list
-from pipelines.dump.parts import SIGNATURE_KEY
+from pipelines.dump.columns import TableFields
+from pipelines.dump.languages import languages_of
 from pipelines.dump.texts import (
     Reason,
     Text,
@@ -38,27 +36,9 @@ from pipelines.dump.texts import (
     texts_from_column,
 )
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
-from pipelines.score.settings import RowSetting, RunSettings
-
-SCHEMA_VERSION = "1"
-"""Version of the names and meanings of the score columns, in every part's metadata."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredTable:
-    """A table with score columns after its own, and the sums over its rows.
-
-    Attributes:
-        table: All rows, in their order.
-        summary: Sums over the rows.
-        rejected: Reason of each row without scores, by its position in the table.
-        work: The work of the device.
-    """
-
-    table: pa.Table
-    summary: ScoreSummary
-    rejected: Mapping[int, str]
-    work: Work
+from pipelines.score.scored_table import ScoredTable, with_scores
+from pipelines.score.scorers import Scorers
+from pipelines.score.settings import EVERY_LANGUAGE, RowSetting, RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +49,13 @@ class PairTexts:
         candidates: One text each. Shape (N,).
         references: The references of each candidate, None for a null. Shape (N,).
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
+        languages: The language of each pair. Shape (N,). Empty if all are scored alike.
     """
 
     candidates: Sequence[Text]
     references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
+    languages: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -90,11 +72,26 @@ class PairTexts:
         )
 
     @classmethod
-    def of_table(cls, table: pa.Table, fields: TableFields) -> "PairTexts":
-        """Read the texts of a table."""
-        return cls.of(
+    def of_table(cls, table: pa.Table, fields: TableFields, settings: RunSettings) -> "PairTexts":
+        """Read the texts of a table, and the languages of its rows."""
+        texts = cls.of(
             texts_from_column(table[fields.candidate_column]),
             reference_texts(table[fields.reference_column]),
+        )
+        if fields.language_column is None:
+            return texts
+        return texts.in_languages(languages_of(table[fields.language_column]), settings)
+
+    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
+        """Return the same pairs with their languages; one without a setting is a reason."""
+        missing = {language: settings.reason(language) for language in set(languages)}
+        return replace(
+            self,
+            reasons=[
+                reason or missing[language]
+                for reason, language in zip(self.reasons, languages, strict=True)
+            ],
+            languages=languages,
         )
 
     @property
@@ -109,16 +106,18 @@ class RowsOfSetting:
     """The rows of a table that are scored with one setting.
 
     Attributes:
+        language: Their language; `EVERY_LANGUAGE` if all rows are scored alike.
         setting: The setting.
         rows: Their positions in the table, ascending. Shape (M,).
     """
 
+    language: str
     setting: RowSetting
     rows: npt.NDArray[np.int64]
 
 
 def score_table(
-    scorer_of: Callable[[RowSetting], BertScorer],
+    scorers: Scorers,
     table: pa.Table,
     fields: TableFields,
     *,
@@ -128,28 +127,53 @@ def score_table(
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
-        scorer_of: Returns the loaded scorer of a setting.
+        scorers: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts.
-        settings: How the rows of each language are scored. The part's metadata has the signature
-            with the fingerprint of the idf table.
+        fields: The columns of texts and languages.
+        settings: How the rows of each language are scored. The part's metadata has the signatures
+            with the fingerprints of the idf tables.
         idf: The idf table, if the scorers use idf weights.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts = PairTexts.of_table(table, fields)
+    texts = PairTexts.of_table(table, fields, settings)
     scored = []
-    for subset in rows_by_setting(texts, settings):
-        scorer = scorer_of(subset.setting)
+    for subset in rows_by_setting(texts, settings, scorers.has):
+        scorer = scorers(subset.setting)
         weights = scorer.token_weights(idf)
         scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
-    return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
+    pairs = ScoredPairs.joined(texts.reasons, scored)
+    return with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
 
 
-def rows_by_setting(texts: PairTexts, settings: RunSettings) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting they are scored with."""
-    return [RowsOfSetting(setting=settings.sole, rows=texts.usable)]
+def rows_by_setting(
+    texts: PairTexts, settings: RunSettings, is_loaded: Callable[[RowSetting], bool]
+) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting they are scored with.
+
+    Languages whose models are loaded come first, and those of one model one after the other, so
+    that a worker loads models as rarely as possible.
+    """
+    if settings.sole is not None:
+        return [RowsOfSetting(language=EVERY_LANGUAGE, setting=settings.sole, rows=texts.usable)]
+    rows: dict[str, list[int]] = {}
+    for row in texts.usable.tolist():
+        rows.setdefault(texts.languages[row], []).append(row)
+    subsets = [
+        RowsOfSetting(
+            language=language,
+            setting=settings.by_language[language],
+            rows=np.array(positions, dtype=np.int64),
+        )
+        for language, positions in rows.items()
+    ]
+
+    def turn(subset: RowsOfSetting) -> tuple[object, ...]:
+        signature = subset.setting.signature
+        return not is_loaded(subset.setting), signature.model, signature.weights, subset.language
+
+    return sorted(subsets, key=turn)
 
 
 def score_rows(
@@ -174,41 +198,12 @@ def score_rows(
     )
     work = Work()
     scores = scorer.score_tokenized(tokenized, weights, work)
-    return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
-
-
-def _with_scores(
-    table: pa.Table,
-    fields: TableFields,
-    pairs: ScoredPairs,
-    settings: RunSettings,
-    idf: IdfTable | None,
-) -> ScoredTable:
-    """Append the score columns to a table."""
-    rescaled = settings.sole.config.rescale
-    added = {
-        name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=rescaled).items()
-    }
-    if not is_list(table.schema.field(fields.reference_column).type):
-        del added[columns.BEST_REFERENCE]
-    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(settings.sole, idf)),
-        summary=pairs.summary(),
-        rejected=pairs.rejected(),
-        work=pairs.work,
+    return ScoredRows(
+        rows=rows,
+        scores=scores,
+        reasons=_score_reasons(scores),
+        work=work,
     )
-
-
-def _metadata(setting: RowSetting, idf: IdfTable | None) -> dict[str, str]:
-    """Return the metadata of a part."""
-    signature = setting.final_signature(idf)
-    return {
-        "bertscore.schema_version": SCHEMA_VERSION,
-        SIGNATURE_KEY: signature.format(),
-        "bertscore.hash": signature.upstream_hash(),
-    }
 
 
 def _score_reasons(scores: Scores) -> list[str | None]:

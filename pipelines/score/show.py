@@ -7,17 +7,17 @@ from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
 from pipelines.score.prepare import ScoreJob
+from pipelines.score.settings import RowSetting
 
 SHOWN_FILES = 10
 
 
 def show_plan(job: ScoreJob, estimated: str) -> Shown:
     """Return the table of the plan, for --dry-run."""
-    goal, signature = job.spec.goal, job.spec.settings.sole.signature
+    goal, setting = job.spec.goal, job.spec.settings.sole
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
-        "model": signature.model,
-        "layer": signature.num_layers,
+        **_model_rows(setting),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{goal.rows:,}{few}",
@@ -29,10 +29,17 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
-        "signature": signature.format(),
+        **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     return Shown("Plan", ("", ""), [*rows.items(), *listed])
+
+
+def _model_rows(setting: RowSetting | None) -> dict[str, str]:
+    """Return what the plan says of the model."""
+    if setting is None:
+        return {"model": "by the language of the row"}
+    return {"model": setting.signature.model, "layer": setting.signature.num_layers}
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
@@ -68,19 +75,9 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
     rows.append(("output", output))
-    rows.append(("signature", summary["signature"]))
+    if summary["signature"] is not None:
+        rows.append(("signature", summary["signature"]))
     return Shown("BERTScore", ("", ""), rows)
-
-
-def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
-    """Return the warning about texts that were cut; None without any."""
-    if not summary["truncated"]:
-        return None
-    return (
-        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
-        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them."
-    )
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:

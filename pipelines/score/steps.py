@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -12,7 +12,6 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
 from bertscore_core import IdfTable
-from pipelines.dump.columns import TableFields
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
 from pipelines.dump.read_split import read_split
@@ -30,7 +29,6 @@ from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
 from pipelines.score.rows import score_table
 from pipelines.score.scorers import LoadedScorers
-from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
 
@@ -52,26 +50,22 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
     """
 
-    def __init__(self, settings: RunSettings, fields: TableFields) -> None:
-        """Keep the settings; models are loaded on the worker.
-
-        Args:
-            settings: How the rows of each language are scored, without the fingerprint of a
-                counted idf table: each chunk brings the table.
-            fields: The columns of texts.
-        """
+    def __init__(self, spec: ScoreSpec) -> None:
+        """Keep the settings of the run; models are loaded on the worker."""
         super().__init__()
-        self._settings = settings
-        self._fields = fields
+        self._settings = spec.settings
+        self._fields = spec.fields
+        self._memory = spec.model_memory
 
     def load_model(self) -> LoadedScorers:
-        """Load the scorer, once a process.
+        """Load the scorer, once a process; those of languages are loaded when they are needed.
 
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
-        scorers = LoadedScorers()
-        scorers(self._settings.sole)
+        scorers = LoadedScorers(self._memory)
+        if self._settings.sole is not None:
+            scorers(self._settings.sole)
         return scorers
 
     def run_inference(
@@ -131,7 +125,7 @@ class ScoreSplits(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = ChunkModelHandler(self.spec.settings, self.spec.fields)
+        handler = ChunkModelHandler(self.spec)
         # Chunk: the rows of one split.
         reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
@@ -157,13 +151,14 @@ class ReadSplit(beam.DoFn):
         self._folder = spec.folder
         self._digest = spec.digest
         self._fields = spec.fields
+        self._labels = spec.settings.labels
 
     def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
         earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
-            element, earlier, self._digest, fingerprint
+            element, earlier, self._digest, fingerprint, self._labels
         )
         record = earlier if is_reusable else None
         if record is not None and record.is_current(element):
@@ -178,9 +173,7 @@ class ReadSplit(beam.DoFn):
             yield self._failed(element, _IDF_REASON)
             return
         fields = self._fields
-        digests = RowDigests.of(
-            table, fields.candidate_column, fields.reference_column, utc_times=element.utc_times
-        )
+        digests = RowDigests.of(table, fields, utc_times=element.utc_times)
         if record is not None:
             part = reuse_part(self._folder, record, element, table, digests)
             if part is not None:
@@ -222,6 +215,11 @@ class WritePart(beam.DoFn):
             seconds=element.seconds,
             work=element.scored.work,
             part_bytes=len(data),
+        )
+        record = replace(
+            record,
+            languages=element.scored.languages,
+            other_scripts=element.scored.other_scripts,
         )
         rejects = {}
         if element.scored.rejected:
