@@ -39,19 +39,64 @@ OUTPUT_COLUMNS = (
 )
 
 
+LANGUAGE_OPTION = "--language-column"
+"""The option that names the column of language codes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfColumns:
+    """Which columns say how a row is scored, and how its references are counted for idf.
+
+    Attributes:
+        key: Rows that are equal in these columns count once; empty if every row counts.
+        group: Each value of these columns has its own table; empty for one table.
+        language: Language codes: each language has its own setting and its own tables. None if all
+            rows are scored alike.
+    """
+
+    key: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    language: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All these columns, each once."""
+        languages = () if self.language is None else (self.language,)
+        return tuple(dict.fromkeys((*self.group, *self.key, *languages)))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The option that names each column."""
+        languages = {} if self.language is None else {self.language: LANGUAGE_OPTION}
+        return {
+            **dict.fromkeys(self.key, "--idf-key"),
+            **dict.fromkeys(self.group, "--idf-group"),
+            **languages,
+        }
+
+
+COUNT_ALL = IdfColumns()
+"""Every row counts, for one table."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFields:
-    """Which columns hold the texts.
+    """Which columns hold the texts, and what decides on their weights.
 
     Attributes:
         candidate_column: Column of candidates: strings.
         reference_column: Column of references: strings, or lists of strings.
-        language_column: Column of language codes: strings. None if all rows are scored alike.
+        idf: Columns that say how references are counted.
     """
 
     candidate_column: str
     reference_column: str
-    language_column: str | None = None
+    idf: IdfColumns = COUNT_ALL
+
+    @property
+    def language_column(self) -> str | None:
+        """Column of language codes; None if all rows are scored alike."""
+        return self.idf.language
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
@@ -70,23 +115,48 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
         InputError: If a column is missing, there twice, or of another type.
     """
     if candidate_column is not None:
-        kind = _column_type(schema, candidate_column, "candidate")
+        kind = _column_type(schema, candidate_column, "candidate", "--candidate-column")
         if not is_text(kind):
             raise _wrong_type(candidate_column, kind, "candidate", "a string type")
-    kind = _column_type(schema, reference_column, "reference")
+    kind = _column_type(schema, reference_column, "reference", "--reference-column")
     if not is_text(kind) and not is_list(kind):
         raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
 
 
-def check_language_column(schema: pa.Schema, name: str) -> None:
-    """Check that a file has the column of language codes, in a type that holds texts.
+def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
+    """Check that a file has the columns whose values choose something, in types that can be equal.
+
+    A value may be a text, a number, a boolean, a date, or a dictionary of these.
+
+    Args:
+        schema: Schema of the file.
+        options: The option that names each column.
 
     Raises:
-        InputError: If it is missing, there twice, or of another type.
+        InputError: If a column is missing, there twice, or of another type.
     """
-    kind = _column_type(schema, name, "language")
-    if not is_text(kind):
-        raise _wrong_type(name, kind, "language", "a string type")
+    for name, option in options.items():
+        kind = _column_type(schema, name, option.removeprefix("--"), option)
+        if option == LANGUAGE_OPTION and not is_text(kind):
+            raise _wrong_type(name, kind, "language", "a string type")
+        if not _can_choose(kind):
+            raise InputError(
+                f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
+                "texts, numbers, booleans or dates. Convert the column, or name another one."
+            )
+
+
+def _can_choose(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = (
+        is_text,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_date,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def check_collisions(schema: pa.Schema) -> None:
@@ -160,7 +230,7 @@ def append_scores(
     return table.replace_schema_metadata({**described, **notes})
 
 
-def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
+def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
     """Return the type of the one column of that name."""
     found = schema.get_all_field_indices(name)
     if len(found) == 1:
@@ -174,7 +244,7 @@ def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
-        f"{hint}Name the right one with --{role}-column."
+        f"{hint}Name the right one with {option}."
     )
 
 

@@ -1,10 +1,11 @@
 """Digests of a split's rows, which show a later run whether their scores are still valid."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipelines.dump.columns import TableFields, is_list
+from pipelines.dump.columns import is_list
 from pipelines.dump.digests import digest_columns, digest_table
 
 
@@ -14,21 +15,21 @@ class RowDigests:
 
     Attributes:
         candidates: Of the column of candidates.
-        references: Of the column of references.
+        references: Of the column of references, and of columns that decide on the weights.
         rows: Of all columns, with their names, types and the file's metadata.
-        languages: Of the column of languages; "" without one.
     """
 
     candidates: str
     references: str
     rows: str
-    languages: str = ""
 
     @classmethod
     def of(
         cls,
         table: pa.Table,
-        fields: TableFields,
+        candidate_column: str,
+        reference_column: str,
+        deciding: Sequence[str] = (),
         *,
         utc_times: bool = False,
     ) -> "RowDigests":
@@ -36,26 +37,28 @@ class RowDigests:
 
         Args:
             table: The rows.
-            fields: The columns that decide the scores.
+            candidate_column: Name of the column of candidates.
+            reference_column: Name of the column of references.
+            deciding: Names of further columns on which the scores depend.
             utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
         """
-        languages = fields.language_column
         return cls(
-            candidates=digest_columns(table[fields.candidate_column]),
-            references=digest_references(table[fields.reference_column]),
+            candidates=digest_columns(table[candidate_column]),
+            references=digest_references(table, reference_column, deciding),
             rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
-            languages="" if languages is None else digest_columns(table[languages]),
         )
 
     def same_texts(self, other: "RowDigests") -> bool:
-        """Tell whether the texts scored, and their languages, are the same."""
-        return (self.candidates, self.references, self.languages) == (
-            other.candidates,
-            other.references,
-            other.languages,
-        )
+        """Tell whether the texts scored, and what decides on their scores, are the same."""
+        return (self.candidates, self.references) == (other.candidates, other.references)
 
 
-def digest_references(column: pa.ChunkedArray) -> str:
-    """Digest references. Lists get one more score column than single texts, so the kind matters."""
-    return f"{'lists' if is_list(column.type) else 'texts'}-{digest_columns(column)}"
+def digest_references(table: pa.Table, column: str, deciding: Sequence[str] = ()) -> str:
+    """Digest references, and further columns on which their weights depend.
+
+    Lists get one more score column than single texts, so the kind matters.
+    """
+    references = table[column]
+    kind = "lists" if is_list(references.type) else "texts"
+    others = f"-{digest_columns(*(table[name] for name in deciding))}" if deciding else ""
+    return f"{kind}-{digest_columns(references)}{others}"

@@ -33,6 +33,7 @@ from bertscore_core.tokenization import is_encodable
 from pipelines.dump import columns
 from pipelines.dump.columns import OUTPUT_COLUMNS
 from pipelines.dump.texts import Text, UnreadableText
+from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import load_idf
 from pipelines.run import counters
 from pipelines.score.rows import PairTexts, score_rows
@@ -321,7 +322,7 @@ def _check_fits(settings: Settings, idf: IdfTable) -> None:
 
 
 def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
-    return load_idf(idf) if isinstance(idf, str) else idf
+    return load_idf(idf).only(mask_credentials(idf)) if isinstance(idf, str) else idf
 
 
 def _shape(pair: PairLike) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import IdfTable
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
+from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from pipelines.run.success import declare_success, is_marked_by
 from pipelines.score.records import PartRecord, delete_plans, read_parts
@@ -34,11 +34,11 @@ class FinishRun(beam.PTransform):
 
     Attributes:
         spec: The run.
-        idf: Singleton with the idf table, or None.
+        idf: Singleton with the idf tables, or None.
     """
 
     spec: ScoreSpec
-    idf: beam.PCollection[IdfTable] | None = None
+    idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
@@ -64,7 +64,7 @@ class FinishRun(beam.PTransform):
         )
 
 
-def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
+def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success.
 
     The totals of the workers are not enough: every part in the folder must have a record with this
@@ -74,7 +74,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     Args:
         spec: The run.
         new: Totals of this run.
-        idf: The table that the tokens were weighted with.
+        idf: The tables that the tokens were weighted with.
 
     Returns:
         Whether the run is a success.
@@ -114,7 +114,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     return bool(summary["success"])
 
 
-def _finish(totals: RunTotals, idf: IdfTable | None, *, spec: ScoreSpec) -> RunTotals:
+def _finish(totals: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> RunTotals:
     if not spec.detached:
         finish_run(spec, totals, idf)
         return totals

@@ -1,31 +1,33 @@
 """The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, Settings
+from bertscore_core import IdfError
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.plan import Plan, shape_digest
 from pipelines.dump.read_split import read_split
-from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
+from pipelines.idf.counts import SplitCount
 from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
     SaveIdf,
-    SplitCount,
+    Vocabulary,
     content_of,
     join_corpus,
     load_idf,
     split_corpus,
 )
+from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import PLAN_FILE, OutputFolder
 from pipelines.run.read_plan import ReadPlan
+from pipelines.score.plan_settings import PlannedSettings
 from pipelines.score.records import IDF_FILE, read_record
 from pipelines.score.resume import may_be_valid
 from pipelines.score.spec import ScoreSpec
@@ -52,7 +54,7 @@ class IdfSource:
     label: str = "none"
 
 
-def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) -> IdfSource:
+def find_idf(folder: OutputFolder, plan: Plan, column: str, planned: PlannedSettings) -> IdfSource:
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
@@ -63,27 +65,41 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) 
         folder: Output folder, maybe with the table of an earlier run.
         plan: All splits.
         column: Column of references.
-        settings: How to score.
+        planned: How to score, and the rows of each language.
     """
     path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
     may_be_valid = False
     with suppress(IdfError):  # a missing or damaged table is counted again
-        table = load_idf(path)
-        table.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
-        versions, _ = split_corpus(table.corpus)
+        tables = load_idf(path)
+        _check_complete(tables, planned)
+        versions, _ = split_corpus(tables.corpus)
         if plan.has_versions and versions == plan.digest:
-            return IdfSource(path=path, fingerprint=table.fingerprint, label=label)
+            return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
         may_be_valid = True
     return IdfSource(
         path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
     )
 
 
+def _check_complete(tables: IdfTables, planned: PlannedSettings) -> None:
+    """Check that tables fit their tokenizers, and that no language of the input lacks its own.
+
+    Raises:
+        IdfError: One does not fit, or is missing.
+    """
+    settings = planned.settings
+    there = {key.language for key in tables.tables}
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        if language not in there and (language in planned.rows or not settings.by_column):
+            raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
+
+
 def idf_table(
     root: beam.Pipeline, spec: ScoreSpec, source: IdfSource, corpus: str
-) -> beam.PCollection[IdfTable] | None:
-    """Add the steps that load the idf table, or count it if its references have changed.
+) -> beam.PCollection[IdfTables] | None:
+    """Add the steps that load the idf tables, or count them if their references have changed.
 
     Args:
         root: The pipeline.
@@ -95,16 +111,24 @@ def idf_table(
         return None
     if not source.must_count:
         return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
-    setting = spec.settings.sole
+    vocabularies = {
+        language: Vocabulary(
+            config=setting.config,
+            tokenizer=setting.signature.tokenizer,
+            max_length=setting.max_length,
+        )
+        for language, setting in spec.settings.by_language.items()
+    }
     counting = Counting(
-        config=setting.config,
-        tokenizer=setting.signature.tokenizer,
-        max_length=setting.max_length,
+        vocabularies=vocabularies,
         reference_column=spec.fields.reference_column,
         corpus=corpus,
+        columns=spec.fields.idf,
     )
     count = CountDocumentFrequencies(counting)
-    unless_same = CountUnlessSame(count, source.path, spec.folder, spec.digest)
+    unless_same = CountUnlessSame(
+        count, source.path, spec.folder, spec.digest, spec.settings.labels
+    )
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
@@ -115,7 +139,7 @@ def idf_table(
 
 @dataclass
 class CountUnlessSame(beam.PTransform):
-    """Splits -> one IdfTable over all their references: the saved one if they are the same.
+    """Splits -> the IdfTables over all their references: those saved if they are the same.
 
     Digests of the references are compared. For splits that have not changed they are read from the
     records of their parts.
@@ -125,17 +149,19 @@ class CountUnlessSame(beam.PTransform):
         path: The saved table.
         folder: Output folder of the run.
         job_digest: Digest of the run's identity, as in the records.
+        labels: Label of the setting of each language; None if all rows are scored alike.
     """
 
     count: CountDocumentFrequencies
     path: str
     folder: OutputFolder
     job_digest: str
+    labels: Mapping[str, str] | None = None
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
-        digest = _DigestSplit(counting.reference_column, self.folder, self.job_digest)
+        digest = _DigestSplit(counting, self)
         same = beam.pvalue.AsSingleton(
             splits
             | "DigestSplit" >> beam.ParDo(digest)
@@ -155,19 +181,20 @@ def _has_same_references(count: SplitCount, path: str) -> bool:
     return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
 
 
-def _choose(counted: IdfTable, same: bool, /, *, path: str, corpus: str) -> IdfTable:
-    """Return the counted table, or the saved one under the present versions of the files."""
+def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> IdfTables:
+    """Return the counted tables, or the saved ones under the present versions of the files."""
     if not same:
         return counted
     saved = load_idf(path)
-    return replace(saved, corpus=join_corpus(corpus, split_corpus(saved.corpus)[1]))
+    return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
 
 
 class _DigestSplit(beam.DoFn):
-    def __init__(self, reference_column: str, folder: OutputFolder, job_digest: str) -> None:
-        self._column = reference_column
-        self._folder = folder
-        self._job_digest = job_digest
+    def __init__(self, counting: Counting, run: CountUnlessSame) -> None:
+        self._counting = counting
+        self._folder = run.folder
+        self._job_digest = run.job_digest
+        self._labels = run.labels
 
     def process(self, split: Split) -> Iterator[SplitCount]:
         record = read_record(self._folder, split.part_name)
@@ -178,10 +205,9 @@ class _DigestSplit(beam.DoFn):
             if record is not None and is_same_job and record.is_current(split):
                 digest = record.digests.references
             else:
-                digest = digest_references(read_split(split, [self._column])[self._column])
+                digest = self._counting.digest_of(read_split(split, self._counting.read_columns))
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
-            yield SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
+            yield SplitCount(unreadable=1)
         else:
-            content = content_of(split, digest)
-            yield SplitCount(frequencies=DocumentFrequencies.zero(), content=content)
+            yield SplitCount(content=content_of(split, digest, self._counting.columns))

@@ -9,8 +9,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from bertscore_core import IdfTable
-from pipelines.dump.columns import TableFields
+from bertscore_core import IdfError
+from pipelines.dump.columns import IdfColumns, TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
@@ -19,6 +19,7 @@ from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
 from pipelines.idf.steps import load_idf
+from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
 from pipelines.run.folder import OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
@@ -56,7 +57,7 @@ class ScorePlan:
         fields: The columns of texts.
         num_files: Input files, rejected ones included.
         plan: All splits.
-        given_idf: The idf table of `--idf PATH`; None without.
+        given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
     """
 
@@ -67,7 +68,7 @@ class ScorePlan:
     fields: TableFields
     num_files: int
     plan: Plan
-    given_idf: IdfTable | None
+    given_idf: IdfTables | None
     started: float
 
 
@@ -109,7 +110,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         BertScoreError: The run cannot work.
         OSError: No file can be reached, or not every file that idf must count.
     """
-    started = time.time()
+    started, fields = time.time(), table_fields(options)
     settings = settle_run(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
@@ -120,14 +121,13 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        _check_idf(given_idf, settings.settings)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output)
         plan = plan_inputs(
             files,
             candidate_column=options.candidate_column,
             reference_column=options.reference_column,
-            language_column=options.language_column,
+            choosing=fields.idf.options,
             target_rows=options.split_rows,
             target_bytes=options.split_bytes,
             written=lambda part: [
@@ -135,6 +135,8 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             ],
         )
         settings = settle_languages(settings, options, runner, plan.splits)
+    if given_idf is not None:
+        _check_idf(given_idf, settings.settings)
     if options.idf == "corpus":
         check_all_reached(plan)
     return ScorePlan(
@@ -142,7 +144,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         runner=runner,
         output=output,
         settings=settings,
-        fields=table_fields(options),
+        fields=fields,
         num_files=len(files),
         plan=plan,
         given_idf=given_idf,
@@ -151,11 +153,11 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
 
 
 def table_fields(options: ScoreOptions) -> TableFields:
-    """Return the columns of texts."""
+    """Return the columns of texts, and those that decide how rows are scored."""
     return TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
-        language_column=options.language_column,
+        idf=IdfColumns(language=options.language_column),
     )
 
 
@@ -247,12 +249,22 @@ def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
         return IdfSource(path=planned.options.idf, fingerprint=name, label=name)
-    return find_idf(
-        folder, planned.plan, planned.fields.reference_column, planned.settings.settings
-    )
+    return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)
 
 
-def _check_idf(table: IdfTable, settings: RunSettings) -> None:
-    """Check that a given table fits the tokenizer of every language."""
-    for setting in settings.by_language.values():
-        table.check_fits(setting.signature.tokenizer, setting.max_length)
+def _check_idf(tables: IdfTables, settings: RunSettings) -> None:
+    """Check that given tables are of languages if the settings are, and fit their tokenizers.
+
+    Raises:
+        IdfError: They are not, or do not.
+    """
+    has_languages = any(key.language for key in tables.tables)
+    if has_languages != settings.by_column:
+        got, expected = ("", "no ") if has_languages else ("no ", "")
+        raise IdfError(
+            f"the idf tables cannot be used: got {got}table of a language; expected {expected}"
+            "languages in them. Count them with `bertscore-beam idf` and the same "
+            "--language-column as here."
+        )
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)

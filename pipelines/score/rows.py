@@ -3,7 +3,8 @@
 `score_table` takes a table through four stages:
 
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
-2. `rows_by_setting`: the rows that can be scored, by the setting of their language;
+2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
+   table; a row without a table gets a reason before;
 3. `score_rows`: the scores of the rows of one setting, once for each setting;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
@@ -19,7 +20,6 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
-    IdfTable,
     Scores,
     TokenWeights,
 )
@@ -35,10 +35,12 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
+from pipelines.idf.tables import IdfKey, IdfTables
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.scored_table import ScoredTable, with_scores
 from pipelines.score.scorers import Scorers
-from pipelines.score.settings import EVERY_LANGUAGE, RowSetting, RunSettings
+from pipelines.score.settings import RowSetting, RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +105,16 @@ class PairTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowsOfSetting:
-    """The rows of a table that are scored with one setting.
+    """The rows of a table that are scored with one setting and one idf table.
 
     Attributes:
-        language: Their language; `EVERY_LANGUAGE` if all rows are scored alike.
         setting: The setting.
+        key: What chooses the idf table.
         rows: Their positions in the table, ascending. Shape (M,).
     """
 
-    language: str
     setting: RowSetting
+    key: IdfKey
     rows: npt.NDArray[np.int64]
 
 
@@ -122,58 +124,75 @@ def score_table(
     fields: TableFields,
     *,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
         scorers: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts and languages.
+        fields: The columns of texts, of languages, and of groups if there are tables of groups.
         settings: How the rows of each language are scored. The part's metadata has the signatures
             with the fingerprints of the idf tables.
-        idf: The idf table, if the scorers use idf weights.
+        idf: The idf tables, if the scorers use idf weights.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts = PairTexts.of_table(table, fields, settings)
+    texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
     scored = []
-    for subset in rows_by_setting(texts, settings, scorers.has):
+    for subset in rows_by_setting(texts, keys, settings, scorers.has):
         scorer = scorers(subset.setting)
-        weights = scorer.token_weights(idf)
+        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
         scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
     pairs = ScoredPairs.joined(texts.reasons, scored)
     return with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
 
 
 def rows_by_setting(
-    texts: PairTexts, settings: RunSettings, is_loaded: Callable[[RowSetting], bool]
+    texts: PairTexts,
+    keys: RowKeys,
+    settings: RunSettings,
+    is_loaded: Callable[[RowSetting], bool],
 ) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting they are scored with.
+    """Return the rows that can be scored, by the setting and the idf table they are scored with.
 
     Languages whose models are loaded come first, and those of one model one after the other, so
     that a worker loads models as rarely as possible.
     """
-    if settings.sole is not None:
-        return [RowsOfSetting(language=EVERY_LANGUAGE, setting=settings.sole, rows=texts.usable)]
-    rows: dict[str, list[int]] = {}
-    for row in texts.usable.tolist():
-        rows.setdefault(texts.languages[row], []).append(row)
+    usable = texts.usable
+    codes = keys.codes[usable]
+    # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
     subsets = [
         RowsOfSetting(
-            language=language,
-            setting=settings.by_language[language],
-            rows=np.array(positions, dtype=np.int64),
+            setting=settings.by_language[key.language], key=key, rows=usable[order[start:stop]]
         )
-        for language, positions in rows.items()
+        for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
+        if stop > start
     ]
 
     def turn(subset: RowsOfSetting) -> tuple[object, ...]:
         signature = subset.setting.signature
-        return not is_loaded(subset.setting), signature.model, signature.weights, subset.language
+        return not is_loaded(subset.setting), signature.model, signature.weights, subset.key
 
     return sorted(subsets, key=turn)
+
+
+def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
+    """Give a reason to the rows that have no idf table, if they have none yet."""
+    known = [idf.get(key) is not None for key in keys.keys]
+    reasons = list(texts.reasons)
+    for row in texts.usable.tolist():
+        code = keys.codes[row]
+        if code == NO_KEY:
+            reasons[row] = Reason.NO_IDF_GROUP
+        elif not known[code]:
+            reasons[row] = Reason.NO_IDF_TABLE
+    return replace(texts, reasons=reasons)
 
 
 def score_rows(
@@ -198,12 +217,7 @@ def score_rows(
     )
     work = Work()
     scores = scorer.score_tokenized(tokenized, weights, work)
-    return ScoredRows(
-        rows=rows,
-        scores=scores,
-        reasons=_score_reasons(scores),
-        work=work,
-    )
+    return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
 
 
 def _score_reasons(scores: Scores) -> list[str | None]:

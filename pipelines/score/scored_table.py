@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bertscore_core import IdfTable, ScoreSummary
+from bertscore_core import ScoreSummary
 from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, is_list
 from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY
 from pipelines.dump.scripts import count_other_scripts
-from pipelines.dump.texts import readable_references
+from pipelines.dump.texts import countable_references
+from pipelines.idf.tables import IdfTables
 from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.score.settings import RunSettings
 
@@ -65,7 +66,7 @@ def with_scores(
     pairs: ScoredPairs,
     *,
     settings: RunSettings,
-    idf: IdfTable | None,
+    idf: IdfTables | None,
 ) -> ScoredTable:
     """Append the score columns to a table.
 
@@ -89,8 +90,9 @@ def with_scores(
         added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
     others = 0
     if settings.script_language:
-        texts = readable_references(table[fields.reference_column])
-        others = count_other_scripts(texts, settings.script_language)
+        groups = countable_references(table[fields.reference_column])
+        firsts = [group[0] for group in groups if group]
+        others = count_other_scripts(firsts, settings.script_language)
     return ScoredTable(
         table=columns.append_scores(table, added, _metadata(settings, languages, idf)),
         summary=pairs.summary(),
@@ -131,7 +133,7 @@ def _by_language(
 
 
 def _metadata(
-    settings: RunSettings, languages: Sequence[str], idf: IdfTable | None
+    settings: RunSettings, languages: Sequence[str], idf: IdfTables | None
 ) -> dict[str, str]:
     """Return the metadata of a part, with the signatures of the languages in it."""
     version = {"bertscore.schema_version": SCHEMA_VERSION}

@@ -5,10 +5,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bertscore_core import IdfTable, ScorerConfig, Signature, known_languages
-from bertscore_core.config import has_same_model
+from bertscore_core import ScorerConfig, Signature, known_languages
 from pipelines.dump.language_codes import NO_LANGUAGE
 from pipelines.dump.texts import Reason
+from pipelines.idf.tables import IdfTables
 
 EVERY_LANGUAGE = ""
 """Stands for the language of all rows in a run without a column of languages."""
@@ -30,8 +30,8 @@ class RowSetting:
     max_length: int | None
     weight_bytes: int = 0
 
-    def final_signature(self, idf: IdfTable | None) -> Signature:
-        """Return the signature with the fingerprint of the idf table."""
+    def final_signature(self, idf: IdfTables | None) -> Signature:
+        """Return the signature with the fingerprint of the idf tables of its rows."""
         if idf is None:
             return self.signature
         return dataclasses.replace(self.signature, idf=idf.fingerprint)
@@ -40,10 +40,6 @@ class RowSetting:
     def label(self) -> str:
         """Digest of the signature: 16 hexadecimal digits."""
         return hashlib.sha256(self.signature.format().encode()).hexdigest()[:16]
-
-    def shares_model(self, other: "RowSetting") -> bool:
-        """Tell whether both settings are scored with the same loaded model."""
-        return has_same_model(self.config, other.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +79,13 @@ class RunSettings:
         """The setting of all rows; None in a run with a column of languages."""
         return None if self.by_column else self.by_language[EVERY_LANGUAGE]
 
-    def signatures(self, idf: IdfTable | None) -> dict[str, str]:
+    def signatures(self, idf: IdfTables | None) -> dict[str, str]:
         """Return the signature of each language, with the fingerprint of its idf table."""
-        return {
-            language: setting.final_signature(idf).format()
-            for language, setting in sorted(self.by_language.items())
-        }
+        made = {}
+        for language, setting in sorted(self.by_language.items()):
+            tables = None if idf is None else idf.for_language(language)
+            made[language] = setting.final_signature(tables).format()
+        return made
 
     def reason(self, language: str) -> Reason | None:
         """Return why the rows of a language are not scored; None if there is a setting."""

@@ -11,7 +11,6 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import IdfTable
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
 from pipelines.dump.read_split import read_split
@@ -19,6 +18,7 @@ from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
+from pipelines.idf.tables import IdfTables
 from pipelines.run import counters
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
@@ -110,16 +110,16 @@ class ScoreSplits(beam.PTransform):
 
     If an earlier run has made a part of a split, it is compared with the split's rows first.
 
-    The idf table is a side input of the reader and not of the scoring step: Beam does not fuse a
+    The idf tables are a side input of the reader and not of the scoring step: Beam does not fuse a
     step that has a side input with the steps before it, and would store the rows between the two.
 
     Attributes:
         spec: The run.
-        idf: Singleton with the idf table, or None.
+        idf: Singleton with the idf tables, or None.
     """
 
     spec: ScoreSpec
-    idf: beam.PCollection[IdfTable] | None = None
+    idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several outputs
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
@@ -153,7 +153,7 @@ class ReadSplit(beam.DoFn):
         self._fields = spec.fields
         self._labels = spec.settings.labels
 
-    def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
+    def process(self, element: Split, idf: IdfTables | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
         earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
@@ -173,7 +173,13 @@ class ReadSplit(beam.DoFn):
             yield self._failed(element, _IDF_REASON)
             return
         fields = self._fields
-        digests = RowDigests.of(table, fields, utc_times=element.utc_times)
+        digests = RowDigests.of(
+            table,
+            fields.candidate_column,
+            fields.reference_column,
+            fields.idf.names,
+            utc_times=element.utc_times,
+        )
         if record is not None:
             part = reuse_part(self._folder, record, element, table, digests)
             if part is not None:

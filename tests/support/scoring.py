@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from bertscore_core import BertScorer, IdfTable
 from pipelines.dump.columns import TableFields
+from pipelines.idf.tables import IdfTables
 from pipelines.score.rows import score_table
 from pipelines.score.scored_table import ScoredTable
 from pipelines.score.settings import RowSetting, RunSettings
@@ -18,8 +19,9 @@ def score_all_rows(
         signature=scorer.signature(),
         max_length=scorer.tokenizer.max_length,
     )
+    tables = None if idf is None else IdfTables.of(idf)
     settings = RunSettings.of_all_rows(setting)
-    return score_table(_One(scorer), table, fields, settings=settings, idf=idf)
+    return score_table(_One(scorer), table, fields, settings=settings, idf=tables)
 
 
 class _One:
