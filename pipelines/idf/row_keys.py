@@ -1,6 +1,7 @@
 """Which idf table each row belongs to."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,7 @@ def row_keys(table: pa.Table, columns: IdfColumns) -> RowKeys:
         columns: The columns that say how references are counted.
     """
     if not columns.group and columns.language is None:
-        return RowKeys(keys=(WHOLE,), codes=np.zeros(table.num_rows, dtype=np.int64))
+        return key_of_all(table.num_rows)
     numbers: dict[IdfKey, int] = {}
     codes = np.full(table.num_rows, NO_KEY, dtype=np.int64)
     values = [_languages(table, columns), *(values_as_text(table[n]) for n in columns.group)]
@@ -51,6 +52,21 @@ def row_keys(table: pa.Table, columns: IdfColumns) -> RowKeys:
             key = IdfKey(language=language, group=known)
             codes[row] = numbers.setdefault(key, len(numbers))
     return RowKeys(keys=tuple(numbers), codes=codes)
+
+
+def keys_of_languages(languages: Sequence[str]) -> RowKeys:
+    """Return the key of each row by its language alone, as `language_of` returns it."""
+    numbers: dict[IdfKey, int] = {}
+    codes = np.full(len(languages), NO_KEY, dtype=np.int64)
+    for row, language in enumerate(languages):
+        if language not in (NO_LANGUAGE, NO_CODE):
+            codes[row] = numbers.setdefault(IdfKey(language=language), len(numbers))
+    return RowKeys(keys=tuple(numbers), codes=codes)
+
+
+def key_of_all(rows: int) -> RowKeys:
+    """Return the keys of rows that are all scored alike."""
+    return RowKeys(keys=(WHOLE,), codes=np.zeros(rows, dtype=np.int64))
 
 
 def _languages(table: pa.Table, columns: IdfColumns) -> list[str | None]:

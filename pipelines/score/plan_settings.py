@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bertscore_core import (
+    Baseline,
     BaselineNotFoundError,
     BertScoreError,
     ConfigError,
@@ -25,7 +26,7 @@ from pipelines.dump.texts import Reason
 from pipelines.options.languages import OTHERS
 from pipelines.options.score import ScoreOptions
 from pipelines.run.runner import Runner
-from pipelines.score.settings import RowSetting, RunSettings
+from pipelines.score.settings import RowSetting, RunSettings, check_own_baselines
 from pipelines.scorer import scorer_config, settle_workers
 
 
@@ -76,7 +77,7 @@ def settle_languages(
     if rows and not settings.by_language.keys() & rows.keys():
         raise settling.nothing_left(rows)
     if not options.allow_shared_baseline:
-        settling.check_baselines()
+        check_own_baselines(settling.baselines)
     return PlannedSettings(settings=settings, rows=rows)
 
 
@@ -99,7 +100,7 @@ class _Settling:
         self._models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
         self._by_language: dict[str, RowSetting] = {}
         self._missing: dict[str, Reason] = {}
-        self._tables: dict[str, list[str]] = {}
+        self.baselines: dict[str, Baseline | None] = {}
         self._first_error: BertScoreError | None = None
 
     def result(self) -> RunSettings:
@@ -146,8 +147,7 @@ class _Settling:
         else:
             config, settings = settle_workers(config, self._runner)
             self._models[model] = config, settings
-        if settings.baseline is not None:
-            self._tables.setdefault(settings.baseline.fingerprint, []).append(language)
+        self.baselines[language] = settings.baseline
         return _setting(config, settings)
 
     def nothing_left(self, rows: Mapping[str, int]) -> ConfigError:
@@ -159,22 +159,6 @@ class _Settling:
             f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
             f"registry knows. Check --language-column and --languages.{why}"
         )
-
-    def check_baselines(self) -> None:
-        """Check that no two languages are rescaled with the same table.
-
-        Raises:
-            ConfigError: Two are.
-        """
-        for languages in self._tables.values():
-            if len(languages) > 1:
-                raise ConfigError(
-                    f"languages {', '.join(languages)} would be rescaled with the same baseline; "
-                    "expected a table for each, since random pairs score differently in each "
-                    "language: their rescaled scores could not be compared. Give a folder of "
-                    "tables (--baseline) or a baseline for each in --languages, leave --rescale "
-                    "out, or allow it with --allow-shared-baseline."
-                )
 
 
 _SHOWN = 10

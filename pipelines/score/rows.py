@@ -140,6 +140,27 @@ def score_table(
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
     texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
+    pairs = score_texts(scorers, texts, keys, settings=settings, idf=idf)
+    return with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+
+
+def score_texts(
+    scorers: Scorers,
+    texts: PairTexts,
+    keys: RowKeys,
+    *,
+    settings: RunSettings,
+    idf: IdfTables | None,
+) -> ScoredPairs:
+    """Score every pair that can be scored, each with the setting and the idf table of its key.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        keys: The key of each pair.
+        settings: How the pairs of each language are scored.
+        idf: The idf tables, if the scorers use idf weights.
+    """
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
     scored = []
@@ -147,8 +168,7 @@ def score_table(
         scorer = scorers(subset.setting)
         weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
         scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
-    pairs = ScoredPairs.joined(texts.reasons, scored)
-    return with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+    return ScoredPairs.joined(texts.reasons, scored)
 
 
 def rows_by_setting(

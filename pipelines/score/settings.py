@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bertscore_core import ScorerConfig, Signature, known_languages
+from bertscore_core import Baseline, ConfigError, ScorerConfig, Signature, known_languages
 from pipelines.dump.language_codes import NO_LANGUAGE
 from pipelines.dump.texts import Reason
 from pipelines.idf.tables import IdfTables
@@ -117,3 +117,27 @@ class RunSettings:
         """Return the label of a language's setting; "" without one."""
         setting = self.by_language.get(language)
         return "" if setting is None else setting.label
+
+
+def check_own_baselines(baselines: Mapping[str, Baseline | None]) -> None:
+    """Check that no two languages are rescaled with the same table.
+
+    Args:
+        baselines: The table of each language; None if its scores are not rescaled.
+
+    Raises:
+        ConfigError: Two are.
+    """
+    by_table: dict[str, list[str]] = {}
+    for language, baseline in baselines.items():
+        if baseline is not None:
+            by_table.setdefault(baseline.fingerprint, []).append(language)
+    for languages in by_table.values():
+        if len(languages) > 1:
+            raise ConfigError(
+                f"languages {', '.join(languages)} would be rescaled with the same baseline; "
+                "expected a table for each, since random pairs score differently in each language: "
+                "their rescaled scores could not be compared. Give each its own (a folder of "
+                "tables as --baseline, or `baseline` in --languages), do not rescale, or allow it "
+                "with --allow-shared-baseline."
+            )
