@@ -93,8 +93,12 @@ def settle_pairs(config: ConfigLike | ByLanguage, *, empty: str | None, idf: Idf
     Raises:
         BertScoreError: They cannot work, as far as is known without the models.
     """
-    by_language = config if isinstance(config, ByLanguage) else None
-    given = _by_language(by_language.configs) if by_language else {EVERY_LANGUAGE: config}
+    by_language: ByLanguage | None = None
+    given: Mapping[str, ConfigLike]
+    if isinstance(config, ByLanguage):
+        by_language, given = config, _by_language(config.configs)
+    else:
+        given = {EVERY_LANGUAGE: config}
     configs = {
         language: _for_workers(_in_language(as_config(one), language), empty, idf)
         for language, one in given.items()
@@ -155,7 +159,7 @@ def _by_language(configs: Mapping[str, ConfigLike]) -> dict[str, ConfigLike]:
     """Return configurations by language code in lower case."""
     found: dict[str, ConfigLike] = {}
     for key, config in configs.items():
-        language = key.lower() if isinstance(key, str) else ""
+        language = str(key).lower()
         if not is_code(language) or language in found:
             raise ConfigError(
                 f"the mapping of languages cannot be used: got the key {key!r}; expected distinct "
