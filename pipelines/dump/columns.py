@@ -136,7 +136,7 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         InputError: If a column is missing, there twice, or of another type.
     """
     for name, option in options.items():
-        kind = _column_type(schema, name, option.removeprefix("--"), option)
+        kind = _column_type(schema, name, option.strip("-").removesuffix("-column"), option)
         if option == LANGUAGE_OPTION and not is_text(kind):
             raise _wrong_type(name, kind, "language", "a string type")
         if not _can_choose(kind):
