@@ -35,8 +35,17 @@ GROUPS = {
     "Model and texts": (
         *("model", "revision", "allow_pickle_weights", "language", "language_column", "languages"),
         *("candidate_column", "reference_column", "num_layers", "max_length"),
+        "long_text",
     ),
-    "Scores": ("idf", "rescale", "baseline", "allow_shared_baseline", "empty"),
+    "Scores": (
+        "idf",
+        "idf_key",
+        "idf_group",
+        "rescale",
+        "baseline",
+        "allow_shared_baseline",
+        "empty",
+    ),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),

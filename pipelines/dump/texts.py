@@ -22,6 +22,7 @@ class Reason(StrEnum):
     UNKNOWN_LANGUAGE = "unknown_language"
     LANGUAGE_WITHOUT_SETTING = "language_without_setting"
     LANGUAGE_WITHOUT_BASELINE = "language_without_baseline"
+    TOO_LONG = "too_long"
     NO_IDF_GROUP = "no_idf_group"
     NO_IDF_TABLE = "no_idf_table"
     NO_WEIGHTED_TOKEN = "no_weighted_token"

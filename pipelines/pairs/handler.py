@@ -61,6 +61,7 @@ class PairScore(NamedTuple):
         candidate_tokens: Tokens of the candidate, special ones included.
         reference_tokens: Tokens of all its references together.
         truncated: Whether a text was cut to the maximum length.
+        windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
             `pipelines.dump.texts.Reason`.
         signature: How the scores were made, if that depends on the language of the pair.
@@ -77,6 +78,7 @@ class PairScore(NamedTuple):
     candidate_tokens: Optional[int]  # noqa: UP045
     reference_tokens: Optional[int]  # noqa: UP045
     truncated: Optional[bool]  # noqa: UP045
+    windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045
     signature: Optional[str]  # noqa: UP045
 
@@ -188,6 +190,11 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Whether the scores are rescaled."""
         return self._settings.rescaled
 
+    @property
+    def windowed(self) -> bool:
+        """Whether long texts are scored in windows."""
+        return self._settings.windowed
+
     def signature(self) -> Signature:
         """Return how the scores are made. Reads the weight files, and an idf table given as a path.
 
@@ -267,7 +274,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         scores = _pair_scores(
             scored,
             several,
-            rescaled=model.settings.rescaled,
+            model.settings,
             signatures=made if self._language_field is not None else [None] * len(batch),
         )
         return [
@@ -320,12 +327,11 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 def _pair_scores(
     scored: ScoredPairs,
     several: Sequence[bool],
-    *,
-    rescaled: bool,
+    settings: RunSettings,
     signatures: Sequence[str | None],
 ) -> Iterator[PairScore]:
     """Yield the scores of each pair, with a best reference if there is a list of references."""
-    by_column = scored.by_column(rescaled=rescaled)
+    by_column = scored.by_column(rescaled=settings.rescaled, windowed=settings.windowed)
     nothing = [None] * len(scored)
     best = by_column[columns.BEST_REFERENCE].tolist()
     encoded = set(scored.rows.tolist())

@@ -71,6 +71,11 @@ class PairSettings:
         """Whether the scores are rescaled."""
         return any(config.rescale for config in self.configs.values())
 
+    @property
+    def windowed(self) -> bool:
+        """Whether long texts are scored in windows."""
+        return any(config.long_text == "windows" for config in self.configs.values())
+
     def on_worker(self) -> RunSettings:
         """Return the settings with their signatures. Reads the weight files."""
         found = {

@@ -31,9 +31,9 @@ class ScorePairs(beam.PTransform):
     `bertscore_f1`, with a rescaling scorer `bertscore_raw_precision` and so on,
     `bertscore_best_reference` (None if the reference is a single text; left out if the schema has
     only single texts), `bertscore_candidate_tokens`, `bertscore_reference_tokens`,
-    `bertscore_truncated`, `bertscore_error`, and with `ByLanguage` `bertscore_signature`. No pair
-    is dropped: a pair that cannot be scored has its reason in `bertscore_error` and None in the
-    others.
+    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, `bertscore_error`,
+    and with `ByLanguage` also `bertscore_signature`. No pair is dropped: a pair that cannot be
+    scored has its reason in `bertscore_error` and None in the others.
 
     A PCollection with a schema (Rows, NamedTuples) gives Rows, and their schema has the columns. A
     PCollection without one may contain dicts, which give dicts, or Rows. All fields pass unchanged.
@@ -93,9 +93,9 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        left_out = set() if self._handler.rescaled else set(_RAW)
-        if self._language_field is None:
-            left_out.add(columns.SIGNATURE)
+        left_out = frozenset() if self._handler.rescaled else _RAW
+        left_out |= frozenset() if self._handler.windowed else {columns.WINDOWS}
+        left_out |= frozenset() if self._language_field is not None else {columns.SIGNATURE}
         names = [name for name in OUTPUT_COLUMNS if name not in left_out]
         fields = _schema_fields(pairs.element_type)
         if fields is None:

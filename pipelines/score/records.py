@@ -34,7 +34,7 @@ IDF_FILE = "_manifest/idf.npz"
 _RECORD_SUFFIX = ".json"
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12}\.json")
 _PART_FILE = re.compile(r"part-\d{12}\.parquet")
-_RECORD_FORMAT = 3
+_RECORD_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +174,11 @@ def _is_well_typed(record: PartRecord) -> bool:
         *(rows.label for rows in record.languages.values()),
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
+    summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
     counts = (
         record.part_bytes,
         record.other_scripts,
-        *(
-            number
-            for summary in (record.summary, *(rows.summary for rows in record.languages.values()))
-            for number in (summary.rows, summary.truncated)
-        ),
+        *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
     )
     work = asdict(record.work).values()
     return (

@@ -6,8 +6,9 @@ compare the rows with the record's digests. All other splits are scored again, w
 part is a function of its split and the signature.
 """
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bertscore_core.errors import SignatureError
@@ -182,13 +183,15 @@ def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[s
         fields: The columns of texts and languages.
         idf: Name of the idf table in the identity.
     """
+    chosen = {"idf_key": fields.idf.key, "idf_group": fields.idf.group}
     columns = {
         "candidate_column": fields.candidate_column,
         "reference_column": fields.reference_column,
+        **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
     if settings.sole is None:
         return {**columns, "language_column": fields.language_column or "", "idf": idf}
-    return {**asdict(settings.sole.signature), **columns}
+    return {**settings.sole.signature.fields(), **columns}
 
 
 _LANGUAGE = "language "

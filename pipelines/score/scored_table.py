@@ -80,7 +80,9 @@ def with_scores(
     """
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=settings.rescaled).items()
+        for name, column in pairs.by_column(
+            rescaled=settings.rescaled, windowed=settings.windowed
+        ).items()
     }
     if not is_list(table.schema.field(fields.reference_column).type):
         del added[columns.BEST_REFERENCE]

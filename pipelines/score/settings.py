@@ -75,6 +75,11 @@ class RunSettings:
         )
 
     @property
+    def windowed(self) -> bool:
+        """Whether long texts are scored in windows, in any language."""
+        return any(one.config.long_text == "windows" for one in self.by_language.values())
+
+    @property
     def sole(self) -> RowSetting | None:
         """The setting of all rows; None in a run with a column of languages."""
         return None if self.by_column else self.by_language[EVERY_LANGUAGE]

@@ -1,6 +1,6 @@
 """Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipelines.dump.plan import few_rows_words, grouped
@@ -12,8 +12,8 @@ from pipelines.score.settings import RowSetting
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str) -> Shown:
-    """Return the table of the plan, for --dry-run."""
+def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+    """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, setting = job.spec.goal, job.spec.settings.sole
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
@@ -21,7 +21,7 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{goal.rows:,}{few}",
-        "splits": f"{goal.parts:,}",
+        "splits": f"{goal.parts:,}, of at most {job.plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
@@ -32,7 +32,8 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
-    return Shown("Plan", ("", ""), [*rows.items(), *listed])
+    warned = [("warning", words) for words in warnings]
+    return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
 def _model_rows(setting: RowSetting | None) -> dict[str, str]:
@@ -63,8 +64,12 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
         rows.append((name, "none scored" if value is None else f"{value:.6f}"))
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
-    rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    rows += _reason_rows(summary, scored=True)
+    rows.append(("rejected", f"{summary['rejected']:,}"))
+    rows += _reason_rows(summary, scored=False)
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    if summary["windowed"]:
+        rows.append(("scored in windows", f"{summary['windowed']:,}"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
@@ -78,6 +83,17 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))
     return Shown("BERTScore", ("", ""), rows)
+
+
+def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
+    """Return a row for each reason that rows with scores have, or rows without."""
+    rejected = summary["rejected_reasons"]
+    numbers = (
+        {reason: number - rejected.get(reason, 0) for reason, number in summary["reasons"].items()}
+        if scored
+        else rejected
+    )
+    return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
@@ -110,7 +126,8 @@ def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
     return (
         f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
         f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
-        "the texts, or score them with a model that takes longer ones."
+        "the texts, score all of them (--long-text windows), or choose a model that takes longer "
+        "ones."
     )
 
 

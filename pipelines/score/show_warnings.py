@@ -24,7 +24,8 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     return (
         f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
         f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them."
+        "what comes after is not in their scores. The column bertscore_truncated marks them. "
+        "--long-text windows scores whole texts."
     )
 
 
