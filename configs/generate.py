@@ -72,6 +72,8 @@ EXAMPLES: Mapping[str, Any] = {
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
+    "idf_group": ["test_set"],
+    "idf_key": ["segment_id"],
     "language": "en",
     "language_column": "lang",
     "languages": {"de": {"model": "xlm-roberta-large"}, "*": {"model": "roberta-large"}},
