@@ -29,21 +29,37 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GROUPS = {
     "Input and output": (
-        *("input", "models", "languages", "crawl", "crawl_root", "wet", "sentences"),
+        *("input", "models", "crawl", "crawl_root", "wet", "sentences"),
         "output",
     ),
     "Model and texts": (
-        *("model", "revision", "allow_pickle_weights", "language"),
+        *("model", "revision", "allow_pickle_weights", "language", "language_column", "languages"),
         *("candidate_column", "reference_column", "num_layers", "max_length"),
         "long_text",
     ),
-    "Scores": ("idf", "idf_key", "idf_group", "rescale", "baseline", "reuse", "empty"),
+    "Scores": (
+        "idf",
+        "idf_key",
+        "idf_group",
+        "rescale",
+        "baseline",
+        "reuse",
+        "allow_shared_baseline",
+        "empty",
+    ),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
     ),
     "Fetching": ("downloads", "fetch_attempts", "fetch_timeout", "fetch_pause", "contact"),
-    "The encoder": ("dtype", "device", "accelerator", "backend", "max_batch_tokens"),
+    "The encoder": (
+        "dtype",
+        "device",
+        "accelerator",
+        "backend",
+        "max_batch_tokens",
+        "model_memory",
+    ),
     "The work": ("workers", "split_rows", "split_bytes"),
     "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
     "The command": ("overwrite", "dry_run", "print_job"),
@@ -60,10 +76,13 @@ EXAMPLES: Mapping[str, Any] = {
     "idf_group": ["test_set"],
     "idf_key": ["segment_id"],
     "language": "en",
+    "language_column": "lang",
+    "languages": {"de": {"model": "xlm-roberta-large"}, "*": {"model": "roberta-large"}},
     "max_batch_tokens": 8192,
     "max_length": 512,
     "max_truncated_fraction": 0.05,
     "model": "roberta-large",
+    "model_memory": 8_000_000_000,
     "num_layers": 17,
     "reuse": "latest:build/scores-*",
     "revision": "main",
@@ -114,6 +133,7 @@ SCORE = LocalConfig(
     settings={"input": "data/pairs/*.parquet", "output": "build/scores"},
     notes={
         "input": "One, or a list of them: local paths, s3://, gs:// or https://.",
+        "language_column": "Use either this or `language`.",
         "max_length": "`unlimited` is for models without a limit on positions (T5, XLNet, "
         "DeBERTa).",
         "max_truncated_fraction": "Such rows are always counted and reported.",
@@ -178,6 +198,7 @@ TEMPLATE_PATTERNS = {
     "output": _OUTPUT_PATH,
     "idf_key": _COLUMNS,
     "idf_group": _COLUMNS,
+    "languages": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
     "accelerator": f"^{ACCELERATOR.pattern}$",
 }

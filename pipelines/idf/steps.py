@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
-from bertscore_core.config import settle_tokenizer
+from bertscore_core.config import model_part, settle_tokenizer
 from bertscore_core.idf import CountedRows
 from pipelines.dump.columns import COUNT_ALL, IdfColumns
 from pipelines.dump.parquet import UNREADABLE
@@ -249,9 +250,10 @@ class _CountSplit(beam.DoFn):
         self._counting = counting
 
     def setup(self) -> None:
+        settled = cache(settle_tokenizer)  # languages may share a model
         vocabularies = self._counting.vocabularies
         self._tokenizers = {
-            language: settle_tokenizer(one.config) for language, one in vocabularies.items()
+            language: settled(model_part(one.config)) for language, one in vocabularies.items()
         }
 
     def process(self, chosen: ToCount) -> Iterator[SplitCount]:
