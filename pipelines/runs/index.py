@@ -47,7 +47,7 @@ ROW = np.dtype(
 KEY = np.dtype("<u8")
 
 BUCKET_ROWS = 1_000_000
-"""Rows that a bucket has on average, at most: about 44 MB, which are sorted in memory."""
+"""Rows that a bucket has on average, at most: about 48 MB, which are sorted in memory."""
 
 _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
 _FORMAT = 1
@@ -112,7 +112,7 @@ def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows
     """Build the index of a run's parts from their pieces, unless it is there already.
 
     Memory is bounded by some buckets and pieces, whatever the number of rows. Meanwhile all rows
-    are on the local disk, in temporary files of about 44 bytes a row.
+    are on the local disk, in temporary files of 48 bytes a row.
 
     Args:
         folder: Folder of the run.
