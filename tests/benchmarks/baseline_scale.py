@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,8 +69,10 @@ def held_job(options: BaselineOptions) -> Iterator[BaselineJob]:
         )
 
 
-def options_of(root: str, output: Path, languages: Sequence[str], files: int, **more: object):
-    """Return the options of a job that reads all files of a crawl in two rounds."""
+def options_of(
+    root: str, output: Path, languages: Sequence[str], files: int, **more: Any
+) -> BaselineOptions:
+    """Return the options of a job that reads all files of a crawl, 32 of them first."""
     return BaselineOptions(
         models=("-",),
         crawl=CRAWL,

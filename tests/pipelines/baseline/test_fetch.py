@@ -150,6 +150,6 @@ def test_three_workers_never_ask_for_more_files_at_once_than_the_cap(tmp_path, m
     with web_server(root, waits) as web:
         flags = ("--fetch-pause", "0.01", "--downloads", 2, "--workers", 3, "--first-files", 9)
         assert main(baseline(f"{web.url}/", tmp_path / "out", model, *flags)) == DONE
-        assert web.most_at_once == 2
+        assert web.most_at_once <= 2
     assert run_baseline(root, tmp_path / "alone", model, "--first-files", 9) == DONE
     assert read_tables(tmp_path / "out") == read_tables(tmp_path / "alone")

@@ -128,6 +128,17 @@ def test_object_store_gives_and_takes_the_same_tables(tmp_path, crawl, model, ta
     assert read_tables(tmp_path / "out") == tables
 
 
+@pytest.mark.long
+def test_files_of_the_web_pass_through_an_object_store(tmp_path, crawl, model, tables):
+    with s3_bucket() as bucket, web_server(crawl) as web:
+        output = f"{bucket}/out"
+        assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
+        store = fsspec.filesystem("s3")
+        store.get(f"{output}/", str(tmp_path / "out"), recursive=True)
+        assert not store.find(f"{output}/_fetched")
+    assert read_tables(tmp_path / "out") == tables
+
+
 def test_printed_job_names_no_step_after_an_address(tmp_path, crawl, model, capsys):
     assert run_baseline(crawl, tmp_path / "out", model, "--print-job") == DONE
     said = capsys.readouterr().out
