@@ -21,6 +21,7 @@ from bertscore_core import (
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
 from bertscore_core.encoder import resolve_device
 from bertscore_core.resolve import resolve_model
+from bertscore_core.work import DeviceClock
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import join
@@ -188,18 +189,19 @@ def _worker_device(options: ScoringOptions, runner: Runner) -> str:
     return options.device
 
 
-def load_scorer(config: ScorerConfig, backend: str) -> BertScorer:
+def load_scorer(config: ScorerConfig, backend: str, clock: DeviceClock | None = None) -> BertScorer:
     """Load a scorer on a worker.
 
     Args:
         config: How to score.
         backend: The backend with its version, as in the signature.
+        clock: The clock of the device, if several scorers take turns on it.
 
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
     started = time.monotonic()
-    scorer = BertScorer(config)
+    scorer = BertScorer(config, clock=clock)
     found = scorer.settings.backend_version
     if found != backend:
         raise ConfigError(

@@ -18,7 +18,8 @@ from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.records import PairsRecord, SampleRecord
 from pipelines.crawl.overlap import Overlap, describe_overlap
 
-FORMAT = 1
+FORMAT = 2
+"""Version 1 had `jackknife_error`, and its `standard_error` is `naive_error` now."""
 MEASURES = ("precision", "recall", "f1")
 
 

@@ -13,7 +13,7 @@ LARGE_ERROR = 0.005
 of more where few hosts have most of the sentences."""
 
 
-def show_plan(plan: BaselinePlan) -> Shown:
+def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
     """Show what a run would do."""
     options = plan.options
     numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
@@ -26,7 +26,7 @@ def show_plan(plan: BaselinePlan) -> Shown:
         "pairs": f"{options.pairs:,} for every language",
         "output": mask_credentials(plan.output),
     }
-    return Shown("Plan", ("", ""), list(rows.items()))
+    return (Shown("Plan", ("", ""), list(rows.items())),)
 
 
 def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:

@@ -10,6 +10,8 @@ from pipelines.dump.parquet import open_parquet
 
 SIGNATURE_KEY = "bertscore.signature"
 """Key of a part's metadata that holds its signature."""
+SIGNATURES_KEY = "bertscore.signatures"
+"""The same for a part whose rows have languages: a JSON object, the signature of each language."""
 
 
 def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
@@ -61,6 +63,7 @@ def is_signed(path: str) -> bool:
     """Tell whether a file is a part that this project scored: its metadata hold a signature."""
     try:
         with open_parquet(path) as (file, _):
-            return SIGNATURE_KEY.encode() in (file.schema_arrow.metadata or {})
+            metadata = file.schema_arrow.metadata or {}
+            return any(key.encode() in metadata for key in (SIGNATURE_KEY, SIGNATURES_KEY))
     except (InputError, FileNotFoundError):
         return False

@@ -22,8 +22,15 @@ from pipelines.runs.index import write_index
 from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
+from pipelines.score.settings import EVERY_LANGUAGE
 from pipelines.score.spec import ScoreSpec
-from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+from pipelines.score.summary import (
+    FailedSplit,
+    ReusedPart,
+    RunTotals,
+    judge,
+    summary_of_languages,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +96,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     records, sizes = read_parts(folder, plan, folder.files())
     fingerprint = "" if idf is None else idf.fingerprint
-    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
-    signature = spec.settings.sole.final_signature(idf).format()
+    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    signatures = spec.settings.signatures(idf)
+    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
         spec.goal,
         new,
@@ -99,6 +107,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         doubled=stale_parts(plan, sizes),
         whole_idf=not is_incomplete(idf),
     )
+    if spec.settings.by_column:
+        total = spec.goal.carried + new
+        summary["languages"] = summary_of_languages(total, signatures)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
@@ -110,7 +121,8 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     index_rows(folder, [records[one.part_name] for one in plan.splits if one.part_name not in gone])
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
-        declare_success(folder, spec.run, signature=signature)
+        made = {"signatures": signatures} if signature is None else {"signature": signature}
+        declare_success(folder, spec.run, **made)
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])

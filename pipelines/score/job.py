@@ -44,6 +44,7 @@ from pipelines.runs.row_scores import ROWS_FOLDER, rows_file
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
+from pipelines.score.plan_settings import rows_without_setting
 from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
 from pipelines.score.records import (
     IDF_FILE,
@@ -56,22 +57,28 @@ from pipelines.score.records import (
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
-from pipelines.score.resume import job_identity
 from pipelines.score.settings import RowSetting, RunSettings
-from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words, unused_words
+from pipelines.score.show import gate_words, show_plan, show_summary
+from pipelines.score.show_languages import (
+    show_languages_planned,
+    show_languages_scored,
+    without_setting_words,
+)
+from pipelines.score.show_warnings import run_warnings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
 
 
-def show_score(planned: ScorePlan) -> Shown:
+def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     fields, words = planned.fields, None
     if job.idf.must_count:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
     warnings = [] if words is None else [words]
-    return show_plan(job, planned.reuse, estimate_words(job), warnings)
+    shown = show_plan(job, planned.reuse, estimate_words(job), warnings)
+    return shown, *show_languages_planned(planned.settings)
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -82,10 +89,11 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
+    if without := rows_without_setting(planned.settings):
+        say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
-    baseline = planned.settings.baseline
-    if baseline is not None and (notice := idf_mismatch(baseline, idf=planned.config.idf)):
+    for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
     if foreign:
         say(
@@ -110,6 +118,14 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     return job
 
 
+def _idf_notices(planned: ScorePlan) -> list[str]:
+    """Return a notice for each baseline that was made with other token weights than the run has."""
+    weighted = planned.options.idf != "none"
+    baselines = [one for one in planned.settings.baselines.values() if one is not None]
+    found = (idf_mismatch(one, idf=weighted) for one in baselines)
+    return list(dict.fromkeys(words for words in found if words is not None))
+
+
 def start_run(job: ScoreJob) -> None:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
 
@@ -120,7 +136,6 @@ def start_run(job: ScoreJob) -> None:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing = job.spec.folder, job.standing
-    signature = job.spec.settings.sole.signature
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
         folder.delete(name)
@@ -142,8 +157,8 @@ def start_run(job: ScoreJob) -> None:
         RUN_FILE,
         {
             "run": job.spec.run,
-            "identity": job_identity(signature, job.spec.fields),
-            "signature": signature.format(),
+            "identity": dict(job.spec.identity),
+            **_signatures(job.spec.settings),
             "options": job.options.describe(),
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
@@ -153,6 +168,13 @@ def start_run(job: ScoreJob) -> None:
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
+
+
+def _signatures(settings: RunSettings) -> dict[str, object]:
+    """Return how the scores are made: one signature, or that of each language."""
+    if settings.sole is not None:
+        return {"signature": settings.sole.signature.format()}
+    return {"signatures": settings.signatures(None)}
 
 
 def _renew_run(folder: OutputFolder, run: str) -> None:
@@ -242,14 +264,14 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
-    warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
-    if unused := unused_words(job.spec.reuse, summary):
-        warnings = [unused, *warnings]
-    if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
-        warnings = [truncated, *warnings]
+    warnings = [
+        *run_warnings(summary, job.spec),
+        *table_warnings(summary.get("idf") or {}),
+        *warnings,
+    ]
     return Outcome(
         status=status,
-        shown=(show_summary(summary, folder.root),),
+        shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
         warnings=tuple(warnings),
     )
 
@@ -287,6 +309,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         run="",
         folder=folder,
         settings=RunSettings.of_all_rows(setting),
+        identity={},
         fields=table_fields(options),
         digest="",
         goal=RunGoal(),

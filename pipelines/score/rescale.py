@@ -218,7 +218,7 @@ def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRec
     return tuple(whole)
 
 
-def show_rescale(planned: RescalePlan) -> Shown:
+def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
     """Describe what would be written."""
     rows: list[tuple[str, ...]] = [
         ("run", planned.source.shown),
@@ -228,7 +228,7 @@ def show_rescale(planned: RescalePlan) -> Shown:
         ("output", mask_credentials(planned.output)),
         ("signature", planned.signature.format()),
     ]
-    return Shown("Plan", ("", ""), rows)
+    return (Shown("Plan", ("", ""), rows),)
 
 
 def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:

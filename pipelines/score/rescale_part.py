@@ -14,7 +14,7 @@ from pipelines.dump import columns
 from pipelines.dump.logical_types import has_utc_times
 from pipelines.dump.parquet import open_parquet
 from pipelines.dump.parts import write_part
-from pipelines.score.rows import part_metadata
+from pipelines.score.scored_table import part_metadata
 
 _MEASURES = (
     (columns.PRECISION, columns.RAW_PRECISION),

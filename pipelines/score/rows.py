@@ -12,7 +12,7 @@
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,14 +23,12 @@ from bertscore_core import (
     BertScorer,
     IdfTable,
     Scores,
-    ScoreSummary,
     Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
-from pipelines.dump import columns
-from pipelines.dump.columns import TableFields, is_list
-from pipelines.dump.parts import SIGNATURE_KEY
+from pipelines.dump.columns import TableFields
+from pipelines.dump.languages import languages_of
 from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
     Reason,
@@ -43,34 +41,13 @@ from pipelines.dump.texts import (
 )
 from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
 from pipelines.idf.tables import IdfKey, IdfTables
-from pipelines.runs.row_scores import RowScores, SignedRows
+from pipelines.runs.lookup import FoundRows
+from pipelines.runs.row_scores import SignedRows
 from pipelines.score.earlier import Find, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
+from pipelines.score.scored_table import ScoredTable, with_scores
+from pipelines.score.scorers import Scorers
 from pipelines.score.settings import RowSetting, RunSettings
-
-SCHEMA_VERSION = "1"
-"""Version of the names and meanings of the score columns, in every part's metadata."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredTable:
-    """A table with score columns after its own, and the sums over its rows.
-
-    Attributes:
-        table: All rows, in their order.
-        summary: Sums over the rows.
-        rejected: Reason of each row without scores, by its position in the table.
-        work: The work of the device.
-        reused: Rows that took the scores of an earlier run.
-        offered: The raw scores of the rows, for later runs.
-    """
-
-    table: pa.Table
-    summary: ScoreSummary
-    rejected: Mapping[int, str]
-    work: Work
-    reused: int
-    offered: RowScores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +58,13 @@ class PairTexts:
         candidates: One text each. Shape (N,).
         references: The references of each candidate, None for a null. Shape (N,).
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
+        languages: The language of each pair. Shape (N,). Empty if all are scored alike.
     """
 
     candidates: Sequence[Text]
     references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
+    languages: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -102,11 +81,26 @@ class PairTexts:
         )
 
     @classmethod
-    def of_table(cls, table: pa.Table, fields: TableFields) -> "PairTexts":
-        """Read the texts of a table."""
-        return cls.of(
+    def of_table(cls, table: pa.Table, fields: TableFields, settings: RunSettings) -> "PairTexts":
+        """Read the texts of a table, and the languages of its rows."""
+        texts = cls.of(
             texts_from_column(table[fields.candidate_column]),
             reference_texts(table[fields.reference_column]),
+        )
+        if fields.language_column is None:
+            return texts
+        return texts.in_languages(languages_of(table[fields.language_column]), settings)
+
+    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
+        """Return the same pairs with their languages; one without a setting is a reason."""
+        missing = {language: settings.reason(language) for language in set(languages)}
+        return replace(
+            self,
+            reasons=[
+                reason or missing[language]
+                for reason, language in zip(self.reasons, languages, strict=True)
+            ],
+            languages=languages,
         )
 
     @property
@@ -168,7 +162,7 @@ class RowProgress:
 
 
 def score_table(
-    scorer_of: Callable[[RowSetting], BertScorer],
+    scorers: Scorers,
     table: pa.Table,
     fields: TableFields,
     *,
@@ -180,11 +174,11 @@ def score_table(
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
-        scorer_of: Returns the loaded scorer of a setting.
+        scorers: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts, and of groups if there are tables of groups.
-        settings: How the rows of each language are scored. The part's metadata has the signature
-            with the fingerprint of the idf tables.
+        fields: The columns of texts, of languages, and of groups if there are tables of groups.
+        settings: How the rows of each language are scored. The part's metadata has the signatures
+            with the fingerprints of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
         find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
             that are not found.
@@ -193,50 +187,110 @@ def score_table(
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts, keys = PairTexts.of_table(table, fields), row_keys(table, fields.idf)
+    texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
-    subsets = rows_by_setting(texts, keys, settings)
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
     digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
     signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
     found = None if find is None else find(digests, signed)
-    progress = RowProgress(table.num_rows) if progress is None else progress
+    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    scored = with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+    return replace(
+        scored,
+        reused=0 if found is None else sum(int(found.found[one.rows].sum()) for one in subsets),
+        offered=offered_rows(pairs, digests, signed),
+    )
+
+
+def score_texts(
+    scorers: Scorers,
+    texts: PairTexts,
+    keys: RowKeys,
+    *,
+    settings: RunSettings,
+    idf: IdfTables | None,
+    progress: RowProgress | None = None,
+) -> ScoredPairs:
+    """Score every pair that can be scored, each with the setting and the idf table of its key.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        keys: The key of each pair.
+        settings: How the pairs of each language are scored.
+        idf: The idf tables, if the scorers use idf weights.
+        progress: Follows the work, if given.
+    """
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    return score_subsets(scorers, texts, subsets, idf=idf, progress=progress)
+
+
+def score_subsets(
+    scorers: Scorers,
+    texts: PairTexts,
+    subsets: Sequence[RowsOfSetting],
+    *,
+    idf: IdfTables | None,
+    found: FoundRows | None = None,
+    progress: RowProgress | None = None,
+) -> ScoredPairs:
+    """Score the rows of each setting, and put all rows together.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        subsets: The rows of each setting.
+        idf: The idf tables, if the scorers use idf weights.
+        found: Rows that an earlier run has scored alike take its scores; None without one.
+        progress: Follows the work, if given.
+    """
+    progress = RowProgress(len(texts.reasons)) if progress is None else progress
     scored: list[ScoredRows] = []
-    reused = 0
     for subset in subsets:
         rows = subset.rows
         if found is not None:
             taken, rows = taken_rows(found, rows, subset.setting)
             progress.skip(len(taken.rows))
             scored.append(taken)
-            reused += len(taken.rows)
         if len(rows):
-            scorer = scorer_of(subset.setting)
+            scorer = scorers(subset.setting)
             weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
             scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
-    pairs = ScoredPairs.joined(texts.reasons, scored)
-    return ScoredTable(
-        table=_with_scores(table, fields, pairs, settings, idf),
-        summary=pairs.summary(),
-        rejected=pairs.rejected(),
-        work=pairs.work,
-        reused=reused,
-        offered=offered_rows(pairs, digests, signed),
-    )
+    return ScoredPairs.joined(texts.reasons, scored)
 
 
-def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting and the idf table they are scored with."""
+def rows_by_setting(
+    texts: PairTexts,
+    keys: RowKeys,
+    settings: RunSettings,
+    is_loaded: Callable[[RowSetting], bool],
+) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting and the idf table they are scored with.
+
+    Languages whose models are loaded come first, and those of one model one after the other, so
+    that a worker loads models as rarely as possible.
+    """
     usable = texts.usable
     codes = keys.codes[usable]
     # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
-    return [
-        RowsOfSetting(setting=settings.sole, key=key, rows=usable[order[start:stop]])
+    subsets = [
+        RowsOfSetting(
+            setting=settings.by_language[key.language], key=key, rows=usable[order[start:stop]]
+        )
         for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
         if stop > start
     ]
+
+    def turn(subset: RowsOfSetting) -> tuple[object, ...]:
+        signature = subset.setting.signature
+        return not is_loaded(subset.setting), signature.model, signature.weights, subset.key
+
+    return sorted(subsets, key=turn)
 
 
 def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
@@ -277,35 +331,6 @@ def score_rows(
     )
     scores = scorer.score_tokenized(tokenized, weights, work)
     return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
-
-
-def _with_scores(
-    table: pa.Table,
-    fields: TableFields,
-    pairs: ScoredPairs,
-    settings: RunSettings,
-    idf: IdfTables | None,
-) -> pa.Table:
-    """Append the score columns to a table."""
-    config = settings.sole.config
-    windowed = config.long_text == "windows"
-    added = {
-        name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=config.rescale, windowed=windowed).items()
-    }
-    if not is_list(table.schema.field(fields.reference_column).type):
-        del added[columns.BEST_REFERENCE]
-    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return columns.append_scores(table, added, part_metadata(settings.sole.final_signature(idf)))
-
-
-def part_metadata(signature: Signature) -> dict[str, str]:
-    """Return the metadata of a part."""
-    return {
-        "bertscore.schema_version": SCHEMA_VERSION,
-        SIGNATURE_KEY: signature.format(),
-        "bertscore.hash": signature.upstream_hash(),
-    }
 
 
 def _score_reasons(scores: Scores) -> list[str | None]:

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bertscore_core import Signature
 from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
-from pipelines.runs.lookup import nearest_differences
-from pipelines.runs.source import EarlierSource, Reuse
+from pipelines.runs.source import Reuse
 from pipelines.score.prepare import ScoreJob
+from pipelines.score.settings import RowSetting
 
 SHOWN_FILES = 10
 
@@ -18,11 +17,10 @@ def show_plan(
     job: ScoreJob, reuse: Reuse | None, estimated: str, warnings: Sequence[str] = ()
 ) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    goal, signature = job.spec.goal, job.spec.settings.sole.signature
+    goal, setting = job.spec.goal, job.spec.settings.sole
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
-        "model": signature.model,
-        "layer": signature.num_layers,
+        **_model_rows(setting),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{goal.rows:,}{few}",
@@ -35,11 +33,18 @@ def show_plan(
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
-        "signature": signature.format(),
+        **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     warned = [("warning", words) for words in warnings]
     return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
+
+
+def _model_rows(setting: RowSetting | None) -> dict[str, str]:
+    """Return what the plan says of the model."""
+    if setting is None:
+        return {"model": "by the language of the row"}
+    return {"model": setting.signature.model, "layer": setting.signature.num_layers}
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
@@ -81,7 +86,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
     rows.append(("output", output))
-    rows.append(("signature", summary["signature"]))
+    if summary["signature"] is not None:
+        rows.append(("signature", summary["signature"]))
     return Shown("BERTScore", ("", ""), rows)
 
 
@@ -94,32 +100,6 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
         else rejected
     )
     return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
-
-
-def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
-    """Return the warning about texts that were cut; None without any."""
-    if not summary["truncated"]:
-        return None
-    return (
-        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
-        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them. "
-        "--long-text windows scores whole texts."
-    )
-
-
-def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> str | None:
-    """Return the warning that no row took a score of the earlier run; None if one did."""
-    if source is None or summary["reused"] or not summary["scored"]:
-        return None
-    now = Signature.parse(summary["signature"])
-    if "idf" in (nearest_differences(source.signatures, now) or {}):
-        return (
-            f"no row took its scores from {source.shown}: its idf table is another one, and every "
-            "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
-            "every run with --idf PATH."
-        )
-    return f"no row took its scores from {source.shown}: it has no rows of these texts."
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:

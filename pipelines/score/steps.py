@@ -11,7 +11,6 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from pipelines.dump.columns import TableFields
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
 from pipelines.dump.read_split import read_split
@@ -24,7 +23,6 @@ from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import rows_file, rows_to_bytes
-from pipelines.runs.source import EarlierSource
 from pipelines.score.chunks import Chunk, ScoredChunk
 from pipelines.score.earlier import finder
 from pipelines.score.records import PartRecord, read_record, record_name, record_path
@@ -33,7 +31,6 @@ from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
 from pipelines.score.rows import RowProgress, score_table
 from pipelines.score.scorers import LoadedScorers
-from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
 
@@ -53,30 +50,22 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
     """
 
-    def __init__(
-        self, settings: RunSettings, fields: TableFields, reuse: EarlierSource | None = None
-    ) -> None:
-        """Keep the settings; models are loaded on the worker.
-
-        Args:
-            settings: How the rows of each language are scored, without the fingerprint of a
-                counted idf table: each chunk brings the table.
-            fields: The columns of texts.
-            reuse: The earlier run that rows take their scores from, if there is one.
-        """
+    def __init__(self, spec: ScoreSpec) -> None:
+        """Keep the settings of the run; models are loaded on the worker."""
         super().__init__()
-        self._settings = settings
-        self._fields = fields
-        self._reuse = reuse
+        self._settings = spec.settings
+        self._fields = spec.fields
+        self._memory = spec.model_memory
+        self._reuse = spec.reuse
 
     def load_model(self) -> LoadedScorers:
-        """Load the scorer, once a process.
+        """Load the scorer, once a process; those of languages are loaded when they are needed.
 
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
-        scorers = LoadedScorers()
-        if self._reuse is None:  # else it may not be needed at all
+        scorers = LoadedScorers(self._memory)
+        if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
             scorers(self._settings.sole)
         return scorers
 
@@ -142,7 +131,7 @@ class ScoreSplits(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = ChunkModelHandler(self.spec.settings, self.spec.fields, self.spec.reuse)
+        handler = ChunkModelHandler(self.spec)
         # Chunk: the rows of one split.
         reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
@@ -168,13 +157,14 @@ class ReadSplit(beam.DoFn):
         self._folder = spec.folder
         self._digest = spec.digest
         self._fields = spec.fields
+        self._labels = spec.settings.labels
 
     def process(self, element: Split, idf: IdfTables | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
         earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
-            element, earlier, self._digest, fingerprint
+            element, earlier, self._digest, fingerprint, self._labels
         )
         record = earlier if is_reusable else None
         if record is not None and record.is_current(element):
@@ -238,8 +228,15 @@ class WritePart(beam.DoFn):
             work=element.scored.work,
             part_bytes=len(data),
         )
-        record = replace(record, reused=element.scored.reused)
-        beside = {rows_file(split.part_name): rows_to_bytes(element.scored.offered)}
+        record = replace(
+            record,
+            reused=element.scored.reused,
+            languages=element.scored.languages,
+            other_scripts=element.scored.other_scripts,
+        )
+        beside = {}
+        if element.scored.offered is not None:
+            beside[rows_file(split.part_name)] = rows_to_bytes(element.scored.offered)
         if element.scored.rejected:
             beside[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
         record_file = {record_path(split.part_name): record.to_json()}

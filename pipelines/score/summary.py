@@ -7,6 +7,7 @@ from typing import Any
 
 from bertscore_core import ScoreSummary
 from bertscore_core.work import Work
+from pipelines.dump.language_codes import by_name, words_for
 from pipelines.dump.splits import Split
 from pipelines.score.records import PartRecord
 
@@ -51,6 +52,8 @@ class RunTotals:
         failed_splits: Splits that could not be read.
         failed_rows: Rows of these splits.
         failures: Some of them, as (part name, reason), by part name.
+        languages: Sums over the rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
     """
 
     parts: int = 0
@@ -64,6 +67,8 @@ class RunTotals:
     failed_splits: int = 0
     failed_rows: int = 0
     failures: tuple[tuple[str, str], ...] = ()
+    languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
+    other_scripts: int = 0
 
     @classmethod
     def of_record(cls, record: PartRecord) -> "RunTotals":
@@ -75,6 +80,8 @@ class RunTotals:
             summary=record.summary,
             seconds=record.seconds,
             work=record.work,
+            languages={name: rows.summary for name, rows in record.languages.items()},
+            other_scripts=record.other_scripts,
         )
 
     @classmethod
@@ -118,7 +125,18 @@ class RunTotals:
             failed_splits=self.failed_splits + other.failed_splits,
             failed_rows=self.failed_rows + other.failed_rows,
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
+            languages=_added(self.languages, other.languages),
+            other_scripts=self.other_scripts + other.other_scripts,
         )
+
+
+def _added(
+    one: Mapping[str, ScoreSummary], other: Mapping[str, ScoreSummary]
+) -> dict[str, ScoreSummary]:
+    return {
+        name: one.get(name, ScoreSummary()) + other.get(name, ScoreSummary())
+        for name in sorted({*one, *other})
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +177,7 @@ class RunGoal:
 def judge(
     goal: RunGoal,
     new: RunTotals,
-    signature: str,
+    signature: str | None,
     *,
     missing: Sequence[str],
     doubled: Sequence[str],
@@ -173,7 +191,7 @@ def judge(
     Args:
         goal: What was planned.
         new: Totals of this run.
-        signature: How the scores were made.
+        signature: How the scores were made; None if that depends on the language of a row.
         missing: Planned parts that are missing or not valid.
         doubled: Parts in the folder with rows of planned parts.
         whole_idf: Whether the idf table was counted over every file.
@@ -212,6 +230,7 @@ def judge(
         "windowed": summary.windowed,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
+        "other_scripts": total.other_scripts,
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         **_parts_and_files(goal, new),
@@ -222,6 +241,30 @@ def judge(
         "failures": dict(total.failures),
         **_work(goal, new),
         "signature": signature,
+    }
+
+
+def summary_of_languages(
+    total: RunTotals, signatures: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return what the summary says of each language, by the name it is shown under.
+
+    Args:
+        total: Totals of the run.
+        signatures: How the scores of each language were made.
+    """
+    return {
+        words_for(language): {
+            "rows": summary.rows,
+            "scored": summary.scored,
+            "rejected": summary.rows - summary.scored,
+            "reasons": dict(sorted(summary.reasons.items())),
+            "truncated": summary.truncated,
+            **summary.means,
+            "signature": signatures.get(language),
+        }
+        for language in by_name(total.languages)
+        for summary in (total.languages[language],)
     }
 
 

@@ -150,6 +150,7 @@ def read_table(path: str) -> Table:
         means = _values(layers, "mean")
         errors = _values(layers, "standard_error")
         pairs, key = int(described["pairs"]), _key(described["language"], described["model"])
+        knows_hosts = described.get("sample", {}).get("hosts_known") is True
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(
             f"{source} does not describe a baseline table ({type(error).__name__}); expected what "
@@ -167,7 +168,7 @@ def read_table(path: str) -> Table:
         errors=errors,
         pairs=pairs,
         key=key,
-        knows_hosts=described.get("sample", {}).get("hosts_known") is True,
+        knows_hosts=knows_hosts,
     )
 
 

@@ -119,6 +119,19 @@ def test_other_settings_are_refused_by_name(finished, crawl, model, capsys):
     assert "seed: '3' there, '4' now" in capsys.readouterr().err
 
 
+def test_folder_with_a_sample_by_an_older_rule_is_refused(
+    tmp_path, finished, crawl, model, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    run = json.loads((output / "_run.json").read_text())
+    del run["identity"]["sampling"]
+    (output / "_run.json").write_text(json.dumps(run))
+    assert run_baseline(crawl, output, model) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "sampling: None there, '2' now (version of the rule that takes the sample" in said
+    assert read_tables(output) == tables
+
+
 def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
     tmp_path, finished, crawl, model, namesake, tables, capsys
 ):
