@@ -1,20 +1,12 @@
 """How to score: what the user asks for (`ScorerConfig`) and what that means here (`Settings`)."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from bertscore_core.baseline import (
-    CUSTOM,
-    TABLE_SUFFIX,
-    Baseline,
-    choose_table,
-    description_path,
-    find_baseline,
-    parse_baseline,
-    table_name,
-)
+from bertscore_core.baseline import Baseline, find_baseline
+from bertscore_core.baseline_files import read_baseline
 from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
     BACKENDS,
@@ -239,23 +231,54 @@ def settle(config: ScorerConfig) -> Settings:
     """
     files = _settle_files(config)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
-    num_layers = _settle_layer(config, files)
-    baseline = _settle_baseline(config, files)
-    if baseline is not None:  # fails if the table has too few rows
-        baseline.row(files.depth if config.all_layers else num_layers)
     tokenizer = _settle_tokenizer(config, files)
-    # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
-    if baseline is not None and baseline.made_with is not None:
-        baseline.check_model(files.weights_digest())
-    return Settings(
+    settings = Settings(
         config=config,
         files=files,
         tokenizer=tokenizer,
-        num_layers=num_layers,
-        baseline=baseline,
+        num_layers=_settle_layer(config, files),
+        baseline=None,
         backend=_settle_backend(config, files, tokenizer),
         hidden_size=int(architecture.hidden_size),
     )
+    return _with_baseline(settings, config)
+
+
+def share_model(settings: Settings, config: ScorerConfig) -> Settings:
+    """Settle a configuration that has the model of settled ones, and another language or baseline.
+
+    Raises:
+        BaselineNotFoundError: there is nothing to rescale with.
+        ConfigError: the configuration differs in more, or its baseline cannot be used.
+    """
+    if not has_same_model(settings.config, config):
+        raise ConfigError(
+            f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
+            "a configuration that differs in more than language and baseline; expected the rest to "
+            "be equal. Load it by itself."
+        )
+    return _with_baseline(settings, config)
+
+
+def has_same_model(one: ScorerConfig, other: ScorerConfig) -> bool:
+    """Tell whether two configurations differ in nothing but language and baseline."""
+    return model_part(one) == model_part(other)
+
+
+def model_part(config: ScorerConfig) -> ScorerConfig:
+    """Return a configuration without its language and baseline: what a loaded model depends on."""
+    return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
+
+
+def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
+    files = settings.files
+    baseline = _settle_baseline(config, files)
+    if baseline is not None:  # fails if the table has too few rows
+        baseline.row(files.depth if config.all_layers else settings.num_layers)
+    # The digest reads all weights, perhaps gigabytes, so only if there is one to compare it with.
+    if baseline is not None and baseline.made_with is not None:
+        baseline.check_model(files.weights_digest())
+    return replace(settings, config=config, baseline=baseline)
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
@@ -349,7 +372,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
-        return _read_baseline(Path(config.baseline), config.language, files.name)
+        return read_baseline(Path(config.baseline), config.language, files.name, idf=config.idf)
     # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(
@@ -362,30 +385,3 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
             "or a LAYER,P,R,F table (--baseline PATH)."
         )
     return find_baseline(config.language, files.name)
-
-
-def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
-    """Read a table, or the one for a language and a model from a folder of tables."""
-    name = CUSTOM
-    if path.is_dir():
-        if language is None:
-            raise BaselineNotFoundError(
-                f"{path} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give the language (--lang en), or the path of a table."
-            )
-        below = choose_table(
-            [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
-            language,
-            model,
-        )
-        path, name = path / below, table_name(below)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BaselineNotFoundError(
-            f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
-            "table."
-        ) from error
-    description_file = Path(description_path(path.as_posix()))
-    description = description_file.read_bytes() if description_file.is_file() else None
-    return parse_baseline(text, str(path), name=name, description=description)

@@ -1,5 +1,6 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling combined."""
 
+import copy
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from bertscore_core.baseline import Baseline, rescale
-from bertscore_core.config import ScorerConfig, Settings, as_config, settle
+from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
 from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
@@ -31,7 +32,7 @@ from bertscore_core.tokens import (
     TokenIds,
     TokenizedTexts,
 )
-from bertscore_core.work import Work
+from bertscore_core.work import DeviceClock, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +76,32 @@ class BertScorer:
         >>> scorer.score(["a cat sat"], [["the cat sat", "a cat"]]).f1     # doctest: +SKIP
     """
 
-    def __init__(self, config: ScorerConfig | str | None = None) -> None:
+    def __init__(
+        self, config: ScorerConfig | str | None = None, *, clock: DeviceClock | None = None
+    ) -> None:
         """Settle the configuration and load the model. It raises all errors of a configuration.
 
         Args:
             config: How to score, or the name of a model; the embedded default model when None.
+            clock: The clock of the device, if several scorers take turns on it.
         """
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
         self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
         self._lock = threading.Lock()  # the budget and the encoder are used by one thread at a time
-        self._last_used: float | None = None
+        self._clock = DeviceClock() if clock is None else clock
         self._budget: Budget = self.settings.budget()
+
+    def sharing_model(self, config: ScorerConfig) -> "BertScorer":
+        """Return a scorer for another language or baseline that shares this one's encoder.
+
+        Raises:
+            ConfigError: the configuration differs in more, or there is nothing to rescale with.
+        """
+        other = copy.copy(self)
+        other.settings = share_model(self.settings, config)
+        return other
 
     @property
     def config(self) -> ScorerConfig:
@@ -233,17 +247,22 @@ class BertScorer:
         self._check_finite(flat, flat_pairs, weights)
         return self._assemble(flat, pairs)
 
+    def _planned_tokens(self, lengths: IntArray) -> int:
+        shape = self.tokenizer.windows
+        return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
+
     @contextmanager
     def _timed(self, work: Work) -> Iterator[None]:
         """Count how long the device was idle before the body, and how long it is busy in it."""
         started = time.monotonic()
-        if self._last_used is not None:
-            work.idle_seconds += started - self._last_used
+        if self._clock.last_used is not None:
+            # Not less than 0: another scorer may have used the device in the meantime.
+            work.idle_seconds += max(started - self._clock.last_used, 0.0)
         try:
             yield
         finally:
-            self._last_used = time.monotonic()
-            work.busy_seconds += self._last_used - started
+            self._clock.last_used = time.monotonic()
+            work.busy_seconds += self._clock.last_used - started
 
     def _too_long(self, pairs: TokenizedPairs) -> BoolArray:
         """Tell which candidates are not scored, since a text of theirs is too long. Shape (N,)."""

@@ -18,8 +18,8 @@ class Work:
         lowered_batches: Forward passes under a budget that was lowered because memory was too
             small, in this call or before. They are not the batches that the signature names.
         busy_seconds: Time in which the call used the device.
-        idle_seconds: Time between the previous call's use of the device and this one's. 0 for the
-            first call.
+        idle_seconds: Time between the previous use of the device, by scorers that share a clock,
+            and this one. 0 for the first.
     """
 
     batches: int = 0
@@ -46,3 +46,14 @@ class Work:
     def padding(self) -> float:
         """Share of the computed tokens that are padding, 0 if there are none."""
         return 1 - self.tokens / self.padded_tokens if self.padded_tokens else 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceClock:
+    """When a device was last used, by all scorers that share the clock.
+
+    Attributes:
+        last_used: In seconds, as `time.monotonic` gives them; None before the first use.
+    """
+
+    last_used: float | None = None

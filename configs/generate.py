@@ -29,21 +29,37 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GROUPS = {
     "Input and output": (
-        *("input", "models", "languages", "crawl", "crawl_root", "wet", "sentences"),
+        *("input", "models", "crawl", "crawl_root", "wet", "sentences"),
         "output",
     ),
     "Model and texts": (
-        *("model", "revision", "allow_pickle_weights", "language"),
+        *("model", "revision", "allow_pickle_weights", "language", "language_column", "languages"),
         *("candidate_column", "reference_column", "num_layers", "max_length"),
         "long_text",
     ),
-    "Scores": ("idf", "rescale", "baseline", "empty"),
+    "Scores": (
+        "idf",
+        "idf_key",
+        "idf_group",
+        "rescale",
+        "baseline",
+        "reuse",
+        "allow_shared_baseline",
+        "empty",
+    ),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
     ),
     "Fetching": ("downloads", "fetch_attempts", "fetch_timeout", "fetch_pause", "contact"),
-    "The encoder": ("dtype", "device", "accelerator", "backend", "max_batch_tokens"),
+    "The encoder": (
+        "dtype",
+        "device",
+        "accelerator",
+        "backend",
+        "max_batch_tokens",
+        "model_memory",
+    ),
     "The work": ("workers", "split_rows", "split_bytes"),
     "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
     "The command": ("overwrite", "dry_run", "print_job"),
@@ -57,12 +73,18 @@ EXAMPLES: Mapping[str, Any] = {
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
+    "idf_group": ["test_set"],
+    "idf_key": ["segment_id"],
     "language": "en",
+    "language_column": "lang",
+    "languages": {"de": {"model": "xlm-roberta-large"}, "*": {"model": "roberta-large"}},
     "max_batch_tokens": 8192,
     "max_length": 512,
     "max_truncated_fraction": 0.05,
     "model": "roberta-large",
+    "model_memory": 8_000_000_000,
     "num_layers": 17,
+    "reuse": "latest:build/scores-*",
     "revision": "main",
     "sentences": ["en=data/news.en.txt"],
     "wet": ["data/*.warc.wet.gz"],
@@ -111,6 +133,7 @@ SCORE = LocalConfig(
     settings={"input": "data/pairs/*.parquet", "output": "build/scores"},
     notes={
         "input": "One, or a list of them: local paths, s3://, gs:// or https://.",
+        "language_column": "Use either this or `language`.",
         "max_length": "`unlimited` is for models without a limit on positions (T5, XLNet, "
         "DeBERTa).",
         "max_truncated_fraction": "Such rows are always counted and reported.",
@@ -150,8 +173,10 @@ BASELINE = LocalConfig(
         "output": "Tables are LANGUAGE/MODEL.tsv, each with a file that says how it was made and "
         "how exact it is. Names that start with _ hold what a later run can use again. "
         "`score --baseline` takes this folder.",
-        "pairs": "With a million the standard error is about 5e-5, with 100,000 it is 1.6e-4.",
-        "seed": "Another seed gives an independent sample.",
+        "pairs": "A million and 100,000 differ by far less than two crawls.",
+        "seed": "Another seed reads other files of a crawl and draws other sentences. Of the same "
+        "files it gives another sample of the same pages, so that two seeds differ less than two "
+        "crawls.",
         "sentences_per_page": "Then no page dominates the sample.",
         "wet": "Use either this, `sentences` or `crawl`.",
     },
@@ -167,9 +192,13 @@ TEMPLATE_LEFT_OUT = {
 
 _STORE_PATHS = r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$"
 _OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
+_COLUMNS = r"^\S+(\s+\S+)*$"
 TEMPLATE_PATTERNS = {
     "input": _STORE_PATHS,
     "output": _OUTPUT_PATH,
+    "idf_key": _COLUMNS,
+    "idf_group": _COLUMNS,
+    "languages": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
     "accelerator": f"^{ACCELERATOR.pattern}$",
 }
@@ -178,6 +207,8 @@ TEMPLATE_PATTERNS = {
 TEMPLATE_NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
+    "idf_key": "Separate several by blanks.",
+    "idf_group": "Separate several by blanks.",
     "model": "Workers have the models that are in their image.",
     "output": "A run that was interrupted continues in its folder.",
 }
@@ -293,7 +324,7 @@ def _parameter(option: "dataclasses.Field[Any]") -> dict[str, Any]:
     if option.name in TEMPLATE_NOTES:
         words += f" {TEMPLATE_NOTES[option.name]}"
     needed = option.default is dataclasses.MISSING
-    if not needed and option.default is not None and not isinstance(option.default, bool):
+    if not needed and option.default not in (None, ()) and not isinstance(option.default, bool):
         words += f" By default: {option.default}."
     pattern = _pattern(option)
     return {

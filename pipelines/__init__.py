@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.pairs.handler import BertScoreModelHandler, PairScore
+    from pipelines.pairs.settings import ByLanguage
     from pipelines.pairs.transform import ScorePairs
 
 _PUBLIC = {
     "BertScoreModelHandler": "pipelines.pairs.handler",
+    "ByLanguage": "pipelines.pairs.settings",
     "PairScore": "pipelines.pairs.handler",
     "ScorePairs": "pipelines.pairs.transform",
 }
@@ -27,4 +29,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-__all__ = ["BertScoreModelHandler", "PairScore", "ScorePairs"]
+__all__ = ["BertScoreModelHandler", "ByLanguage", "PairScore", "ScorePairs"]

@@ -17,7 +17,7 @@ def score(options: ScoreOptions) -> int:
 
 def announce_model(options: DumpOptions) -> None:
     """Print which model is used, if the user has named none."""
-    if options.model is not None:
+    if options.model is not None or options.language_column is not None:
         return
     if options.language is None:
         say(

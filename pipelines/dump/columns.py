@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.spark import describe_columns
+from pipelines.dump.spark import describe_columns, hide_columns
 
 PRECISION = "bertscore_precision"
 RECALL = "bertscore_recall"
@@ -21,6 +21,7 @@ REFERENCE_TOKENS = "bertscore_reference_tokens"
 TRUNCATED = "bertscore_truncated"
 WINDOWS = "bertscore_windows"
 ERROR = "bertscore_error"
+SIGNATURE = "bertscore_signature"
 
 # In the order in which they follow the input's columns.
 OUTPUT_COLUMNS = (
@@ -36,30 +37,44 @@ OUTPUT_COLUMNS = (
     TRUNCATED,
     WINDOWS,
     ERROR,
+    SIGNATURE,
 )
+
+
+LANGUAGE_OPTION = "--language-column"
+"""The option that names the column of language codes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdfColumns:
-    """Which columns say how the references are counted for idf.
+    """Which columns say how a row is scored, and how its references are counted for idf.
 
     Attributes:
         key: Rows that are equal in these columns count once; empty if every row counts.
         group: Each value of these columns has its own table; empty for one table.
+        language: Language codes: each language has its own setting and its own tables. None if all
+            rows are scored alike.
     """
 
     key: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
+    language: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """All these columns, each once."""
-        return tuple(dict.fromkeys((*self.group, *self.key)))
+        languages = () if self.language is None else (self.language,)
+        return tuple(dict.fromkeys((*self.group, *self.key, *languages)))
 
     @property
     def options(self) -> dict[str, str]:
         """The option that names each column."""
-        return {**dict.fromkeys(self.key, "--idf-key"), **dict.fromkeys(self.group, "--idf-group")}
+        languages = {} if self.language is None else {self.language: LANGUAGE_OPTION}
+        return {
+            **dict.fromkeys(self.key, "--idf-key"),
+            **dict.fromkeys(self.group, "--idf-group"),
+            **languages,
+        }
 
 
 COUNT_ALL = IdfColumns()
@@ -79,6 +94,11 @@ class TableFields:
     candidate_column: str
     reference_column: str
     idf: IdfColumns = COUNT_ALL
+
+    @property
+    def language_column(self) -> str | None:
+        """Column of language codes; None if all rows are scored alike."""
+        return self.idf.language
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
@@ -118,7 +138,9 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         InputError: If a column is missing, there twice, or of another type.
     """
     for name, option in options.items():
-        kind = _column_type(schema, name, option.removeprefix("--"), option)
+        kind = _column_type(schema, name, option.strip("-").removesuffix("-column"), option)
+        if option == LANGUAGE_OPTION and not is_text(kind):
+            raise _wrong_type(name, kind, "language", "a string type")
         if not _can_choose(kind):
             raise InputError(
                 f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
@@ -207,7 +229,19 @@ def append_scores(
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
     added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
     described = describe_columns(table.schema.metadata or {}, added)
-    return table.replace_schema_metadata({**described, **notes})
+    # Sorted, since the order of the input's is lost when a part is read again.
+    return table.replace_schema_metadata(dict(sorted({**described, **notes}.items())))
+
+
+def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
+    """Undo `append_scores`: return the input's columns, and the score columns by name.
+
+    Metadata that `append_scores` replaced keep their notes.
+    """
+    names = [name for name in table.column_names if name in OUTPUT_COLUMNS]
+    scores = {name: table[name].combine_chunks() for name in names}
+    described = hide_columns(table.schema.metadata or {}, names)
+    return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
 def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:

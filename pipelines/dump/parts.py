@@ -1,6 +1,6 @@
 """Write parts, the Parquet files of an output, and read them back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +10,8 @@ from pipelines.dump.parquet import open_parquet
 
 SIGNATURE_KEY = "bertscore.signature"
 """Key of a part's metadata that holds its signature."""
+SIGNATURES_KEY = "bertscore.signatures"
+"""The same for a part whose rows have languages: a JSON object, the signature of each language."""
 
 
 def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
@@ -31,6 +33,21 @@ def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
     return bytes(sink.getvalue())
 
 
+def write_row_groups(tables: Sequence[pa.Table]) -> bytes:
+    """Return tables with equal columns as a Parquet file in which each is one row group.
+
+    Equal tables give equal bytes.
+
+    Args:
+        tables: At least one, none of them empty.
+    """
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, tables[0].schema, compression="zstd", version="2.6") as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=len(table))
+    return bytes(sink.getvalue())
+
+
 def read_part(path: str, columns: Collection[str]) -> pa.Table:
     """Read those of the given columns that a part has.
 
@@ -46,6 +63,7 @@ def is_signed(path: str) -> bool:
     """Tell whether a file is a part that this project scored: its metadata hold a signature."""
     try:
         with open_parquet(path) as (file, _):
-            return SIGNATURE_KEY.encode() in (file.schema_arrow.metadata or {})
+            metadata = file.schema_arrow.metadata or {}
+            return any(key.encode() in metadata for key in (SIGNATURE_KEY, SIGNATURES_KEY))
     except (InputError, FileNotFoundError):
         return False

@@ -49,7 +49,7 @@ class RowDigests:
         )
 
     def same_texts(self, other: "RowDigests") -> bool:
-        """Tell whether the texts scored are the same."""
+        """Tell whether the texts scored, and what decides on their scores, are the same."""
         return (self.candidates, self.references) == (other.candidates, other.references)
 
 

@@ -120,7 +120,7 @@ def count_rows(
             rows=facts[code],
         )
         for code, key in enumerate(keys.keys)
-        if facts[code].rows
+        if facts[code].rows and key.language in tokenizers
     }
     return SplitCount(
         by_key=by_key,

@@ -8,17 +8,19 @@ After a run was killed, the next one counts only the splits that have no counts 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
 
-from bertscore_core import ConfigError, ScorerConfig, TextTokenizer
+from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
 from bertscore_core.config import settle_tokenizer
 from pipelines.dump.columns import IdfColumns
 from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
+from pipelines.dump.languages import count_languages
 from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.saved_plan import plan_to_bytes
@@ -67,8 +69,7 @@ class IdfPlan:
         runner: Its runner.
         table: File of the table.
         output: Folder beside it for the files of the run.
-        config: Names the tokenizer and its truncation.
-        tokenizer: The tokenizer.
+        vocabularies: The tokenizer of each language; under "" that of all rows.
         plan: All splits.
     """
 
@@ -76,8 +77,7 @@ class IdfPlan:
     runner: Runner
     table: str
     output: str
-    config: ScorerConfig
-    tokenizer: TextTokenizer
+    vocabularies: Mapping[str, Vocabulary]
     plan: Plan
 
     @property
@@ -108,8 +108,7 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         BertScoreError: The run cannot work.
         OSError: A file to be counted cannot be reached at the moment.
     """
-    config = scorer_config(options, runner)
-    tokenizer = settle_tokenizer(config)
+    vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
     with reaching("output", options.output):
         table = absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
@@ -126,21 +125,24 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
             workers=runner.expected_workers,
             choosing=idf_columns(options).options,
         )
+        if options.language_column:
+            vocabularies = _of_languages(options, runner, plan)
     check_all_reached(plan)
     return IdfPlan(
         options=options,
         runner=runner,
         table=table,
         output=work_folder,
-        config=config,
-        tokenizer=tokenizer,
+        vocabularies=vocabularies,
         plan=plan,
     )
 
 
 def idf_columns(options: DumpOptions) -> IdfColumns:
     """Return the columns that say how references are counted."""
-    return IdfColumns(key=options.idf_key, group=options.idf_group)
+    return IdfColumns(
+        key=options.idf_key, group=options.idf_group, language=options.language_column
+    )
 
 
 def _check_table(table: str, options: IdfOptions) -> None:
@@ -163,17 +165,53 @@ def _check_table(table: str, options: IdfOptions) -> None:
         )
 
 
+def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
+    config = scorer_config(options, runner)
+    tokenizer = settle_tokenizer(config)
+    return Vocabulary(
+        config=config, tokenizer=tokenizer.fingerprint, max_length=tokenizer.max_length
+    )
+
+
+def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
+    """Return the tokenizer of each language of the input that has one; others are not counted.
+
+    Raises:
+        BertScoreError: A tokenizer cannot be used, or no language has one.
+    """
+    found: dict[str, Vocabulary] = {}
+    for language in by_name(count_languages(plan.splits, str(options.language_column))):
+        chosen = options.for_language(language)
+        if chosen is None or language in (NO_LANGUAGE, NO_CODE):
+            continue
+        try:
+            found[language] = _vocabulary(chosen, runner)
+        except UnknownLanguageError:  # the rows of it will not be scored either
+            continue
+        except BertScoreError as error:
+            raise type(error)(f"language {language!r}: {error}") from error
+    if not found:
+        raise ConfigError(
+            f"no language of the column {options.language_column!r} has a tokenizer; expected "
+            "codes that are in --languages or that the registry knows. Check both options."
+        )
+    return found
+
+
 def _work_folder(table: str) -> str:
     """Return the folder for the files of a run: hidden, beside the table."""
     folder, _, name = table.rpartition("/")
     return f"{folder}/.{name}.run"
 
 
-def show_idf(planned: IdfPlan) -> Shown:
+def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     options, plan = planned.options, planned.plan
     rows = {
-        "tokenizer": planned.tokenizer.fingerprint,
+        **{
+            f"tokenizer {language}".strip(): vocabulary.tokenizer
+            for language, vocabulary in planned.vocabularies.items()
+        },
         "input files": f"{plan.num_files:,}",
         "rows": f"{plan.num_rows:,}"
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
@@ -183,7 +221,7 @@ def show_idf(planned: IdfPlan) -> Shown:
     rejected = [("file rejected", line) for line in _rejected(plan)]
     words = repeats_in_sample(plan.splits, options.reference_column, idf_columns(options))
     warned = [] if words is None else [("warning", words)]
-    return Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned])
+    return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
 def refuse_idf(planned: IdfPlan) -> Outcome | None:
@@ -221,13 +259,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
 
 
 def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
-    vocabulary = Vocabulary(
-        config=planned.config,
-        tokenizer=planned.tokenizer.fingerprint,
-        max_length=planned.tokenizer.max_length,
-    )
     return Counting(
-        vocabularies={WHOLE.language: vocabulary},
+        vocabularies=planned.vocabularies,
         reference_column=planned.options.reference_column,
         corpus=planned.plan.digest,
         columns=idf_columns(planned.options),

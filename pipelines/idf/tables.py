@@ -107,6 +107,15 @@ class IdfTables:
         """Return the table of a key; None if there is none."""
         return self.tables.get(key)
 
+    def for_language(self, language: str) -> "IdfTables":
+        """Return the tables of one language, as a run of its rows alone would count them."""
+        own = {
+            replace(key, language=WHOLE.language): table
+            for key, table in self.tables.items()
+            if key.language == language
+        }
+        return replace(self, tables=own)
+
     def only(self, source: str) -> IdfTable:
         """Return the one table for all rows.
 

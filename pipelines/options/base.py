@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from bertscore_core.errors import ConfigError
 from pipelines.files.credentials import mask_credentials
 from pipelines.options.checks import check_at_least, check_value
+from pipelines.options.languages import LanguageMap, LanguageOptions, language_map
 from pipelines.options.near_names import unknown_key
 from pipelines.options.values import fit_value, plain_value
 
@@ -130,6 +131,12 @@ class DumpOptions(RunOptions):
         model: Hub id, local folder or registry name; by default the model for the language, or the
             embedded model if no language is given.
         language: Language of the texts; it chooses the model and the baseline.
+        language_column: Column of language codes, such as en or zh. Each row is scored with the
+            model, layer, baseline and idf table of its language.
+        languages: What each language is scored with, as a mapping of language codes to model,
+            num_layers, revision, max_length and baseline, or the path of a YAML file with one; `*`
+            is for every language that is not named. By default the registry's choice for each
+            language.
         reference_column: Column of the references: a text or a list of texts in each row.
         idf_key: Columns that identify a reference. Rows that are equal in them count once for idf,
             such as those of several systems on one test set.
@@ -150,6 +157,8 @@ class DumpOptions(RunOptions):
     input: tuple[str, ...]
     model: str | None = None
     language: str | None = None
+    language_column: str | None = None
+    languages: LanguageMap | None = dataclasses.field(default=None, metadata={"metavar": "FILE"})
     reference_column: str = "reference"
     idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
@@ -170,7 +179,9 @@ class DumpOptions(RunOptions):
             expected="at least one path",
             cure="Name what to score.",
         )
-        self._check_texts("input", "model", "language", "reference_column", "revision")
+        self._check_texts(
+            *("input", "model", "language", "language_column", "reference_column", "revision")
+        )
         self._check_texts("idf_key", "idf_group")
         columns = (*self.idf_key, *self.idf_group)
         check_value(
@@ -186,3 +197,56 @@ class DumpOptions(RunOptions):
         check_at_least("min_rows", self.min_rows, 0)
         if self.max_length != "unlimited":
             check_at_least("max_length", self.max_length, 1)
+        _check_languages(self)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values; see `RunOptions.from_mapping`."""
+        values = dict(mapping)
+        if values.get("languages") is not None:
+            values["languages"] = language_map(values["languages"], source)
+        return super().from_mapping(values, source)
+
+    def for_language(self, language: str) -> Self | None:
+        """Return the options for the rows of one language; None if the mapping has no entry for it.
+
+        An entry that names a model does not inherit the layer and the revision of another one.
+        """
+        entry = LanguageOptions() if self.languages is None else self.languages.find(language)
+        if entry is None:
+            return None
+        of_model = {"num_layers": None, "revision": None} if entry.model is not None else {}
+        alone = {"language": language, "language_column": None, "languages": None}
+        names = {f.name for f in dataclasses.fields(self)}  # counting idf needs no layer
+        given = {**alone, **of_model, **entry.given()}
+        return dataclasses.replace(
+            self, **{name: value for name, value in given.items() if name in names}
+        )
+
+
+def _check_languages(options: DumpOptions) -> None:
+    """Raise for options about languages that contradict each other."""
+    if options.language_column is None:
+        check_value(
+            "languages",
+            options.languages,
+            fine=options.languages is None,
+            expected="a mapping only together with a column of languages",
+            cure="Add --language-column NAME, or leave it out.",
+        )
+        return
+    check_value(
+        "language",
+        options.language,
+        fine=options.language is None,
+        expected="none beside --language-column, which gives each row its own",
+        cure="Leave one of the two out.",
+    )
+    for name in ("num_layers", "revision"):
+        check_value(
+            name,
+            value := getattr(options, name, None),
+            fine=value is None or options.model is not None,
+            expected="it only beside --model: models have layers and revisions of their own",
+            cure="Give it for each language with --languages, or leave it out.",
+        )

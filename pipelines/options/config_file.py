@@ -14,25 +14,29 @@ _MOST_SHOWN = 500
 """Characters of YAML's own message that are shown."""
 
 
-def load_yaml(path: str) -> dict[str, Any]:
+def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     """Read a file of options. An empty file has none.
+
+    Args:
+        path: The file.
+        option: The option that names it, for the error messages.
 
     Raises:
         ConfigError: If it is not there, is not YAML, holds a key twice or is no mapping.
     """
     shown = mask_credentials(path)
     try:
-        with reaching("config", path):
+        with reaching(option, path):
             data = read_bytes(path)
         content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise ConfigError(
-            f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
-            "YAML file. Check --config."
+            f"the {option} file {shown!r} cannot be read: got {type(error).__name__}; expected a "
+            f"YAML file. Check --{option}."
         ) from error
     except yaml.YAMLError as error:
         raise ConfigError(
-            f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
+            f"the {option} file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
             "YAML with `key: value` lines. Correct that line."
         ) from error
     except ConfigError:
@@ -40,14 +44,14 @@ def load_yaml(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
         raise ConfigError(
-            f"the config file {shown!r} is not valid: got {found} beyond what can be read "
+            f"the {option} file {shown!r} is not valid: got {found} beyond what can be read "
             f"({str(error)[:_MOST_SHOWN]}); expected short YAML lines `key: value`. Correct it."
         ) from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(
-            f"the config file {shown!r} has the wrong shape: got a {type(content).__name__}; "
+            f"the {option} file {shown!r} has the wrong shape: got a {type(content).__name__}; "
             "expected `key: value` lines."
         )
     return content

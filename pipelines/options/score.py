@@ -27,6 +27,14 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         rescale: Rescale the scores with the baseline for the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
             `bertscore-beam baseline` makes it, where language, model and layer choose the table.
+        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+            the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
+            for the newest run among them that has succeeded; if there is none, all rows are scored.
+        allow_shared_baseline: Allow that several languages of one run are rescaled with the same
+            table. Their rescaled scores then cannot be compared with each other.
+        model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
+            models; the one that was used longest ago goes first. By default half the memory of the
+            device, divided by the workers of this machine.
         empty: Score of a pair with an empty candidate or reference: `zero` for 0 before rescaling,
             whatever the model; `null` for none; `reference` for the score of the reference
             implementation, which is 0 for BERT and similar models. The reason is always written.
@@ -42,6 +50,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     idf: str = "none"
     rescale: bool = False
     baseline: str | None = None
+    reuse: str | None = None
+    allow_shared_baseline: bool = False
+    model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
     max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
     max_truncated_fraction: float | None = None
@@ -57,6 +68,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="a name other than the reference column's",
             cure="Texts compared with themselves all score 1.",
         )
+        self._check_texts("reuse")
+        check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)
         _check_idf(self.idf)
@@ -96,7 +109,8 @@ def _check_idf_columns(options: ScoreOptions) -> None:
 
 def _check_rescale(options: ScoreOptions) -> None:
     """Raise for rescaling without a baseline, or a baseline without rescaling."""
-    if options.rescale and options.language is None and options.baseline is None:
+    by_language = options.language is not None or options.language_column is not None
+    if options.rescale and not by_language and options.baseline is None:
         raise ConfigError(
             "--rescale needs a baseline: got neither a language, which chooses a published one, "
             "nor a table of your own; expected one of them. Add --language CODE or "
@@ -109,3 +123,11 @@ def _check_rescale(options: ScoreOptions) -> None:
         expected="a baseline only together with rescale",
         cure="Add --rescale, or leave --baseline out.",
     )
+    for language, entry in options.languages.entries if options.languages else ():
+        check_value(
+            f"baseline of {language}",
+            mask_credentials(entry.baseline or ""),
+            fine=options.rescale or entry.baseline is None,
+            expected="a baseline only together with rescale",
+            cure="Add --rescale, or leave it out.",
+        )

@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from bertscore_core.errors import ConfigError
 from pipelines.files.credentials import mask_credentials
@@ -15,6 +15,15 @@ _KINDS: Mapping[object, str] = {
     bool: "true or false",
     types.NoneType: "nothing",
 }
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A value of several parts that can describe itself."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return it in the types of JSON, without credentials."""
+
 
 _MOST_BITS = 64
 _MOST_SHOWN = 500
@@ -74,6 +83,8 @@ def _kind(choice: Any) -> str:
 
 def plain_value(value: object) -> Any:
     """Return a value in the types of JSON, without credentials."""
+    if isinstance(value, Described):
+        return value.describe()
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
     return mask_credentials(value) if isinstance(value, str) else value

@@ -10,40 +10,34 @@ and if the numbers of the encoder overflow, as in float16.
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import starmap
-from typing import Any, NamedTuple, Optional, TypeAlias
+from typing import Any, NamedTuple, Optional
 
-import numpy as np
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
-from bertscore_core import (
-    BertScorer,
-    ConfigError,
-    IdfTable,
-    InputError,
-    ScorerConfig,
-    Settings,
-    Signature,
-    TokenWeights,
-    settle,
-)
-from bertscore_core.config import as_config
-from bertscore_core.tokenization import is_encodable
+from bertscore_core import ConfigError, InputError, ScorerConfig, Signature
 from pipelines.dump import columns
 from pipelines.dump.columns import OUTPUT_COLUMNS
-from pipelines.dump.texts import Text, UnreadableText
-from pipelines.files.credentials import mask_credentials
-from pipelines.idf.steps import load_idf
+from pipelines.dump.language_codes import language_of
+from pipelines.idf.row_keys import key_of_all, keys_of_languages
+from pipelines.idf.tables import IdfTables
+from pipelines.pairs.fields import (
+    PairLike,
+    field_of,
+    has_field,
+    read_references,
+    read_text,
+    shape_of,
+)
+from pipelines.pairs.settings import ByLanguage, ConfigLike, Idf, check_idf, read_idf, settle_pairs
 from pipelines.run import counters
-from pipelines.score.rows import PairTexts, score_rows
+from pipelines.score.rows import PairTexts, score_texts
 from pipelines.score.scored_pairs import ScoredPairs
-from pipelines.scorer import for_unseen_workers, load_scorer
+from pipelines.score.scorers import LoadedScorers, ModelMemory
+from pipelines.score.settings import EVERY_LANGUAGE, RunSettings
 
 logger = logging.getLogger(__name__)
-
-PairLike: TypeAlias = Any
-"""A mapping, beam.Row or NamedTuple with the two fields, or an object with them as attributes."""
 
 BATCH_SIZE = 1024
 """Pairs of a batch. Texts are sorted by length within a batch, so larger batches have less padding:
@@ -70,6 +64,7 @@ class PairScore(NamedTuple):
         windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
             `pipelines.dump.texts.Reason`.
+        signature: How the scores were made, if that depends on the language of the pair.
     """
 
     # Not `float | None`: Beam's schemas silently turn that into a field of any type.
@@ -85,25 +80,28 @@ class PairScore(NamedTuple):
     truncated: Optional[bool]  # noqa: UP045
     windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045
+    signature: Optional[str]  # noqa: UP045
 
 
 @dataclass(
     frozen=True, kw_only=True, eq=False
 )  # no slots: RunInference holds it by a weak reference
 class PairScorer:
-    """The model of RunInference: a loaded scorer, and the fields seen so far.
+    """The model of RunInference: the loaded scorers, and the fields seen so far.
 
     Attributes:
-        scorer: The scorer.
-        weights: Its token weights.
-        model_id: The text of the signature of its scores.
+        scorers: The loaded scorers.
+        settings: How the pairs of each language are scored.
+        idf: The idf tables; None without idf.
+        signatures: The text of the signature of each language's scores.
         fields_seen: Names of the fields that some pair has had.
         pairs_without: Number of pairs before the first one with a field, by its name.
     """
 
-    scorer: BertScorer
-    weights: TokenWeights
-    model_id: str
+    scorers: LoadedScorers
+    settings: RunSettings
+    idf: IdfTables | None
+    signatures: Mapping[str, str]
     fields_seen: set[str] = field(default_factory=set)
     pairs_without: Counter[str] = field(default_factory=Counter)
 
@@ -122,12 +120,12 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def __init__(
         self,
-        config: ScorerConfig | str,
+        config: ConfigLike | ByLanguage,
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",
         empty: str | None = None,
-        idf: IdfTable | str | None = None,
+        idf: Idf = None,
         min_batch_size: int | None = None,
         max_batch_size: int = BATCH_SIZE,
         max_batch_duration_secs: float | None = None,
@@ -135,14 +133,15 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Check everything that can be checked here; the model is loaded on the worker.
 
         Args:
-            config: How to score, or the name of a model. If the device is not `cpu`, the backend
-                `auto` means torch: the launcher cannot see the device of the workers.
+            config: How to score, or the name of a model; or a `ByLanguage` with one of these for
+                each language. If the device is not `cpu`, the backend `auto` means torch: the
+                launcher cannot see the device of the workers.
             candidate_field: Field of the candidate: a string.
             reference_field: Field of the reference, or of a list of references.
             empty: The score of a pair with an empty side; see `ScorerConfig.empty`. None: the
                 configuration's rule, or `zero` without one. The pair gets its reason in any case.
-            idf: Document frequencies for idf weights: a table, which becomes part of the pipeline,
-                or the path of a table, which every worker reads.
+            idf: Document frequencies for idf weights: a table, or those of languages, which become
+                part of the pipeline; or the path of a file of them, which every worker reads.
             min_batch_size: Fewest pairs of a batch, except at the end of a bundle. None:
                 `max_batch_size`, so that the batches do not depend on the clock.
             max_batch_size: Most pairs of a batch.
@@ -162,41 +161,89 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             max_batch_size=max_batch_size,
             max_batch_duration_secs=max_batch_duration_secs,
         )
-        config = as_config(config)
-        settings = _settle(replace(config, empty=_empty_rule(config, empty)), idf)
-        self._config = settings.config
-        self._backend = settings.backend_version
+        self._settings = settle_pairs(config, empty=empty, idf=idf)
         self._candidate_field = candidate_field
         self._reference_field = reference_field
+        by_language = config if isinstance(config, ByLanguage) else None
+        self._language_field = by_language.field if by_language else None
         self._idf = idf
+        self._memory = by_language.model_memory if by_language else ModelMemory()
 
     @property
     def config(self) -> ScorerConfig:
-        """The configuration of the workers, with backend, baseline and idf settled."""
-        return self._config
+        """The configuration of the workers, with backend, baseline and idf settled.
+
+        Raises:
+            ConfigError: There is one for each language; see `configs`.
+        """
+        if self._language_field is not None:
+            raise ConfigError("each language has a configuration of its own here; see `configs`.")
+        return self._settings.configs[EVERY_LANGUAGE]
+
+    @property
+    def configs(self) -> Mapping[str, ScorerConfig]:
+        """The configuration of each language; with "" as the language if all pairs have one."""
+        return self._settings.configs
+
+    @property
+    def rescaled(self) -> bool:
+        """Whether the scores are rescaled."""
+        return self._settings.rescaled
+
+    @property
+    def windowed(self) -> bool:
+        """Whether long texts are scored in windows."""
+        return self._settings.windowed
 
     def signature(self) -> Signature:
         """Return how the scores are made. Reads the weight files, and an idf table given as a path.
 
         Raises:
+            ConfigError: Each language has a signature of its own; see `signatures`.
             IdfError: The idf table cannot be read, or belongs to another tokenizer.
         """
-        return self._signature(settle(self._config), _read_idf(self._idf))
+        if self._language_field is not None:
+            raise ConfigError("each language has a signature of its own here; see `signatures`.")
+        return self.signatures()[EVERY_LANGUAGE]
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return how the scores of each language are made; see `signature`.
+
+        Raises:
+            IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
+        """
+        settings, idf = self._on_worker()
+        return {
+            language: Signature.parse(text) for language, text in settings.signatures(idf).items()
+        }
 
     def load_model(self) -> PairScorer:
-        """Load the scorer and the idf table, once a process.
+        """Load the scorer and the idf table, once a process; with languages when they are needed.
 
         Raises:
             ConfigError: This worker's backend has another version than the launcher's.
-            IdfError: The idf table cannot be read, or belongs to another tokenizer.
+            IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        idf = _read_idf(self._idf)
-        scorer = load_scorer(self._config, self._backend)
+        settings, idf = self._on_worker()
+        scorers = LoadedScorers(self._memory)
+        if settings.sole is not None:
+            scorers(settings.sole)
         return PairScorer(
-            scorer=scorer,
-            weights=scorer.token_weights(idf),
-            model_id=self._signature(scorer.settings, idf).format(),
+            scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
         )
+
+    def _on_worker(self) -> tuple[RunSettings, IdfTables | None]:
+        """Return the settings with their signatures, and the idf tables, which fit them."""
+        settings, idf = self._settings.on_worker(), read_idf(self._idf)
+        if idf is not None:
+            check_idf(
+                idf,
+                {
+                    language: (one.signature.tokenizer, one.max_length)
+                    for language, one in settings.by_language.items()
+                },
+            )
+        return settings, idf
 
     def run_inference(
         self,
@@ -206,25 +253,38 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
         self._check_fields(batch, model.fields_seen, model.pairs_without)
-        references = [_field(pair, self._reference_field) for pair in batch]
+        references = [field_of(pair, self._reference_field) for pair in batch]
         texts = PairTexts.of(
-            [read_text(_field(pair, self._candidate_field)) for pair in batch],
+            [read_text(field_of(pair, self._candidate_field)) for pair in batch],
             [read_references(reference) for reference in references],
         )
-        rows = score_rows(model.scorer, texts, texts.usable, weights=model.weights)
-        scored = ScoredPairs.joined(texts.reasons, [rows])
+        languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
+        if self._language_field is not None:
+            languages = [language_of(field_of(pair, self._language_field)) for pair in batch]
+            texts, keys = (
+                texts.in_languages(languages, model.settings),
+                keys_of_languages(languages),
+            )
+        scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]
-        scores = _pair_scores(scored, several, model.scorer.config)
+        # The name of the model: "" where a language has no setting, and so no score.
+        made = [model.signatures.get(language, "") for language in languages]
+        scores = _pair_scores(
+            scored,
+            several,
+            model.settings,
+            signatures=made if self._language_field is not None else [None] * len(batch),
+        )
         return [
-            PredictionResult(pair, score, model.model_id)
-            for pair, score in zip(batch, scores, strict=True)
+            PredictionResult(pair, score, signature)
+            for pair, score, signature in zip(batch, scores, made, strict=True)
         ]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
         """Return the size of the candidates in characters; Beam's default pickles every batch."""
-        candidates = (_field(pair, self._candidate_field) for pair in batch)
+        candidates = (field_of(pair, self._candidate_field) for pair in batch)
         return sum(len(text) for text in candidates if isinstance(text, str))
 
     def get_metrics_namespace(self) -> str:
@@ -241,11 +301,11 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """
         names = (self._candidate_field, self._reference_field)
         for pair in batch:
-            found = [name for name in names if _has(pair, name)]
+            found = [name for name in names if has_field(pair, name)]
             seen.update(found)
             if not found:
                 raise InputError(
-                    f"an element has neither of the fields: got {_shape(pair)}; expected "
+                    f"an element has neither of the fields: got {shape_of(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
@@ -259,101 +319,30 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             if without[name] >= _ENOUGH_PAIRS:
                 raise InputError(
                     f"no element has the {role} field {name!r}: got {without[name]} elements, one "
-                    f"of them {_shape(batch[0])}; expected {name!r} in some. Name the right "
+                    f"of them {shape_of(batch[0])}; expected {name!r} in some. Name the right "
                     f"one with {role}_field; pairs without a {role} have None there."
                 )
 
-    def _signature(self, settings: Settings, idf: IdfTable | None) -> Signature:
-        if idf is not None:
-            _check_fits(settings, idf)
-        return settings.signature(idf)
-
-
-def read_text(value: object) -> Text:
-    """Return the text of a field, None for a null, or why it cannot be read."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        return UnreadableText.NOT_TEXT
-    return value if is_encodable(value) else UnreadableText.INVALID_UTF8
-
-
-def read_references(value: object) -> list[Text] | None:
-    """Return the references of a field, one or several, None for a null. Shape (references,)."""
-    if value is None:
-        return None
-    if isinstance(value, np.ndarray) and value.ndim == 1:  # pandas reads lists in Parquet as arrays
-        value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return [read_text(item) for item in value]
-    return [read_text(value)]
-
-
-def _settle(config: ScorerConfig, idf: IdfTable | str | None) -> Settings:
-    """Check a configuration, and settle what could differ between workers."""
-    if config.all_layers:
-        raise ConfigError(
-            "a pair has one score here: got all_layers; expected a single layer. Give num_layers."
-        )
-    if config.idf and idf is None:
-        raise ConfigError(
-            "idf needs a table: got idf=True without one; expected document frequencies counted "
-            "beforehand, since a stream has no end to count up to. Make a table with "
-            "`bertscore-beam idf` and give its path as idf."
-        )
-    config = for_unseen_workers(replace(config, idf=idf is not None))
-    settings = settle(config)
-    if isinstance(idf, IdfTable):
-        _check_fits(settings, idf)
-    baseline = settings.baseline  # it has been read, so workers need not reach its file
-    return replace(settings, config=replace(config, backend=settings.backend, baseline=baseline))
-
-
-def _empty_rule(config: ScorerConfig, given: str | None) -> str:
-    """Return the rule for empty texts; it can be given in two places."""
-    if None not in (config.empty, given) and config.empty != given:
-        raise ConfigError(
-            f"the rule for empty texts is given twice: got empty={given!r}, and {config.empty!r} "
-            "in the configuration; expected one. Leave one of them out."
-        )
-    return given or config.empty or "zero"
-
-
-def _check_fits(settings: Settings, idf: IdfTable) -> None:
-    idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
-
-
-def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
-    return load_idf(idf).only(mask_credentials(idf)) if isinstance(idf, str) else idf
-
-
-def _shape(pair: PairLike) -> str:
-    """Describe the type and the fields of an element, never its values."""
-    kind = type(pair).__name__
-    return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
-
-
-def _has(pair: PairLike, name: str) -> bool:
-    return name in pair if isinstance(pair, Mapping) else hasattr(pair, name)
-
-
-def _field(pair: PairLike, name: str) -> Any:
-    """Return a field of a pair; a missing field counts as null."""
-    return pair.get(name) if isinstance(pair, Mapping) else getattr(pair, name, None)
-
 
 def _pair_scores(
-    scored: ScoredPairs, several: Sequence[bool], config: ScorerConfig
+    scored: ScoredPairs,
+    several: Sequence[bool],
+    settings: RunSettings,
+    signatures: Sequence[str | None],
 ) -> Iterator[PairScore]:
     """Yield the scores of each pair, with a best reference if there is a list of references."""
-    by_column = scored.by_column(rescaled=config.rescale, windowed=config.long_text == "windows")
+    by_column = scored.by_column(rescaled=settings.rescaled, windowed=settings.windowed)
     nothing = [None] * len(scored)
     best = by_column[columns.BEST_REFERENCE].tolist()
+    encoded = set(scored.rows.tolist())
     values = {name: column.tolist() for name, column in by_column.items()} | {
         columns.BEST_REFERENCE: [
             index if is_list else None for index, is_list in zip(best, several, strict=True)
         ],
         columns.ERROR: scored.reasons,
+        columns.SIGNATURE: [
+            signature if row in encoded else None for row, signature in enumerate(signatures)
+        ],
     }
     return starmap(
         PairScore, zip(*(values.get(name, nothing) for name in OUTPUT_COLUMNS), strict=True)

@@ -15,14 +15,13 @@ from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from bertscore_core import (
     ConfigError,
-    IdfTable,
     InputError,
-    ScorerConfig,
     Signature,
 )
 from pipelines.dump import columns
 from pipelines.dump.columns import OUTPUT_COLUMNS
 from pipelines.pairs.handler import BATCH_SIZE, BertScoreModelHandler, PairScore
+from pipelines.pairs.settings import ByLanguage, ConfigLike, Idf
 
 
 class ScorePairs(beam.PTransform):
@@ -32,9 +31,9 @@ class ScorePairs(beam.PTransform):
     `bertscore_f1`, with a rescaling scorer `bertscore_raw_precision` and so on,
     `bertscore_best_reference` (None if the reference is a single text; left out if the schema has
     only single texts), `bertscore_candidate_tokens`, `bertscore_reference_tokens`,
-    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, and
-    `bertscore_error`. No pair is dropped: a pair that cannot be scored
-    has its reason in the last column and None in the others.
+    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, `bertscore_error`,
+    and with `ByLanguage` also `bertscore_signature`. No pair is dropped: a pair that cannot be
+    scored has its reason in `bertscore_error` and None in the others.
 
     A PCollection with a schema (Rows, NamedTuples) gives Rows, and their schema has the columns. A
     PCollection without one may contain dicts, which give dicts, or Rows. All fields pass unchanged.
@@ -48,12 +47,12 @@ class ScorePairs(beam.PTransform):
 
     def __init__(
         self,
-        config: ScorerConfig | str,
+        config: ConfigLike | ByLanguage,
         *,
         candidate_field: str = "candidate",
         reference_field: str = "reference",
         empty: str | None = None,
-        idf: IdfTable | str | None = None,
+        idf: Idf = None,
         min_batch_size: int | None = None,
         max_batch_size: int = BATCH_SIZE,
         max_batch_duration_secs: float | None = None,
@@ -66,6 +65,7 @@ class ScorePairs(beam.PTransform):
         super().__init__()
         self._candidate_field = candidate_field
         self._reference_field = reference_field
+        self._language_field = config.field if isinstance(config, ByLanguage) else None
         self._handler = BertScoreModelHandler(
             config,
             candidate_field=candidate_field,
@@ -81,6 +81,10 @@ class ScorePairs(beam.PTransform):
         """Return how the scores are made; see `BertScoreModelHandler.signature`."""
         return self._handler.signature()
 
+    def signatures(self) -> dict[str, Signature]:
+        """Return how the scores of each language are made."""
+        return self._handler.signatures()
+
     @no_annotations  # the output type depends on the input
     def expand(self, pairs: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """Score the pairs and append the score columns.
@@ -89,9 +93,9 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        config = self._handler.config
-        left_out = frozenset() if config.rescale else _RAW
-        left_out |= frozenset() if config.long_text == "windows" else {columns.WINDOWS}
+        left_out = frozenset() if self._handler.rescaled else _RAW
+        left_out |= frozenset() if self._handler.windowed else {columns.WINDOWS}
+        left_out |= frozenset() if self._language_field is not None else {columns.SIGNATURE}
         names = [name for name in OUTPUT_COLUMNS if name not in left_out]
         fields = _schema_fields(pairs.element_type)
         if fields is None:
@@ -104,6 +108,8 @@ class ScorePairs(beam.PTransform):
         _check_field(
             fields, self._reference_field, "reference", _holds_texts, "a string or a list of them"
         )
+        if self._language_field is not None:
+            _check_field(fields, self._language_field, "language", _holds_text, "a string")
         _check_collisions(fields)
         if _without_none(fields[self._reference_field]) is str:
             names.remove(columns.BEST_REFERENCE)

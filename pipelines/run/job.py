@@ -75,7 +75,7 @@ class JobKind(Generic[Options, Plan, Job]):
 
     prepare: Callable[[Options, Runner], Plan]
     sketch: Callable[[Options, Runner], Iterable[Stage]]
-    show: Callable[[Plan], Shown]
+    show: Callable[[Plan], tuple[Shown, ...]]
     begin: Callable[[Plan, OutputFolder, Say], Job]
     stages: Callable[[Job], Iterable[Stage]]
     conclude: Callable[[Job], Outcome]
@@ -109,7 +109,7 @@ def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Ou
         planned = kind.prepare(options, runner)
         if options.dry_run:
             with reaching("output", options.output):
-                return Outcome(shown=(kind.show(planned),), is_answer=True)
+                return Outcome(shown=kind.show(planned), is_answer=True)
         refused = kind.refuse(planned)
         if refused is not None:
             return refused

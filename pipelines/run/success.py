@@ -14,7 +14,7 @@ from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
 from pipelines.run.lock import FolderLostError
 
 
-def declare_success(folder: OutputFolder, run: str, **notes: str) -> None:
+def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
     """Write the marker, and delete it if the run has lost the folder meanwhile.
 
     Args:

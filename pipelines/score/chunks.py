@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.idf.tables import IdfTables
-from pipelines.score.rows import ScoredTable
+from pipelines.score.scored_table import ScoredTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

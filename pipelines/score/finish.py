@@ -1,6 +1,8 @@
 """The end of a run: totals, the summary and, last of all, the success marker."""
 
 import json
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +15,24 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import describe_tables
 from pipelines.idf.steps import is_incomplete, note_path
 from pipelines.idf.tables import IdfTables
+from pipelines.run.events import event
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.run.success import declare_success, is_marked_by
+from pipelines.runs.index import write_index
 from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
+from pipelines.score.settings import EVERY_LANGUAGE
 from pipelines.score.spec import ScoreSpec
-from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+from pipelines.score.summary import (
+    FailedSplit,
+    ReusedPart,
+    RunTotals,
+    judge,
+    summary_of_languages,
+)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -83,8 +96,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
     records, sizes = read_parts(folder, plan, folder.files())
     fingerprint = "" if idf is None else idf.fingerprint
-    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
-    signature = spec.settings.sole.final_signature(idf).format()
+    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    signatures = spec.settings.signatures(idf)
+    signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
         spec.goal,
         new,
@@ -93,6 +107,9 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         doubled=stale_parts(plan, sizes),
         whole_idf=not is_incomplete(idf),
     )
+    if spec.settings.by_column:
+        total = spec.goal.carried + new
+        summary["languages"] = summary_of_languages(total, signatures)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
@@ -100,12 +117,28 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
+    gone = {split.part_name for split in missing}
+    index_rows(folder, [records[one.part_name] for one in plan.splits if one.part_name not in gone])
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
-        declare_success(folder, spec.run, signature=signature)
+        made = {"signatures": signatures} if signature is None else {"signature": signature}
+        declare_success(folder, spec.run, **made)
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
+
+
+def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
+    """Write the index of a run's rows for later runs, which can also do without it.
+
+    So a local disk without room for it does not keep the run from succeeding.
+    """
+    parts = [(record.part_name, record.texts_digest) for record in records]
+    try:
+        write_index(folder, parts, sum(record.num_rows for record in records))
+    except OSError as error:
+        reason = mask_credentials(f"{type(error).__name__}: {error}")
+        logger.warning(event("index_not_written", reason=reason))
 
 
 def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:

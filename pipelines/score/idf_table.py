@@ -1,13 +1,13 @@
 """The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_core import IdfError, Settings
+from bertscore_core import IdfError
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.plan import Plan, shape_digest
 from pipelines.dump.read_split import read_split
@@ -25,9 +25,10 @@ from pipelines.idf.steps import (
     load_idf,
     split_corpus,
 )
-from pipelines.idf.tables import WHOLE, IdfTables
+from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import PLAN_FILE, OutputFolder
 from pipelines.run.read_plan import ReadPlan
+from pipelines.score.plan_settings import PlannedSettings
 from pipelines.score.records import IDF_FILE, read_record
 from pipelines.score.resume import may_be_valid
 from pipelines.score.spec import ScoreSpec
@@ -54,7 +55,7 @@ class IdfSource:
     label: str = "none"
 
 
-def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) -> IdfSource:
+def find_idf(folder: OutputFolder, plan: Plan, column: str, planned: PlannedSettings) -> IdfSource:
     """Find out whether the table of the corpus must be counted.
 
     The table is counted once over the whole corpus, never over the rest that a resumed run has to
@@ -65,14 +66,14 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) 
         folder: Output folder, maybe with the table of an earlier run.
         plan: All splits.
         column: Column of references.
-        settings: How to score.
+        planned: How to score, and the rows of each language.
     """
     path = folder.path(IDF_FILE)
     label = f"corpus@{shape_digest(plan.splits, column)}"
     may_be_valid = False
     with suppress(IdfError):  # a missing or damaged table is counted again
         tables = load_idf(path)
-        tables.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+        _check_complete(tables, planned)
         versions, _ = split_corpus(tables.corpus)
         if plan.has_versions and versions == plan.digest:
             return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
@@ -80,6 +81,20 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) 
     return IdfSource(
         path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
     )
+
+
+def _check_complete(tables: IdfTables, planned: PlannedSettings) -> None:
+    """Check that tables fit their tokenizers, and that no language of the input lacks its own.
+
+    Raises:
+        IdfError: One does not fit, or is missing.
+    """
+    settings = planned.settings
+    there = {key.language for key in tables.tables}
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        if language not in there and (language in planned.rows or not settings.by_column):
+            raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
 
 
 def idf_table(
@@ -97,21 +112,25 @@ def idf_table(
         return None
     if not source.must_count:
         return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
-    setting = spec.settings.sole
-    vocabulary = Vocabulary(
-        config=setting.config,
-        tokenizer=setting.signature.tokenizer,
-        max_length=setting.max_length,
-    )
+    vocabularies = {
+        language: Vocabulary(
+            config=setting.config,
+            tokenizer=setting.signature.tokenizer,
+            max_length=setting.max_length,
+        )
+        for language, setting in spec.settings.by_language.items()
+    }
     counting = Counting(
-        vocabularies={WHOLE.language: vocabulary},
+        vocabularies=vocabularies,
         reference_column=spec.fields.reference_column,
         corpus=corpus,
         columns=spec.fields.idf,
         buckets=num_buckets(spec.goal.rows),
     )
     count = CountDocumentFrequencies(counting)
-    unless_same = CountUnlessSame(count, source.path, spec.folder, spec.digest)
+    unless_same = CountUnlessSame(
+        count, source.path, spec.folder, spec.digest, spec.settings.labels
+    )
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
@@ -132,17 +151,19 @@ class CountUnlessSame(beam.PTransform):
         path: The saved table.
         folder: Output folder of the run.
         job_digest: Digest of the run's identity, as in the records.
+        labels: Label of the setting of each language; None if all rows are scored alike.
     """
 
     count: CountDocumentFrequencies
     path: str
     folder: OutputFolder
     job_digest: str
+    labels: Mapping[str, str] | None = None
 
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
-        digest = _DigestSplit(counting, self.folder, self.job_digest)
+        digest = _DigestSplit(counting, self)
         same = beam.pvalue.AsSingleton(
             splits
             | "DigestSplit" >> beam.ParDo(digest)
@@ -171,14 +192,17 @@ def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> Idf
 
 
 class _DigestSplit(beam.DoFn):
-    def __init__(self, counting: Counting, folder: OutputFolder, job_digest: str) -> None:
+    def __init__(self, counting: Counting, run: CountUnlessSame) -> None:
         self._counting = counting
-        self._folder = folder
-        self._job_digest = job_digest
+        self._folder = run.folder
+        self._job_digest = run.job_digest
+        self._labels = run.labels
 
     def process(self, split: Split) -> Iterator[SplitCount]:
         record = read_record(self._folder, split.part_name)
-        is_same_job = record is not None and may_be_valid(split, record, self._job_digest, None)
+        is_same_job = record is not None and may_be_valid(
+            split, record, self._job_digest, None, self._labels
+        )
         try:
             if record is not None and is_same_job and record.is_current(split):
                 digest = record.digests.references

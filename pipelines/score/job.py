@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import table_warnings
@@ -39,9 +40,11 @@ from pipelines.run.runner import Runner
 from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
+from pipelines.runs.row_scores import ROWS_FOLDER, rows_file
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
+from pipelines.score.plan_settings import rows_without_setting
 from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
 from pipelines.score.records import (
     IDF_FILE,
@@ -52,22 +55,30 @@ from pipelines.score.records import (
     record_name,
     record_path,
 )
-from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
-from pipelines.score.resume import job_identity
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 from pipelines.score.settings import RowSetting, RunSettings
-from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
+from pipelines.score.show import gate_words, show_plan, show_summary
+from pipelines.score.show_languages import (
+    show_languages_planned,
+    show_languages_scored,
+    without_setting_words,
+)
+from pipelines.score.show_warnings import run_warnings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
 
 
-def show_score(planned: ScorePlan) -> Shown:
+def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     fields, words = planned.fields, None
     if job.idf.must_count:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
-    return show_plan(job, estimate_words(job), [] if words is None else [words])
+    warnings = [] if words is None else [words]
+    shown = show_plan(job, planned.reuse, estimate_words(job), warnings)
+    return shown, *show_languages_planned(planned.settings)
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -78,8 +89,12 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
+    if without := rows_without_setting(planned.settings):
+        say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
+    for notice in _idf_notices(planned):
+        say(f"Notice: {notice}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "
@@ -90,6 +105,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
+    if planned.reuse is not None:
+        say(planned.reuse.words)
     if not job.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:
@@ -99,6 +116,14 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             "they were deleted, and their rows are scored again where they are still given."
         )
     return job
+
+
+def _idf_notices(planned: ScorePlan) -> list[str]:
+    """Return a notice for each baseline that was made with other token weights than the run has."""
+    weighted = planned.options.idf != "none"
+    baselines = [one for one in planned.settings.baselines.values() if one is not None]
+    found = (idf_mismatch(one, idf=weighted) for one in baselines)
+    return list(dict.fromkeys(words for words in found if words is not None))
 
 
 def start_run(job: ScoreJob) -> None:
@@ -111,20 +136,19 @@ def start_run(job: ScoreJob) -> None:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing = job.spec.folder, job.standing
-    signature = job.spec.settings.sole.signature
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
         folder.delete(name)
     _renew_run(folder, job.spec.run)
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
-    kept_rows = {rows_path(part) for part in job.kept}
-    listed_rows = [f"{ROWS_FOLDER}/{name}" for name in folder.files(ROWS_FOLDER)]
+    kept_notes = {note(part) for part in job.kept for note in (rows_path, rows_file)}
+    notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
-    folder.delete(*(name for name in listed_rows if name not in kept_rows))
+    folder.delete(*(name for name in notes if name not in kept_notes))
     folder.delete(*foreign_records(folder))
-    for emptied in (PARTS_FOLDER, ROWS_FOLDER):
+    for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(job.plan))
@@ -133,16 +157,24 @@ def start_run(job: ScoreJob) -> None:
         RUN_FILE,
         {
             "run": job.spec.run,
-            "identity": job_identity(signature, job.spec.fields),
-            "signature": signature.format(),
+            "identity": dict(job.spec.identity),
+            **_signatures(job.spec.settings),
             "options": job.options.describe(),
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
             SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
+            "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
+
+
+def _signatures(settings: RunSettings) -> dict[str, object]:
+    """Return how the scores are made: one signature, or that of each language."""
+    if settings.sole is not None:
+        return {"signature": settings.sole.signature.format()}
+    return {"signatures": settings.signatures(None)}
 
 
 def _renew_run(folder: OutputFolder, run: str) -> None:
@@ -232,12 +264,14 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
-    warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
-    if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
-        warnings = [truncated, *warnings]
+    warnings = [
+        *run_warnings(summary, job.spec),
+        *table_warnings(summary.get("idf") or {}),
+        *warnings,
+    ]
     return Outcome(
         status=status,
-        shown=(show_summary(summary, folder.root),),
+        shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
         warnings=tuple(warnings),
     )
 
@@ -275,6 +309,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         run="",
         folder=folder,
         settings=RunSettings.of_all_rows(setting),
+        identity={},
         fields=table_fields(options),
         digest="",
         goal=RunGoal(),

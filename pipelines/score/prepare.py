@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from bertscore_core import ConfigError, ScorerConfig, Settings
+from bertscore_core import ConfigError, IdfError
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -27,14 +27,26 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
+from pipelines.runs.row_scores import rows_file
+from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.idf_table import IdfSource, find_idf
+from pipelines.score.plan_settings import PlannedSettings, settle_languages, settle_run
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
-from pipelines.score.resume import Standing, check_same_job, input_of, job_identity, standing_of
-from pipelines.score.settings import RowSetting, RunSettings
+from pipelines.score.resume import (
+    Standing,
+    check_same_job,
+    comparable,
+    input_of,
+    job_identity,
+    language_identity,
+    standing_of,
+    with_known_languages,
+)
+from pipelines.score.scorers import ModelMemory
+from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
-from pipelines.scorer import scorer_config, settle_workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,25 +57,25 @@ class ScorePlan:
         options: The options of the run.
         runner: Its runner.
         output: The output folder.
-        config: How to score.
-        settings: The settings that follow from the config.
+        settings: The settings of its rows, and the rows of each language.
         fields: The columns of texts.
         num_files: Input files, rejected ones included.
         plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
+        reuse: What `--reuse` leads to; None without it.
     """
 
     options: ScoreOptions
     runner: Runner
     output: str
-    config: ScorerConfig
-    settings: Settings
+    settings: PlannedSettings
     fields: TableFields
     num_files: int
     plan: Plan
     given_idf: IdfTables | None
     started: float
+    reuse: Reuse | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +116,8 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         BertScoreError: The run cannot work.
         OSError: No file can be reached, or not every file that idf must count.
     """
-    started = time.time()
-    config, settings = settle_workers(scorer_config(options, runner), runner)
+    started, fields = time.time(), table_fields(options)
+    settings = settle_run(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -116,7 +128,6 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
         _check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output)
@@ -129,27 +140,50 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             workers=runner.expected_workers,
             choosing=table_fields(options).idf.options,
             written=lambda part: [
-                join(output, name) for name in (part, record_path(part), rows_path(part))
+                join(output, name)
+                for name in (part, record_path(part), rows_path(part), rows_file(part))
             ],
         )
+        settings = settle_languages(settings, options, runner, plan.splits)
+    if given_idf is not None:
+        _check_idf(given_idf, settings.settings)
     if options.idf == "corpus":
         check_all_reached(plan)
     return ScorePlan(
         options=options,
         runner=runner,
         output=output,
-        config=config,
         settings=settings,
-        fields=table_fields(options),
+        fields=fields,
         num_files=len(files),
         plan=plan,
         given_idf=given_idf,
         started=started,
+        reuse=_find_reuse(options, output, settings.settings, given_idf),
     )
 
 
+def _find_reuse(
+    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
+) -> Reuse | None:
+    """Find the earlier run of `--reuse`, before any model runs."""
+    if options.reuse is None:
+        return None
+    if given_idf is None:
+        made = [setting.signature for setting in settings.by_language.values()]
+        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one for one in made]
+    else:
+        now = [
+            settings.by_language[key.language].final_signature(table)
+            for key, table in given_idf.tables.items()
+            if key.language in settings.by_language
+        ]
+    with reaching("reuse", options.reuse):
+        return find_reuse(options.reuse, output, now)
+
+
 def table_fields(options: ScoreOptions) -> TableFields:
-    """Return the columns of texts."""
+    """Return the columns of texts, and those that decide how rows are scored."""
     return TableFields(
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
@@ -184,17 +218,19 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     listing = folder.files()
     check_stands_alone(folder.root, listing)
     idf = _idf_source(planned, folder)
-    signature = replace(planned.settings.signature(), idf=idf.label)
-    identity = job_identity(signature, planned.fields)
+    settings = planned.settings.settings.with_idf(idf.label)
+    identity = job_identity(settings, planned.fields, idf.label)
     digest = identity_digest(identity)
     check_same_command(folder, identity)
+    identity |= language_identity(settings)
+    previous = None
     records, sizes = read_parts(folder, plan, listing)
     if not options.overwrite:
         previous = read_run(folder)
-        check_same_run(previous, identity)
+        check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records.values(), digest)
-    standing = standing_of(plan, records, sizes, digest, idf.fingerprint)
+    standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     kept = [record.part_name for record in standing.done]
@@ -203,17 +239,17 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             folder=folder,
-            settings=RunSettings.of_all_rows(
-                RowSetting(
-                    config=planned.config,
-                    signature=signature,
-                    max_length=planned.settings.tokenizer.max_length,
-                )
-            ),
+            settings=settings,
+            identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
             goal=_goal(planned, standing, to_report),
+            model_memory=ModelMemory(
+                limit=options.model_memory,
+                processes=planned.runner.workers if planned.runner.is_local else None,
+            ),
             detached=planned.runner.detached,
+            reuse=None if planned.reuse is None else planned.reuse.source,
         ),
         options=options,
         runner=planned.runner,
@@ -261,3 +297,21 @@ def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
         name = planned.given_idf.fingerprint
         return IdfSource(path=planned.options.idf, fingerprint=name, label=name)
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)
+
+
+def _check_idf(tables: IdfTables, settings: RunSettings) -> None:
+    """Check that given tables are of languages if the settings are, and fit their tokenizers.
+
+    Raises:
+        IdfError: They are not, or do not.
+    """
+    has_languages = any(key.language for key in tables.tables)
+    if has_languages != settings.by_column:
+        got, expected = ("", "no ") if has_languages else ("no ", "")
+        raise IdfError(
+            f"the idf tables cannot be used: got {got}table of a language; expected {expected}"
+            "languages in them. Count them with `bertscore-beam idf` and the same "
+            "--language-column as here."
+        )
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from bertscore_core.scores import ScoreSummary
@@ -25,6 +25,7 @@ from pipelines.files.folders import HIDDEN_PREFIXES
 from pipelines.files.paths import IO_THREADS
 from pipelines.run import neighbours
 from pipelines.run.folder import PLAN_FILE, OutputFolder
+from pipelines.score.scored_table import LanguageRows
 
 PARTS_FOLDER = "_manifest/parts"
 PENDING_FILE = "_manifest/pending.pq"
@@ -55,6 +56,9 @@ class PartRecord:
         seconds: Time spent on the part, with the time of waiting for the device.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
+        reused: Rows that took the scores of an earlier run.
+        languages: The rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
     """
 
     part_name: str
@@ -71,6 +75,9 @@ class PartRecord:
     seconds: float
     work: Work
     part_bytes: int
+    reused: int = 0
+    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
+    other_scripts: int = 0
 
     @classmethod
     def of(
@@ -117,6 +124,11 @@ class PartRecord:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
 
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        return f"{self.digests.candidates}-{self.digests.references}-{self.job_digest}-{self.idf}"
+
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""
         return replace(
@@ -146,6 +158,10 @@ def record_from_json(data: bytes) -> PartRecord | None:
             "digests": RowDigests(**fields["digests"]),
             "summary": ScoreSummary(**fields["summary"]),
             "work": Work(**fields["work"]),
+            "languages": {
+                language: LanguageRows(label=rows["label"], summary=ScoreSummary(**rows["summary"]))
+                for language, rows in fields.get("languages", {}).items()
+            },
         }
         record = PartRecord(**fields | nested)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -162,10 +178,16 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.job_digest,
         record.idf,
         *asdict(record.digests).values(),
+        *(rows.label for rows in record.languages.values()),
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
-    summary = record.summary
-    counts = (record.part_bytes, summary.rows, summary.truncated, summary.windowed)
+    summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
+    counts = (
+        record.part_bytes,
+        record.reused,
+        record.other_scripts,
+        *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
+    )
     work = asdict(record.work).values()
     return (
         all(type(word) is str for word in words)

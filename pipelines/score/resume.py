@@ -9,16 +9,23 @@ part is a function of its split and the signature.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bertscore_core.errors import SignatureError
-from bertscore_core.signature import Signature
 from pipelines.dump.columns import TableFields
 from pipelines.dump.plan import Plan
 from pipelines.dump.splits import Split
 from pipelines.score.records import PartRecord
+from pipelines.score.settings import RunSettings
 
 
-def may_be_valid(split: Split, record: PartRecord, job_digest: str, idf: str | None) -> bool:
+def may_be_valid(
+    split: Split,
+    record: PartRecord,
+    job_digest: str,
+    idf: str | None,
+    labels: Mapping[str, str] | None = None,
+) -> bool:
     """Tell whether the part of a split is valid if its rows are still the same.
 
     Args:
@@ -27,11 +34,14 @@ def may_be_valid(split: Split, record: PartRecord, job_digest: str, idf: str | N
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             which leaves it out of the comparison.
+        labels: Label of the setting of each language; None if all rows are scored alike.
     """
+    now = labels or {}
     return (
         (record.part_name, record.num_rows) == (split.part_name, split.num_rows)
         and record.job_digest == job_digest
         and idf in (None, record.idf)
+        and all(now.get(name, "") == rows.label for name, rows in record.languages.items())
     )
 
 
@@ -63,6 +73,7 @@ def standing_of(
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str | None,
+    labels: Mapping[str, str] | None = None,
 ) -> Standing:
     """Compare an output folder with a plan.
 
@@ -73,13 +84,14 @@ def standing_of(
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
+        labels: As for `may_be_valid`.
     """
     done: list[PartRecord] = []
     unsure: list[Split] = []
     waiting: list[Split] = []
     for split in plan.splits:
         record = _whole_record(split, records, part_sizes)
-        if record is None or not may_be_valid(split, record, job_digest, idf):
+        if record is None or not may_be_valid(split, record, job_digest, idf, labels):
             waiting.append(split)
         elif idf is not None and record.is_current(split):
             done.append(record)
@@ -102,6 +114,7 @@ def missing_splits(
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str,
+    labels: Mapping[str, str] | None = None,
 ) -> list[Split]:
     """Return the splits without a valid part at the end of a run.
 
@@ -113,13 +126,14 @@ def missing_splits(
         part_sizes: As for `standing_of`.
         job_digest: As for `standing_of`.
         idf: As for `standing_of`, but the table has been counted.
+        labels: As for `may_be_valid`.
     """
     return [
         split
         for split in plan.splits
         if (record := _whole_record(split, records, part_sizes)) is None
         or not record.covers(split)
-        or not may_be_valid(split, record, job_digest, idf)
+        or not may_be_valid(split, record, job_digest, idf, labels)
     ]
 
 
@@ -158,15 +172,69 @@ def input_of(part_name: str) -> str:
     return part_name.rpartition("/")[0]
 
 
-def job_identity(signature: Signature, fields: TableFields) -> dict[str, str]:
-    """Return everything that must be equal for two runs to share an output folder."""
-    idf = {"idf_key": fields.idf.key, "idf_group": fields.idf.group}
-    return {
-        **signature.fields(),
+def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
+    """Return everything that must be equal for two runs to share an output folder.
+
+    In a run with a column of languages that is also the setting of each language that both runs
+    have; see `language_identity`.
+
+    Args:
+        settings: The settings of the run.
+        fields: The columns of texts and languages.
+        idf: Name of the idf table in the identity.
+    """
+    chosen = {"idf_key": fields.idf.key, "idf_group": fields.idf.group}
+    columns = {
         "candidate_column": fields.candidate_column,
         "reference_column": fields.reference_column,
-        **{name: json.dumps(columns) for name, columns in idf.items() if columns},
+        **{name: json.dumps(names) for name, names in chosen.items() if names},
     }
+    if settings.sole is None:
+        return {**columns, "language_column": fields.language_column or "", "idf": idf}
+    return {**settings.sole.signature.fields(), **columns}
+
+
+_LANGUAGE = "language "
+
+
+def language_identity(settings: RunSettings) -> dict[str, str]:
+    """Return the signature of each language, under a name of its own; empty without languages.
+
+    They are no part of the digest in the records: a part depends only on the languages in it, and
+    its record has their labels. So a language that is added later leaves earlier parts valid.
+    """
+    if not settings.by_column:
+        return {}
+    return {
+        f"{_LANGUAGE}{language}": setting.signature.format()
+        for language, setting in sorted(settings.by_language.items())
+    }
+
+
+def with_known_languages(
+    identity: Mapping[str, str], previous_run: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Return the identity of a run, with the languages that only earlier runs of the folder had.
+
+    They stay in the folder's record, so that a language that comes back with another setting is
+    noticed.
+    """
+    before = (previous_run or {}).get("identity")
+    kept = before if isinstance(before, dict) and "language_column" in identity else {}
+    return {name: text for name, text in kept.items() if name.startswith(_LANGUAGE)} | dict(
+        identity
+    )
+
+
+def comparable(
+    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    """Return an earlier run with the languages of this run: those that it lacks as they are now."""
+    before = (previous_run or {}).get("identity")
+    if previous_run is None or not isinstance(before, dict) or "language_column" not in before:
+        return previous_run
+    added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}
+    return {**previous_run, "identity": {**added, **before}}
 
 
 def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:

@@ -5,13 +5,14 @@
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
    table; a row without a table gets a reason before;
-3. `score_rows`: the scores of the rows of one setting, once for each setting;
+3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
+   run has scored alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,14 +21,15 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
+    IdfTable,
     Scores,
-    ScoreSummary,
+    Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
-from pipelines.dump import columns
-from pipelines.dump.columns import TableFields, is_list
-from pipelines.dump.parts import SIGNATURE_KEY
+from pipelines.dump.columns import TableFields
+from pipelines.dump.languages import languages_of
+from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
     Reason,
     Text,
@@ -39,28 +41,13 @@ from pipelines.dump.texts import (
 )
 from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
 from pipelines.idf.tables import IdfKey, IdfTables
+from pipelines.runs.lookup import FoundRows
+from pipelines.runs.row_scores import SignedRows
+from pipelines.score.earlier import Find, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
+from pipelines.score.scored_table import ScoredTable, with_scores
+from pipelines.score.scorers import Scorers
 from pipelines.score.settings import RowSetting, RunSettings
-
-SCHEMA_VERSION = "1"
-"""Version of the names and meanings of the score columns, in every part's metadata."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredTable:
-    """A table with score columns after its own, and the sums over its rows.
-
-    Attributes:
-        table: All rows, in their order.
-        summary: Sums over the rows.
-        rejected: Reason of each row without scores, by its position in the table.
-        work: The work of the device.
-    """
-
-    table: pa.Table
-    summary: ScoreSummary
-    rejected: Mapping[int, str]
-    work: Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +58,13 @@ class PairTexts:
         candidates: One text each. Shape (N,).
         references: The references of each candidate, None for a null. Shape (N,).
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
+        languages: The language of each pair. Shape (N,). Empty if all are scored alike.
     """
 
     candidates: Sequence[Text]
     references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
+    languages: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -92,11 +81,26 @@ class PairTexts:
         )
 
     @classmethod
-    def of_table(cls, table: pa.Table, fields: TableFields) -> "PairTexts":
-        """Read the texts of a table."""
-        return cls.of(
+    def of_table(cls, table: pa.Table, fields: TableFields, settings: RunSettings) -> "PairTexts":
+        """Read the texts of a table, and the languages of its rows."""
+        texts = cls.of(
             texts_from_column(table[fields.candidate_column]),
             reference_texts(table[fields.reference_column]),
+        )
+        if fields.language_column is None:
+            return texts
+        return texts.in_languages(languages_of(table[fields.language_column]), settings)
+
+    def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
+        """Return the same pairs with their languages; one without a setting is a reason."""
+        missing = {language: settings.reason(language) for language in set(languages)}
+        return replace(
+            self,
+            reasons=[
+                reason or missing[language]
+                for reason, language in zip(self.reasons, languages, strict=True)
+            ],
+            languages=languages,
         )
 
     @property
@@ -120,6 +124,14 @@ class RowsOfSetting:
     key: IdfKey
     rows: npt.NDArray[np.int64]
 
+    def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
+        """Return the idf table of the rows; None without idf."""
+        return None if tables is None else tables.get(self.key)
+
+    def signature(self, tables: IdfTables | None) -> Signature:
+        """Return how the rows are scored, with the fingerprint of their own idf table."""
+        return self.setting.final_signature(self.idf_table(tables))
+
 
 class RowProgress:
     """How much of a table is scored. Another thread may ask for it meanwhile."""
@@ -139,6 +151,10 @@ class RowProgress:
         self._begun.append((rows, work))
         return work
 
+    def skip(self, rows: int) -> None:
+        """Count rows that need no work."""
+        self._begun.append((rows, Work(planned_tokens=1, tokens=1)))
+
     @property
     def share(self) -> float:
         """The share that is scored, from 0 to 1."""
@@ -146,52 +162,135 @@ class RowProgress:
 
 
 def score_table(
-    scorer_of: Callable[[RowSetting], BertScorer],
+    scorers: Scorers,
     table: pa.Table,
     fields: TableFields,
     *,
     settings: RunSettings,
     idf: IdfTables | None,
+    find: Find | None = None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
-        scorer_of: Returns the loaded scorer of a setting.
+        scorers: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts, and of groups if there are tables of groups.
-        settings: How the rows of each language are scored. The part's metadata has the signature
-            with the fingerprint of the idf tables.
+        fields: The columns of texts, of languages, and of groups if there are tables of groups.
+        settings: How the rows of each language are scored. The part's metadata has the signatures
+            with the fingerprints of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
+        find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
+            that are not found.
         progress: Follows the work, if given.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts, keys = PairTexts.of_table(table, fields), row_keys(table, fields.idf)
+    texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
-    scored = []
-    for subset in rows_by_setting(texts, keys, settings):
-        scorer = scorer_of(subset.setting)
-        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
-        work = Work() if progress is None else progress.begin(len(subset.rows))
-        scored.append(score_rows(scorer, texts, subset.rows, weights=weights, work=work))
-    return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
+    signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
+    found = None if find is None else find(digests, signed)
+    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    scored = with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+    return replace(
+        scored,
+        reused=0 if found is None else sum(int(found.found[one.rows].sum()) for one in subsets),
+        offered=offered_rows(pairs, digests, signed),
+    )
 
 
-def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
-    """Return the rows that can be scored, by the setting and the idf table they are scored with."""
+def score_texts(
+    scorers: Scorers,
+    texts: PairTexts,
+    keys: RowKeys,
+    *,
+    settings: RunSettings,
+    idf: IdfTables | None,
+    progress: RowProgress | None = None,
+) -> ScoredPairs:
+    """Score every pair that can be scored, each with the setting and the idf table of its key.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        keys: The key of each pair.
+        settings: How the pairs of each language are scored.
+        idf: The idf tables, if the scorers use idf weights.
+        progress: Follows the work, if given.
+    """
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    return score_subsets(scorers, texts, subsets, idf=idf, progress=progress)
+
+
+def score_subsets(
+    scorers: Scorers,
+    texts: PairTexts,
+    subsets: Sequence[RowsOfSetting],
+    *,
+    idf: IdfTables | None,
+    found: FoundRows | None = None,
+    progress: RowProgress | None = None,
+) -> ScoredPairs:
+    """Score the rows of each setting, and put all rows together.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        subsets: The rows of each setting.
+        idf: The idf tables, if the scorers use idf weights.
+        found: Rows that an earlier run has scored alike take its scores; None without one.
+        progress: Follows the work, if given.
+    """
+    progress = RowProgress(len(texts.reasons)) if progress is None else progress
+    scored: list[ScoredRows] = []
+    for subset in subsets:
+        rows = subset.rows
+        if found is not None:
+            taken, rows = taken_rows(found, rows, subset.setting)
+            progress.skip(len(taken.rows))
+            scored.append(taken)
+        if len(rows):
+            scorer = scorers(subset.setting)
+            weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
+            scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
+    return ScoredPairs.joined(texts.reasons, scored)
+
+
+def rows_by_setting(
+    texts: PairTexts,
+    keys: RowKeys,
+    settings: RunSettings,
+    is_loaded: Callable[[RowSetting], bool],
+) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting and the idf table they are scored with.
+
+    Languages whose models are loaded come first, and those of one model one after the other, so
+    that a worker loads models as rarely as possible.
+    """
     usable = texts.usable
     codes = keys.codes[usable]
     # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
-    return [
-        RowsOfSetting(setting=settings.sole, key=key, rows=usable[order[start:stop]])
+    subsets = [
+        RowsOfSetting(
+            setting=settings.by_language[key.language], key=key, rows=usable[order[start:stop]]
+        )
         for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
         if stop > start
     ]
+
+    def turn(subset: RowsOfSetting) -> tuple[object, ...]:
+        signature = subset.setting.signature
+        return not is_loaded(subset.setting), signature.model, signature.weights, subset.key
+
+    return sorted(subsets, key=turn)
 
 
 def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
@@ -232,41 +331,6 @@ def score_rows(
     )
     scores = scorer.score_tokenized(tokenized, weights, work)
     return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
-
-
-def _with_scores(
-    table: pa.Table,
-    fields: TableFields,
-    pairs: ScoredPairs,
-    settings: RunSettings,
-    idf: IdfTables | None,
-) -> ScoredTable:
-    """Append the score columns to a table."""
-    config = settings.sole.config
-    windowed = config.long_text == "windows"
-    added = {
-        name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=config.rescale, windowed=windowed).items()
-    }
-    if not is_list(table.schema.field(fields.reference_column).type):
-        del added[columns.BEST_REFERENCE]
-    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(settings.sole, idf)),
-        summary=pairs.summary(),
-        rejected=pairs.rejected(),
-        work=pairs.work,
-    )
-
-
-def _metadata(setting: RowSetting, idf: IdfTables | None) -> dict[str, str]:
-    """Return the metadata of a part."""
-    signature = setting.final_signature(idf)
-    return {
-        "bertscore.schema_version": SCHEMA_VERSION,
-        SIGNATURE_KEY: signature.format(),
-        "bertscore.hash": signature.upstream_hash(),
-    }
 
 
 def _score_reasons(scores: Scores) -> list[str | None]:

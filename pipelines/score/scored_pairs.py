@@ -81,18 +81,26 @@ class ScoredPairs:
         """Return the number of pairs, N."""
         return len(self.reasons)
 
-    def summary(self) -> ScoreSummary:
-        """Return the sums over the pairs."""
-        kept = self.scores.scored
+    def summary(self, among: npt.NDArray[np.bool_] | None = None) -> ScoreSummary:
+        """Return the sums over the pairs.
+
+        Args:
+            among: Which pairs to add up; None for all. Shape (N,).
+        """
+        chosen = np.ones(len(self), dtype=np.bool_) if among is None else among
+        kept = self.scores.scored & chosen[self.rows]
+        reasons = (self.reasons[row] for row in np.flatnonzero(chosen).tolist())
         return ScoreSummary.of(
             self.scores.precision[kept],
             self.scores.recall[kept],
             self.scores.f1[kept],
             truncated=self.scores.truncated[kept],
             windowed=self.scores.windows[kept] > 1,
-            rows=len(self),
-            reasons=Counter(reason for reason in self.reasons if reason is not None),
-            rejected_reasons=Counter(self.rejected().values()),
+            rows=int(np.count_nonzero(chosen)),
+            reasons=Counter(reason for reason in reasons if reason is not None),
+            rejected_reasons=Counter(
+                reason for row, reason in self.rejected().items() if chosen[row]
+            ),
         )
 
     def rejected(self) -> dict[int, str]:

@@ -6,18 +6,21 @@ from typing import Any
 from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
+from pipelines.runs.source import Reuse
 from pipelines.score.prepare import ScoreJob
+from pipelines.score.settings import RowSetting
 
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+def show_plan(
+    job: ScoreJob, reuse: Reuse | None, estimated: str, warnings: Sequence[str] = ()
+) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
-    goal, signature = job.spec.goal, job.spec.settings.sole.signature
+    goal, setting = job.spec.goal, job.spec.settings.sole
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
-        "model": signature.model,
-        "layer": signature.num_layers,
+        **_model_rows(setting),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{goal.rows:,}{few}",
@@ -26,14 +29,22 @@ def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Sh
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
         "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
-        "signature": signature.format(),
+        **({} if setting is None else {"signature": setting.signature.format()}),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     warned = [("warning", words) for words in warnings]
     return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
+
+
+def _model_rows(setting: RowSetting | None) -> dict[str, str]:
+    """Return what the plan says of the model."""
+    if setting is None:
+        return {"model": "by the language of the row"}
+    return {"model": setting.signature.model, "layer": setting.signature.num_layers}
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
@@ -58,6 +69,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)
+    if summary["reused"]:
+        rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
@@ -73,7 +86,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
     rows.append(("output", output))
-    rows.append(("signature", summary["signature"]))
+    if summary["signature"] is not None:
+        rows.append(("signature", summary["signature"]))
     return Shown("BERTScore", ("", ""), rows)
 
 
@@ -86,18 +100,6 @@ def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str,
         else rejected
     )
     return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
-
-
-def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
-    """Return the warning about texts that were cut; None without any."""
-    if not summary["truncated"]:
-        return None
-    return (
-        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
-        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them. "
-        "--long-text windows scores whole texts."
-    )
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:

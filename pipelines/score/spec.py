@@ -1,9 +1,12 @@
 """The settings of a scoring run for its workers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pipelines.dump.columns import TableFields
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.source import EarlierSource
+from pipelines.score.scorers import ModelMemory
 from pipelines.score.settings import RunSettings
 from pipelines.score.summary import RunGoal
 
@@ -16,16 +19,22 @@ class ScoreSpec:
         run: Identifies this run; a new one for each.
         folder: Output folder of the run.
         settings: How the rows of each language are scored.
+        identity: What must be equal for two runs to share the output folder.
         fields: The columns of texts.
         digest: Digest of the run's identity, in the record of every part.
         goal: What the totals are compared with at the end of the run.
+        model_memory: How much memory the models of a worker may take.
         detached: Whether no launcher waits for the end of the job.
+        reuse: The earlier run that rows take their scores from; None for none.
     """
 
     run: str
     folder: OutputFolder
     settings: RunSettings
+    identity: Mapping[str, str]
     fields: TableFields
     digest: str
     goal: RunGoal
+    model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
+    reuse: EarlierSource | None = None

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -11,7 +11,6 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from pipelines.dump.columns import TableFields
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
 from pipelines.dump.read_split import read_split
@@ -23,14 +22,15 @@ from pipelines.idf.tables import IdfTables
 from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.row_scores import rows_file, rows_to_bytes
 from pipelines.score.chunks import Chunk, ScoredChunk
+from pipelines.score.earlier import finder
 from pipelines.score.records import PartRecord, read_record, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
 from pipelines.score.rows import RowProgress, score_table
 from pipelines.score.scorers import LoadedScorers
-from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
 
@@ -50,26 +50,23 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
     """
 
-    def __init__(self, settings: RunSettings, fields: TableFields) -> None:
-        """Keep the settings; models are loaded on the worker.
-
-        Args:
-            settings: How the rows of each language are scored, without the fingerprint of a
-                counted idf table: each chunk brings the table.
-            fields: The columns of texts.
-        """
+    def __init__(self, spec: ScoreSpec) -> None:
+        """Keep the settings of the run; models are loaded on the worker."""
         super().__init__()
-        self._settings = settings
-        self._fields = fields
+        self._settings = spec.settings
+        self._fields = spec.fields
+        self._memory = spec.model_memory
+        self._reuse = spec.reuse
 
     def load_model(self) -> LoadedScorers:
-        """Load the scorer, once a process.
+        """Load the scorer, once a process; those of languages are loaded when they are needed.
 
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
-        scorers = LoadedScorers()
-        scorers(self._settings.sole)
+        scorers = LoadedScorers(self._memory)
+        if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
+            scorers(self._settings.sole)
         return scorers
 
     def run_inference(
@@ -85,11 +82,13 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
                 self._fields,
                 settings=self._settings,
                 idf=batch.idf,
+                find=finder(self._reuse, batch.split),
                 progress=progress,
             )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
+        counters.count(counters.ROWS_REUSED, scored.reused)
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
@@ -132,7 +131,7 @@ class ScoreSplits(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = ChunkModelHandler(self.spec.settings, self.spec.fields)
+        handler = ChunkModelHandler(self.spec)
         # Chunk: the rows of one split.
         reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
@@ -158,13 +157,14 @@ class ReadSplit(beam.DoFn):
         self._folder = spec.folder
         self._digest = spec.digest
         self._fields = spec.fields
+        self._labels = spec.settings.labels
 
     def process(self, element: Split, idf: IdfTables | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
         earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
-            element, earlier, self._digest, fingerprint
+            element, earlier, self._digest, fingerprint, self._labels
         )
         record = earlier if is_reusable else None
         if record is not None and record.is_current(element):
@@ -228,12 +228,20 @@ class WritePart(beam.DoFn):
             work=element.scored.work,
             part_bytes=len(data),
         )
-        rejects = {}
+        record = replace(
+            record,
+            reused=element.scored.reused,
+            languages=element.scored.languages,
+            other_scripts=element.scored.other_scripts,
+        )
+        beside = {}
+        if element.scored.offered is not None:
+            beside[rows_file(split.part_name)] = rows_to_bytes(element.scored.offered)
         if element.scored.rejected:
-            rejects[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
+            beside[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
         record_file = {record_path(split.part_name): record.to_json()}
         # In this order: a part without a record is scored again, a record vouches for its part.
-        self._folder.write_all({**rejects, split.part_name: data, **record_file})
+        self._folder.write_all({**beside, split.part_name: data, **record_file})
         counters.count(counters.PARTS_WRITTEN)
         logger.info(
             event(
@@ -241,6 +249,7 @@ class WritePart(beam.DoFn):
                 part=split.part_name,
                 rows=record.num_rows,
                 rejected=record.num_rows - record.summary.scored,
+                reused=record.reused,
                 bytes=len(data),
                 seconds=round(record.seconds, 3),
                 device_busy_seconds=round(record.work.busy_seconds, 3),

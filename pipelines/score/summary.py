@@ -7,6 +7,7 @@ from typing import Any
 
 from bertscore_core import ScoreSummary
 from bertscore_core.work import Work
+from pipelines.dump.language_codes import by_name, words_for
 from pipelines.dump.splits import Split
 from pipelines.score.records import PartRecord
 
@@ -43,30 +44,45 @@ class RunTotals:
         parts: Parts written or kept.
         parts_kept: Parts that were compared and whose rows were the same.
         parts_rewritten: Parts that were written again with the scores they had.
-        reused_rows: Rows of the parts kept or rewritten.
+        fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
+        reused: Rows that took the scores of an earlier run, in all parts.
         summary: Sums over the rows of all parts.
         seconds: Time spent scoring, over all workers.
         work: The work of their devices.
         failed_splits: Splits that could not be read.
         failed_rows: Rows of these splits.
         failures: Some of them, as (part name, reason), by part name.
+        languages: Sums over the rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
     """
 
     parts: int = 0
     parts_kept: int = 0
     parts_rewritten: int = 0
-    reused_rows: int = 0
+    fresh_rows: int = 0
+    reused: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
     seconds: float = 0.0
     work: Work = field(default_factory=Work)
     failed_splits: int = 0
     failed_rows: int = 0
     failures: tuple[tuple[str, str], ...] = ()
+    languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
+    other_scripts: int = 0
 
     @classmethod
     def of_record(cls, record: PartRecord) -> "RunTotals":
         """Return the totals of one part."""
-        return cls(parts=1, summary=record.summary, seconds=record.seconds, work=record.work)
+        return cls(
+            parts=1,
+            fresh_rows=record.num_rows - record.reused,
+            reused=record.reused,
+            summary=record.summary,
+            seconds=record.seconds,
+            work=record.work,
+            languages={name: rows.summary for name, rows in record.languages.items()},
+            other_scripts=record.other_scripts,
+        )
 
     @classmethod
     def of_reused(cls, part: ReusedPart) -> "RunTotals":
@@ -75,7 +91,7 @@ class RunTotals:
             cls.of_record(part.record),
             parts_kept=int(not part.rewritten),
             parts_rewritten=int(part.rewritten),
-            reused_rows=part.record.num_rows,
+            fresh_rows=0,
         )
 
     @classmethod
@@ -101,14 +117,26 @@ class RunTotals:
             parts=self.parts + other.parts,
             parts_kept=self.parts_kept + other.parts_kept,
             parts_rewritten=self.parts_rewritten + other.parts_rewritten,
-            reused_rows=self.reused_rows + other.reused_rows,
+            fresh_rows=self.fresh_rows + other.fresh_rows,
+            reused=self.reused + other.reused,
             summary=self.summary + other.summary,
             seconds=self.seconds + other.seconds,
             work=self.work + other.work,
             failed_splits=self.failed_splits + other.failed_splits,
             failed_rows=self.failed_rows + other.failed_rows,
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
+            languages=_added(self.languages, other.languages),
+            other_scripts=self.other_scripts + other.other_scripts,
         )
+
+
+def _added(
+    one: Mapping[str, ScoreSummary], other: Mapping[str, ScoreSummary]
+) -> dict[str, ScoreSummary]:
+    return {
+        name: one.get(name, ScoreSummary()) + other.get(name, ScoreSummary())
+        for name in sorted({*one, *other})
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +177,7 @@ class RunGoal:
 def judge(
     goal: RunGoal,
     new: RunTotals,
-    signature: str,
+    signature: str | None,
     *,
     missing: Sequence[str],
     doubled: Sequence[str],
@@ -163,7 +191,7 @@ def judge(
     Args:
         goal: What was planned.
         new: Totals of this run.
-        signature: How the scores were made.
+        signature: How the scores were made; None if that depends on the language of a row.
         missing: Planned parts that are missing or not valid.
         doubled: Parts in the folder with rows of planned parts.
         whole_idf: Whether the idf table was counted over every file.
@@ -194,6 +222,7 @@ def judge(
         "min_rows": goal.min_rows,
         "scored": summary.scored,
         "rejected": unscored,
+        "reused": total.reused,
         "reject_fraction": share,
         "max_reject_fraction": goal.max_reject_fraction,
         "truncated": summary.truncated,
@@ -201,6 +230,7 @@ def judge(
         "windowed": summary.windowed,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
+        "other_scripts": total.other_scripts,
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         **_parts_and_files(goal, new),
@@ -211,6 +241,30 @@ def judge(
         "failures": dict(total.failures),
         **_work(goal, new),
         "signature": signature,
+    }
+
+
+def summary_of_languages(
+    total: RunTotals, signatures: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return what the summary says of each language, by the name it is shown under.
+
+    Args:
+        total: Totals of the run.
+        signatures: How the scores of each language were made.
+    """
+    return {
+        words_for(language): {
+            "rows": summary.rows,
+            "scored": summary.scored,
+            "rejected": summary.rows - summary.scored,
+            "reasons": dict(sorted(summary.reasons.items())),
+            "truncated": summary.truncated,
+            **summary.means,
+            "signature": signatures.get(language),
+        }
+        for language in by_name(total.languages)
+        for summary in (total.languages[language],)
     }
 
 
@@ -235,7 +289,6 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     total = goal.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
     seconds = max(time.time() - goal.started, 0.0)
-    scored_now = new.summary.rows - new.reused_rows
     return {
         "seconds": round(seconds, 3),
         "scoring_seconds": round(total.seconds, 3),
@@ -246,7 +299,9 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
         "batches": total.work.batches,
         "memory_retries": total.work.retries,
         "lowered_batches": total.work.lowered_batches,
-        "pairs_per_second": round(scored_now / seconds, 3) if scored_now and seconds > 0 else None,
+        "pairs_per_second": (
+            round(new.fresh_rows / seconds, 3) if new.fresh_rows and seconds > 0 else None
+        ),
     }
 
 

@@ -1,0 +1,161 @@
+"""A table with score columns after its own: scores, reasons and signatures as Arrow columns."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from bertscore_core import ScoreSummary, Signature
+from bertscore_core.work import Work
+from pipelines.dump import columns
+from pipelines.dump.columns import TableFields, is_list
+from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY
+from pipelines.dump.scripts import count_other_scripts
+from pipelines.dump.texts import countable_references
+from pipelines.idf.tables import IdfTables
+from pipelines.runs.row_scores import RowScores
+from pipelines.score.scored_pairs import ScoredPairs
+from pipelines.score.settings import RunSettings
+
+SCHEMA_VERSION = "1"
+"""Version of the names and meanings of the score columns, in every part's metadata."""
+
+_SIGNATURE_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageRows:
+    """The rows of one language in a table.
+
+    Attributes:
+        label: Label of the setting they were scored with; "" without one.
+        summary: Sums over them.
+    """
+
+    label: str
+    summary: ScoreSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredTable:
+    """A table with score columns after its own, and the sums over its rows.
+
+    Attributes:
+        table: All rows, in their order.
+        summary: Sums over the rows.
+        rejected: Reason of each row without scores, by its position in the table.
+        work: The work of the device.
+        languages: The rows of each language; empty if all rows are scored alike.
+        other_scripts: Rows whose references are plainly in another script than the language of the
+            baseline, in a run that scores all rows alike.
+        reused: Rows that took the scores of an earlier run.
+        offered: The raw scores of the rows, for later runs.
+    """
+
+    table: pa.Table
+    summary: ScoreSummary
+    rejected: Mapping[int, str]
+    work: Work
+    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
+    other_scripts: int = 0
+    reused: int = 0
+    offered: RowScores | None = None
+
+
+def with_scores(
+    table: pa.Table,
+    fields: TableFields,
+    languages: Sequence[str],
+    pairs: ScoredPairs,
+    *,
+    settings: RunSettings,
+    idf: IdfTables | None,
+) -> ScoredTable:
+    """Append the score columns to a table.
+
+    Args:
+        table: Rows of the input.
+        fields: The columns of texts.
+        languages: Language of each row; empty if all rows are scored alike.
+        pairs: The scores of the rows.
+        settings: The settings they were scored with.
+        idf: The idf table, if they were weighted.
+    """
+    added = {
+        name: pa.array(column.data, mask=column.mask)
+        for name, column in pairs.by_column(
+            rescaled=settings.rescaled, windowed=settings.windowed
+        ).items()
+    }
+    if not is_list(table.schema.field(fields.reference_column).type):
+        del added[columns.BEST_REFERENCE]
+    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
+    signatures = settings.signatures(idf)
+    if settings.by_column:
+        added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
+    others = 0
+    if settings.script_language:
+        groups = countable_references(table[fields.reference_column])
+        firsts = [group[0] for group in groups if group]
+        others = count_other_scripts(firsts, settings.script_language)
+    return ScoredTable(
+        table=columns.append_scores(table, added, _metadata(settings, languages, idf)),
+        summary=pairs.summary(),
+        rejected=pairs.rejected(),
+        work=pairs.work,
+        languages=_by_language(pairs, languages, settings),
+        other_scripts=others,
+    )
+
+
+def _signature_column(
+    pairs: ScoredPairs, languages: Sequence[str], signatures: Mapping[str, str]
+) -> pa.DictionaryArray:
+    """Return the signature of the scores of each row; null for rows that were not scored."""
+    rows = pairs.rows.tolist()
+    texts = sorted({signatures[languages[row]] for row in rows})
+    number = {text: index for index, text in enumerate(texts)}
+    indices = np.zeros(len(pairs), dtype=np.int32)
+    missing = np.ones(len(pairs), dtype=np.bool_)
+    indices[pairs.rows] = [number[signatures[languages[row]]] for row in rows]
+    missing[pairs.rows] = False
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, mask=missing), pa.array(texts, pa.string())
+    ).cast(_SIGNATURE_TYPE)
+
+
+def _by_language(
+    pairs: ScoredPairs, languages: Sequence[str], settings: RunSettings
+) -> dict[str, LanguageRows]:
+    """Return the rows of each language."""
+    found = np.array(languages, dtype=object)
+    return {
+        language: LanguageRows(
+            label=settings.label(language), summary=pairs.summary(found == language)
+        )
+        for language in sorted(set(languages))
+    }
+
+
+def _metadata(
+    settings: RunSettings, languages: Sequence[str], idf: IdfTables | None
+) -> dict[str, str]:
+    """Return the metadata of a part, with the signatures of the languages in it."""
+    version = {"bertscore.schema_version": SCHEMA_VERSION}
+    if settings.sole is None:
+        present = set(languages)
+        signatures = settings.signatures(idf).items()
+        used = {language: text for language, text in signatures if language in present}
+        return {**version, SIGNATURES_KEY: json.dumps(used)}
+    return part_metadata(settings.sole.final_signature(idf))
+
+
+def part_metadata(signature: Signature) -> dict[str, str]:
+    """Return the metadata of a part whose rows are all scored alike."""
+    return {
+        "bertscore.schema_version": SCHEMA_VERSION,
+        SIGNATURE_KEY: signature.format(),
+        "bertscore.hash": signature.upstream_hash(),
+    }

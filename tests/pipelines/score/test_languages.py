@@ -1,0 +1,334 @@
+"""Each row by the setting of its language, in one run."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
+from pipelines.cli import main as cli
+from pipelines.options.flags import read_options
+from pipelines.options.score import ScoreOptions
+from pipelines.run.exit_status import DONE, UNUSABLE
+from pipelines.score.scorers import LoadedScorers, ModelMemory
+from pipelines.score.settings import RowSetting
+from tests.support.dumps import read_output
+from tests.support.jobs import prepare_score, run_options
+from tests.support.mixed import (
+    LANGUAGES,
+    language_entries,
+    mixed_table,
+    of_language,
+    write_mapping,
+    write_mixed,
+)
+from tests.support.tolerances import INVARIANCE_ATOL
+
+pytestmark = pytest.mark.job
+
+MEASURES = ("precision", "recall", "f1")
+ODD = {3: None, 8: "", 14: "tlh", 21: "an english text, not a code"}
+"""Rows without a usable language."""
+REASONS = {
+    3: "null_language",
+    8: "null_language",
+    14: "language_without_setting",
+    21: "unknown_language",
+}
+
+
+def options(dump, output, mapping, **changes):
+    values = {
+        "input": [str(dump)],
+        "output": str(output),
+        "device": "cpu",
+        "split_rows": 20,
+        "language_column": "lang",
+        "languages": mapping,
+    }
+    return ScoreOptions.from_mapping(values | changes, "the test")
+
+
+def alone(dump, output, entry, **changes):
+    """Options of a run of one language alone."""
+    values = {"input": [str(dump)], "output": str(output), "device": "cpu", "split_rows": 20}
+    return ScoreOptions.from_mapping(values | entry | changes, "the test")
+
+
+def measured(table, raw=False):
+    names = [f"bertscore_{'raw_' if raw else ''}{name}" for name in MEASURES]
+    return np.stack([table[name].to_numpy(zero_copy_only=False) for name in names])
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory, tiny_folder):
+    """A dump with odd rows, scored with idf and baselines: its table, entries, output, summary."""
+    folder = tmp_path_factory.mktemp("mixed")
+    table = mixed_table(60)
+    codes = [ODD.get(row, code) for row, code in enumerate(table["lang"].to_pylist())]
+    table = table.set_column(3, "lang", pa.array(codes).dictionary_encode())
+    dump = write_mixed(folder / "dump", [table.slice(0, 33), table.slice(33)])
+    entries = language_entries(tiny_folder, folder)
+    mapping = write_mapping(folder / "languages.yaml", entries)
+    chosen = options(
+        dump, folder / "out", mapping, idf="corpus", rescale=True, max_reject_fraction=0.1
+    )
+    summary = run_options(chosen)
+    return folder, table, entries, chosen, summary
+
+
+def test_a_mixed_run_equals_a_run_for_each_language(mixed):
+    folder, table, entries, _, summary = mixed
+    output = read_output(folder / "out")
+    assert output.select(table.column_names).to_pylist() == table.to_pylist()
+    for language in LANGUAGES:
+        dump = write_mixed(folder / language / "dump", [of_language(table, language)])
+        own = alone(dump, folder / language / "out", entries[language], idf="corpus", rescale=True)
+        expected = run_options(own)
+        alone_rows = read_output(folder / language / "out")
+        rows = output.filter(
+            pa.array([i in set(alone_rows["id"].to_pylist()) for i in output["id"].to_pylist()])
+        )
+        for raw in (False, True):
+            np.testing.assert_allclose(
+                measured(rows, raw), measured(alone_rows, raw), rtol=0, atol=2 * INVARIANCE_ATOL
+            )
+        # Rows without a language are counted by no run: the idf tables are equal.
+        (signature,) = set(rows["bertscore_signature"].to_pylist())
+        assert signature == expected["signature"]
+        found = summary["languages"][language]
+        assert found["signature"] == signature
+        assert (found["rows"], found["scored"]) == (expected["rows"], expected["scored"])
+        assert found["f1"] == pytest.approx(expected["f1"], abs=1e-6)
+
+
+def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed):
+    folder, _, _, _, summary = mixed
+    output = read_output(folder / "out")
+    errors = output["bertscore_error"].to_pylist()
+    assert {row: reason for row, reason in enumerate(errors) if reason is not None} == REASONS
+    for name in ("bertscore_f1", "bertscore_signature", "bertscore_candidate_tokens"):
+        nulls = [row for row, value in enumerate(output[name].to_pylist()) if value is None]
+        assert nulls == sorted(REASONS)
+    assert summary["rejected"] == len(REASONS)
+    assert summary["signature"] is None
+    assert summary["languages"]["(none)"]["rows"] == 2
+    assert summary["languages"]["tlh"]["reasons"] == {"language_without_setting": 1}
+    # No text of the column gets into a message or a file of the run.
+    assert "english text" not in (folder / "out" / "_summary.json").read_text()
+
+
+def test_parts_name_the_signature_of_each_language_in_them(mixed):
+    folder, _, _, _, summary = mixed
+    (part, *_) = sorted((folder / "out" / "shard-000.parquet").glob("*.parquet"))
+    schema = pq.read_schema(part)
+    assert schema.field("bertscore_signature").type == pa.dictionary(pa.int32(), pa.string())
+    found = json.loads(schema.metadata[b"bertscore.signatures"])
+    assert found.keys() == set(LANGUAGES)
+    assert all(found[name] == summary["languages"][name]["signature"] for name in found)
+    assert len({Signature.parse(text).baseline for text in found.values()}) == len(LANGUAGES)
+    assert b"bertscore.signature" not in schema.metadata
+
+
+def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
+    folder, _, entries, chosen, _ = mixed
+    job = prepare_score(chosen)
+    assert (len(job.standing.done), job.work) == (4, ())
+    changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
+    other = options(
+        folder / "dump",
+        folder / "out",
+        write_mapping(folder / "changed.yaml", changed),
+        idf="corpus",
+        rescale=True,
+    )
+    with pytest.raises(SignatureError, match="language fr"):
+        prepare_score(other)
+    assert len(prepare_score(replace(other, overwrite=True)).work) == 4
+
+
+@pytest.fixture
+def small(tmp_path, tiny_folder):
+    """A dump of two languages in files of their own, and their mapping, without baselines."""
+    table = mixed_table(40).filter(pa.array([i % 5 < 2 for i in range(40)]))
+    first, second = (
+        table.filter(pa.array([code.lower() == name for code in table["lang"].to_pylist()]))
+        for name in ("en", "de")
+    )
+    dump = write_mixed(tmp_path / "dump", [first, second])
+    entries = language_entries(tiny_folder, tmp_path)
+    return (
+        tmp_path,
+        dump,
+        {
+            name: {key: value for key, value in entries[name].items() if key != "baseline"}
+            for name in ("en", "de")
+        },
+    )
+
+
+def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(small):
+    folder, dump, entries = small
+    only_en = write_mapping(folder / "en.yaml", {"en": entries["en"]})
+    first = run_options(options(dump, folder / "out", only_en, max_reject_fraction=1.0))
+    assert (first["scored"], first["rejected"]) == (8, 8)
+    both = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    job = prepare_score(both)
+    assert [record.input_name for record in job.standing.done] == ["shard-000.parquet"]
+    second = run_options(both)
+    assert (second["success"], second["scored"]) == (True, 16)
+
+
+def test_a_language_that_left_and_came_back_with_another_setting_is_refused(small):
+    folder, dump, entries = small
+    both = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    run_options(both)
+    (dump / "shard-001.parquet").rename(folder / "away.parquet")
+    only_en = options(
+        dump, folder / "out", write_mapping(folder / "en.yaml", {"en": entries["en"]})
+    )
+    run_options(only_en)
+    (folder / "away.parquet").rename(dump / "shard-001.parquet")
+    changed = {**entries, "de": {**entries["de"], "num_layers": 1}}
+    with pytest.raises(SignatureError, match="language de"):
+        prepare_score(options(dump, folder / "out", write_mapping(folder / "c.yaml", changed)))
+
+
+def test_a_row_whose_language_changes_is_scored_again(small):
+    """Its texts are the same: only the language decides."""
+    folder, dump, entries = small
+    chosen = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    run_options(chosen)
+    before = read_output(folder / "out")
+    file = dump / "shard-000.parquet"
+    table = pq.read_table(file)
+    swapped = table.set_column(3, "lang", pa.array(["de"] * len(table)))
+    pq.write_table(swapped, file)
+    summary = run_options(chosen)
+    after = read_output(folder / "out").slice(0, len(table))
+    assert (summary["parts_kept"], summary["parts_rewritten"]) == (0, 0)
+    assert (measured(after) != measured(before.slice(0, len(table)))).all()
+    (signature,) = set(after["bertscore_signature"].to_pylist())
+    assert Signature.parse(signature).model == "bert"
+
+
+def test_the_registry_chooses_by_language_and_a_dry_run_shows_it(small, capsys, monkeypatch):
+    """Nothing of it is on this machine but the embedded model: --model names it for all."""
+    folder, dump, _ = small
+    flags = ["--input", str(dump), "--output", str(folder / "out"), "--device", "cpu"]
+    flags += ["--language-column", "lang", "--model", "all-MiniLM-L6-v2", "--dry-run"]
+    assert cli.main(["score", *flags]) == DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert "language\trows\tmodel\tlayer\tbaseline\tmaximum length" in lines
+    assert "de\t8\tall-MiniLM-L6-v2\t6\tnone\t512" in lines
+    # Without --model German needs a model that is not here: an error that names the language.
+    assert cli.main(["score", *flags[:-3], "--dry-run"]) == UNUSABLE
+    assert "language 'de'" in capsys.readouterr().err
+
+
+def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys):
+    folder, dump, _ = small
+    chosen = options(dump, folder / "out", None, model="all-MiniLM-L6-v2", rescale=True)
+    with pytest.raises(ConfigError, match="no language of the column 'lang' has a setting"):
+        prepare_score(chosen)
+    folder_of_tables = folder / "tables"
+    (folder_of_tables / "de").mkdir(parents=True)
+    rows = "".join(f"{layer},0.1,0.1,0.1\n" for layer in range(7))
+    (folder_of_tables / "de" / "all-MiniLM-L6-v2.tsv").write_text("LAYER,P,R,F\n" + rows)
+    job = prepare_score(replace(chosen, baseline=str(folder_of_tables)))
+    assert job.spec.settings.by_language.keys() == {"de"}
+    assert job.spec.settings.missing == {"en": "language_without_baseline"}
+
+
+def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
+    folder, _, entries, _, _ = mixed
+    shared = {**entries, "ja": {**entries["ja"], "baseline": entries["en"]["baseline"]}}
+    one = options(
+        folder / "dump", folder / "other", write_mapping(folder / "one.yaml", shared), rescale=True
+    )
+    with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
+        prepare_score(one)
+    assert prepare_score(replace(one, allow_shared_baseline=True)).work
+
+
+def test_a_column_that_holds_no_languages_is_refused(small):
+    folder, dump, entries = small
+    mapping = write_mapping(folder / "m.yaml", entries)
+    with pytest.raises(ConfigError, match="no language of the column 'candidate'"):
+        prepare_score(options(dump, folder / "out", mapping, language_column="candidate"))
+    with pytest.raises(InputError, match=r"no language column 'langs'.*Did you mean 'lang'"):
+        prepare_score(options(dump, folder / "out", mapping, language_column="langs"))
+
+
+def test_a_table_of_idf_must_be_of_languages(small):
+    folder, dump, entries = small
+    mapping = write_mapping(folder / "m.yaml", entries)
+    base = ["--input", str(dump), "--reference-column", "reference"]
+    plain, by_language = folder / "plain.npz", folder / "languages.npz"
+    assert cli.main(["idf", *base, "--output", str(plain)]) == DONE
+    languages = ["--language-column", "lang", "--languages", mapping]
+    assert cli.main(["idf", *base, *languages, "--output", str(by_language)]) == DONE
+    with pytest.raises(IdfError, match="no table of a language"):
+        prepare_score(options(dump, folder / "out", mapping, idf=str(plain)))
+    counted = run_options(options(dump, folder / "counted", mapping, idf="corpus"))
+    given = run_options(options(dump, folder / "given", mapping, idf=str(by_language)))
+    assert given["languages"]["de"]["f1"] == counted["languages"]["de"]["f1"]
+    assert given["languages"]["en"]["f1"] == counted["languages"]["en"]["f1"]
+
+
+def test_options_are_read_from_yaml_and_flags_and_checked(tmp_path):
+    entries = {"EN": {"model": "a"}, "*": {"num-layers": 3, "model": "b"}}
+    config = tmp_path / "run.yaml"
+    values = {"input": "in", "output": "out", "language_column": "lang", "languages": entries}
+    config.write_text(yaml.safe_dump(values))
+    given = read_options(ScoreOptions, ["--config", str(config)], "score")
+    assert given.for_language("en").model == "a"
+    assert given.for_language("tr").num_layers == 3
+    assert json.dumps(given.describe())
+    flags = ["--input", "in", "--output", "out", "--language-column", "lang"]
+    assert read_options(ScoreOptions, [*flags, "--languages", str(config)], "score") == given
+    wrong = {
+        "modle": ({"en": {"modle": "a"}}, "Did you mean 'model'"),
+        "twice": ({"en": {}, "EN": {}}, "named twice"),
+        "no": ({False: {}}, 'Write "no" with quotes'),
+        "code": ({"en us": {}}, "language codes"),
+        "layer": ({"en": {"num_layers": "x"}}, "a whole number"),
+    }
+    for languages, words in wrong.values():
+        with pytest.raises(ConfigError, match=words):
+            ScoreOptions.from_mapping({**values, "languages": languages}, "the test")
+    for extra in ({"language": "en"}, {"num_layers": 3}, {"language_column": None}):
+        with pytest.raises(ConfigError, match="cannot be used"):
+            ScoreOptions.from_mapping({**values, **extra}, "the test")
+
+
+def test_a_worker_keeps_models_within_its_memory(tiny_folder):
+    from bertscore_core import ScorerConfig, settle
+
+    def setting(family, layers):
+        config = ScorerConfig(model=str(tiny_folder(family)), num_layers=layers, device="cpu")
+        config = replace(config, max_length=40)
+        made = settle(config)
+        return RowSetting(
+            config=replace(config, backend=made.backend),
+            signature=made.signature(),
+            max_length=40,
+            weight_bytes=100,
+        )
+
+    first, second, third = setting("bert", 1), setting("bert", 2), setting("roberta", 1)
+    scorers = LoadedScorers(ModelMemory(limit=250))
+    assert scorers(first) is scorers(first)
+    scorers(second)
+    assert (scorers.has(first), scorers.has(second)) == (True, True)
+    scorers(first)
+    scorers(third)
+    assert [scorers.has(one) for one in (first, second, third)] == [True, False, True]
+    tight = LoadedScorers(ModelMemory(limit=1))
+    tight(first)
+    tight(second)
+    assert [tight.has(one) for one in (first, second)] == [False, True]
