@@ -350,7 +350,7 @@ def test_documents_of_ten_thousand_tokens_score_as_defined(tiny_folder):
     folder = tiny_folder("roberta")
     length = 48
     scorer = in_windows(folder, max_length=length)
-    texts = [long_text(4000, step) for step in (1, 5)]
+    texts = [long_text(6000, step) for step in (1, 5)]
     model = load_plain(folder, "roberta")
     vectors, weights = [], []
     for text in texts:
