@@ -14,7 +14,7 @@ from bertscore_core.baseline import (
 from bertscore_core.errors import BaselineNotFoundError
 
 
-def read_baseline(path: Path, language: str | None, model: str) -> Baseline:
+def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) -> Baseline:
     """Read a table, or the one for a language and a model from a folder of tables."""
     name = CUSTOM
     if path.is_dir():
@@ -27,6 +27,7 @@ def read_baseline(path: Path, language: str | None, model: str) -> Baseline:
             [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
             language,
             model,
+            idf=idf,
         )
         path, name = path / below, table_name(below)
     try:

@@ -372,7 +372,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
-        return read_baseline(Path(config.baseline), config.language, files.name)
+        return read_baseline(Path(config.baseline), config.language, files.name, idf=config.idf)
     # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(

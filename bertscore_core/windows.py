@@ -78,8 +78,8 @@ class WindowShape:
 
     def encoded_tokens(self, lengths: IntArray) -> int:
         """Return how many tokens are encoded for texts with so many tokens. Shape of them: (N,)."""
-        repeated = (self.counts(lengths) - 1) * (self.length - self.stride)
-        return int((lengths + repeated).sum())
+        # All windows of a text have the same length.
+        return int((self.counts(lengths) * np.minimum(lengths, self.length)).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

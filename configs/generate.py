@@ -43,6 +43,7 @@ GROUPS = {
         "idf_group",
         "rescale",
         "baseline",
+        "reuse",
         "allow_shared_baseline",
         "empty",
     ),
@@ -83,6 +84,7 @@ EXAMPLES: Mapping[str, Any] = {
     "model": "roberta-large",
     "model_memory": 8_000_000_000,
     "num_layers": 17,
+    "reuse": "latest:build/scores-*",
     "revision": "main",
     "sentences": ["en=data/news.en.txt"],
     "wet": ["data/*.warc.wet.gz"],
@@ -171,8 +173,10 @@ BASELINE = LocalConfig(
         "output": "Tables are LANGUAGE/MODEL.tsv, each with a file that says how it was made and "
         "how exact it is. Names that start with _ hold what a later run can use again. "
         "`score --baseline` takes this folder.",
-        "pairs": "With a million the standard error is about 5e-5, with 100,000 it is 1.6e-4.",
-        "seed": "Another seed gives an independent sample.",
+        "pairs": "A million and 100,000 differ by far less than two crawls.",
+        "seed": "Another seed reads other files of a crawl and draws other sentences. Of the same "
+        "files it gives another sample of the same pages, so that two seeds differ less than two "
+        "crawls.",
         "sentences_per_page": "Then no page dominates the sample.",
         "wet": "Use either this, `sentences` or `crawl`.",
     },
@@ -188,9 +192,12 @@ TEMPLATE_LEFT_OUT = {
 
 _STORE_PATHS = r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$"
 _OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
+_COLUMNS = r"^\S+(\s+\S+)*$"
 TEMPLATE_PATTERNS = {
     "input": _STORE_PATHS,
     "output": _OUTPUT_PATH,
+    "idf_key": _COLUMNS,
+    "idf_group": _COLUMNS,
     "languages": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
     "accelerator": f"^{ACCELERATOR.pattern}$",
@@ -200,6 +207,8 @@ TEMPLATE_PATTERNS = {
 TEMPLATE_NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
+    "idf_key": "Separate several by blanks.",
+    "idf_group": "Separate several by blanks.",
     "model": "Workers have the models that are in their image.",
     "output": "A run that was interrupted continues in its folder.",
 }
@@ -315,7 +324,7 @@ def _parameter(option: "dataclasses.Field[Any]") -> dict[str, Any]:
     if option.name in TEMPLATE_NOTES:
         words += f" {TEMPLATE_NOTES[option.name]}"
     needed = option.default is dataclasses.MISSING
-    if not needed and option.default is not None and not isinstance(option.default, bool):
+    if not needed and option.default not in (None, ()) and not isinstance(option.default, bool):
         words += f" By default: {option.default}."
     pattern = _pattern(option)
     return {

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -11,8 +11,6 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import TaggedOutput
-from apache_beam.typehints import no_annotations
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.config import model_part, settle_tokenizer
@@ -25,8 +23,8 @@ from pipelines.dump.splits import Split
 from pipelines.dump.texts import countable_references
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import read_bytes
+from pipelines.idf.choose import ChooseRows, ToCount
 from pipelines.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
-from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows
 from pipelines.idf.record import describe_tables
 from pipelines.idf.row_keys import row_keys
 from pipelines.idf.tables import MOST_TABLES, WHOLE, IdfTables
@@ -42,9 +40,6 @@ _TOO_MANY = (
     f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
     "each test set. Name columns with fewer values"
 )
-
-_FAILED = "failed"
-_ALONE = "alone"
 
 
 def is_incomplete(tables: IdfTables | None) -> bool:
@@ -169,13 +164,14 @@ class CountDocumentFrequencies(beam.PTransform):
 
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
-        chosen = (
-            splits | "ChooseRows" >> _ChooseRows(self.counting)
-            if self.counting.columns.key
-            else splits | "EveryRow" >> beam.Map(ToCount)
-        )
+        counting = self.counting
+        choose: beam.PTransform = beam.Map(ToCount)
+        if counting.columns.key:
+            choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
         return (
-            chosen
+            splits
+            # ToCount: a split, and positions of rows if there are keys.
+            | "ChooseRows" >> choose
             # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(_CountSplit(self.counting))
             # A global combine has a single key. The fan-out merges tables on many workers first.
@@ -247,76 +243,6 @@ def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
 def note_path(name: str) -> str:
     """Return the path of the file beside a table that says how it was counted."""
     return f"{name.removesuffix('.npz')}.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ToCount:
-    """A split, and which of its rows are counted.
-
-    Attributes:
-        split: The split.
-        owned: The rows; None for all.
-        is_readable: Whether the rows could be chosen.
-    """
-
-    split: Split
-    owned: Owned | None = None
-    is_readable: bool = True
-
-
-@dataclass
-class _ChooseRows(beam.PTransform):
-    """Splits -> ToCount, with one row for each key of the whole corpus.
-
-    Attributes:
-        counting: What is counted, and how.
-    """
-
-    counting: Counting
-
-    @no_annotations  # Beam has no type hint for several outputs
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
-        """Compare the keys of each bucket, and give every split its rows back."""
-        find = beam.ParDo(_FindKeys(self.counting)).with_outputs(_ALONE, _FAILED, main="keys")
-        found = splits | "FindKeys" >> find
-        owned = (
-            # KeyedRows: 28 bytes a row.
-            found.keys
-            | "ByBucket" >> beam.GroupByKey()
-            | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
-        )
-        parts = {
-            "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
-            "owned": (owned, found[_ALONE]) | "AllOwned" >> beam.Flatten(),
-            "failed": found[_FAILED],
-        }
-        return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
-
-
-def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
-    _, parts = joined
-    owned = Owned.merge(parts["owned"])
-    is_readable = not list(parts["failed"])
-    for split in parts["split"]:
-        yield ToCount(split, owned, is_readable)
-
-
-class _FindKeys(beam.DoFn):
-    def __init__(self, counting: Counting) -> None:
-        self._counting = counting
-
-    def process(self, split: Split) -> Iterator[tuple[int, KeyedRows] | TaggedOutput]:
-        counting = self._counting
-        try:
-            table = read_split(split, counting.read_columns)
-        except UNREADABLE as error:
-            logger.warning("not counted: %s", mask_credentials(str(error)))
-            yield TaggedOutput(_FAILED, (split.part_name, True))
-            return
-        references = countable_references(table[counting.reference_column])
-        rows, alone = keyed_rows(split, table, counting.columns, references)
-        yield TaggedOutput(_ALONE, (split.part_name, alone))
-        yield from rows.buckets(counting.buckets)
 
 
 class _CountSplit(beam.DoFn):

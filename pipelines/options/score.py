@@ -27,6 +27,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         rescale: Rescale the scores with the baseline for the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
             `bertscore-beam baseline` makes it, where language, model and layer choose the table.
+        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+            the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
+            for the newest run among them that has succeeded; if there is none, all rows are scored.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.
         model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
@@ -47,6 +50,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     idf: str = "none"
     rescale: bool = False
     baseline: str | None = None
+    reuse: str | None = None
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
@@ -64,6 +68,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="a name other than the reference column's",
             cure="Texts compared with themselves all score 1.",
         )
+        self._check_texts("reuse")
         check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)

@@ -26,7 +26,7 @@ from pipelines.dump.texts import Reason
 from pipelines.options.languages import OTHERS
 from pipelines.options.score import ScoreOptions
 from pipelines.run.runner import Runner
-from pipelines.score.settings import RowSetting, RunSettings, check_own_baselines
+from pipelines.score.settings import EVERY_LANGUAGE, RowSetting, RunSettings, check_own_baselines
 from pipelines.scorer import scorer_config, settle_workers
 
 
@@ -37,10 +37,12 @@ class PlannedSettings:
     Attributes:
         settings: The settings.
         rows: Rows of each language; empty if all rows are scored alike.
+        baselines: What the scores of each language are rescaled with; None for nothing.
     """
 
     settings: RunSettings
     rows: Mapping[str, int] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline | None] = field(default_factory=dict)
 
 
 def settle_run(options: ScoreOptions, runner: Runner) -> PlannedSettings:
@@ -51,7 +53,10 @@ def settle_run(options: ScoreOptions, runner: Runner) -> PlannedSettings:
     """
     if options.language_column is None:
         config, settings = settle_workers(scorer_config(options, runner), runner)
-        return PlannedSettings(settings=RunSettings.of_all_rows(_setting(config, settings)))
+        return PlannedSettings(
+            settings=RunSettings.of_all_rows(_setting(config, settings)),
+            baselines={EVERY_LANGUAGE: settings.baseline},
+        )
     settling = _Settling(options, runner)
     for language in options.languages or ():
         settling.add(language)
@@ -78,7 +83,15 @@ def settle_languages(
         raise settling.nothing_left(rows)
     if not options.allow_shared_baseline:
         check_own_baselines(settling.baselines)
-    return PlannedSettings(settings=settings, rows=rows)
+    return PlannedSettings(settings=settings, rows=rows, baselines=settling.baselines)
+
+
+def _baseline_row(settings: Settings) -> tuple[float, float, float] | None:
+    """Return what raw scores are rescaled with; float32 numbers, which Python's floats hold."""
+    if settings.baseline is None:
+        return None
+    precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
+    return precision, recall, f1
 
 
 def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
@@ -86,6 +99,7 @@ def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
         config=config,
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
+        baseline=_baseline_row(settings),
         weight_bytes=sum(path.stat().st_size for path in settings.files.weight_files),
     )
 

@@ -7,7 +7,7 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertscore_core import ConfigError, IdfError
 from pipelines.dump.columns import TableFields
@@ -27,6 +27,8 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
+from pipelines.runs.row_scores import rows_file
+from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.plan_settings import PlannedSettings, settle_languages, settle_run
 from pipelines.score.records import read_parts, record_path
@@ -61,6 +63,7 @@ class ScorePlan:
         plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
+        reuse: What `--reuse` leads to; None without it.
     """
 
     options: ScoreOptions
@@ -72,6 +75,7 @@ class ScorePlan:
     plan: Plan
     given_idf: IdfTables | None
     started: float
+    reuse: Reuse | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,8 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             workers=runner.expected_workers,
             choosing=table_fields(options).idf.options,
             written=lambda part: [
-                join(output, name) for name in (part, record_path(part), rows_path(part))
+                join(output, name)
+                for name in (part, record_path(part), rows_path(part), rows_file(part))
             ],
         )
         settings = settle_languages(settings, options, runner, plan.splits)
@@ -154,7 +159,27 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         plan=plan,
         given_idf=given_idf,
         started=started,
+        reuse=_find_reuse(options, output, settings.settings, given_idf),
     )
+
+
+def _find_reuse(
+    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
+) -> Reuse | None:
+    """Find the earlier run of `--reuse`, before any model runs."""
+    if options.reuse is None:
+        return None
+    if given_idf is None:
+        made = [setting.signature for setting in settings.by_language.values()]
+        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one for one in made]
+    else:
+        now = [
+            settings.by_language[key.language].final_signature(table)
+            for key, table in given_idf.tables.items()
+            if key.language in settings.by_language
+        ]
+    with reaching("reuse", options.reuse):
+        return find_reuse(options.reuse, output, now)
 
 
 def table_fields(options: ScoreOptions) -> TableFields:
@@ -224,6 +249,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
                 processes=planned.runner.workers if planned.runner.is_local else None,
             ),
             detached=planned.runner.detached,
+            reuse=None if planned.reuse is None else planned.reuse.source,
         ),
         options=options,
         runner=planned.runner,

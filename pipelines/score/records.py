@@ -56,6 +56,7 @@ class PartRecord:
         seconds: Time spent on the part, with the time of waiting for the device.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
+        reused: Rows that took the scores of an earlier run.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
     """
@@ -74,6 +75,7 @@ class PartRecord:
     seconds: float
     work: Work
     part_bytes: int
+    reused: int = 0
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
 
@@ -121,6 +123,11 @@ class PartRecord:
     def is_current(self, split: Split) -> bool:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
+
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        return f"{self.digests.candidates}-{self.digests.references}-{self.job_digest}-{self.idf}"
 
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""
@@ -177,6 +184,7 @@ def _is_well_typed(record: PartRecord) -> bool:
     summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
     counts = (
         record.part_bytes,
+        record.reused,
         record.other_scripts,
         *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
     )

@@ -5,7 +5,8 @@
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
    table; a row without a table gets a reason before;
-3. `score_rows`: the scores of the rows of one setting, once for each setting;
+3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
+   run has scored alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
@@ -20,12 +21,15 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
+    IdfTable,
     Scores,
+    Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
 from pipelines.dump.columns import TableFields
 from pipelines.dump.languages import languages_of
+from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
     Reason,
     Text,
@@ -37,6 +41,9 @@ from pipelines.dump.texts import (
 )
 from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
 from pipelines.idf.tables import IdfKey, IdfTables
+from pipelines.runs.lookup import FoundRows
+from pipelines.runs.row_scores import SignedRows
+from pipelines.score.earlier import Find, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.scored_table import ScoredTable, with_scores
 from pipelines.score.scorers import Scorers
@@ -117,6 +124,14 @@ class RowsOfSetting:
     key: IdfKey
     rows: npt.NDArray[np.int64]
 
+    def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
+        """Return the idf table of the rows; None without idf."""
+        return None if tables is None else tables.get(self.key)
+
+    def signature(self, tables: IdfTables | None) -> Signature:
+        """Return how the rows are scored, with the fingerprint of their own idf table."""
+        return self.setting.final_signature(self.idf_table(tables))
+
 
 class RowProgress:
     """How much of a table is scored. Another thread may ask for it meanwhile."""
@@ -136,6 +151,10 @@ class RowProgress:
         self._begun.append((rows, work))
         return work
 
+    def skip(self, rows: int) -> None:
+        """Count rows that need no work."""
+        self._begun.append((rows, Work(planned_tokens=1, tokens=1)))
+
     @property
     def share(self) -> float:
         """The share that is scored, from 0 to 1."""
@@ -149,6 +168,7 @@ def score_table(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
+    find: Find | None = None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
@@ -160,14 +180,27 @@ def score_table(
         settings: How the rows of each language are scored. The part's metadata has the signatures
             with the fingerprints of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
+        find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
+            that are not found.
         progress: Follows the work, if given.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
     texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
-    pairs = score_texts(scorers, texts, keys, settings=settings, idf=idf, progress=progress)
-    return with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
+    signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
+    found = None if find is None else find(digests, signed)
+    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    scored = with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
+    return replace(
+        scored,
+        reused=0 if found is None else sum(int(found.found[one.rows].sum()) for one in subsets),
+        offered=offered_rows(pairs, digests, signed),
+    )
 
 
 def score_texts(
@@ -191,12 +224,41 @@ def score_texts(
     """
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
-    scored = []
-    for subset in rows_by_setting(texts, keys, settings, scorers.has):
-        scorer = scorers(subset.setting)
-        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
-        work = Work() if progress is None else progress.begin(len(subset.rows))
-        scored.append(score_rows(scorer, texts, subset.rows, weights=weights, work=work))
+    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    return score_subsets(scorers, texts, subsets, idf=idf, progress=progress)
+
+
+def score_subsets(
+    scorers: Scorers,
+    texts: PairTexts,
+    subsets: Sequence[RowsOfSetting],
+    *,
+    idf: IdfTables | None,
+    found: FoundRows | None = None,
+    progress: RowProgress | None = None,
+) -> ScoredPairs:
+    """Score the rows of each setting, and put all rows together.
+
+    Args:
+        scorers: Returns the loaded scorer of a setting.
+        texts: The pairs.
+        subsets: The rows of each setting.
+        idf: The idf tables, if the scorers use idf weights.
+        found: Rows that an earlier run has scored alike take its scores; None without one.
+        progress: Follows the work, if given.
+    """
+    progress = RowProgress(len(texts.reasons)) if progress is None else progress
+    scored: list[ScoredRows] = []
+    for subset in subsets:
+        rows = subset.rows
+        if found is not None:
+            taken, rows = taken_rows(found, rows, subset.setting)
+            progress.skip(len(taken.rows))
+            scored.append(taken)
+        if len(rows):
+            scorer = scorers(subset.setting)
+            weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
+            scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
     return ScoredPairs.joined(texts.reasons, scored)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bertscore_core import ScoreSummary
+from bertscore_core import ScoreSummary, Signature
 from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, is_list
@@ -15,6 +15,7 @@ from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY
 from pipelines.dump.scripts import count_other_scripts
 from pipelines.dump.texts import countable_references
 from pipelines.idf.tables import IdfTables
+from pipelines.runs.row_scores import RowScores
 from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.score.settings import RunSettings
 
@@ -49,6 +50,8 @@ class ScoredTable:
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: Rows whose references are plainly in another script than the language of the
             baseline, in a run that scores all rows alike.
+        reused: Rows that took the scores of an earlier run.
+        offered: The raw scores of the rows, for later runs.
     """
 
     table: pa.Table
@@ -57,6 +60,8 @@ class ScoredTable:
     work: Work
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
+    reused: int = 0
+    offered: RowScores | None = None
 
 
 def with_scores(
@@ -144,9 +149,13 @@ def _metadata(
         signatures = settings.signatures(idf).items()
         used = {language: text for language, text in signatures if language in present}
         return {**version, SIGNATURES_KEY: json.dumps(used)}
-    signature = settings.sole.final_signature(idf)
+    return part_metadata(settings.sole.final_signature(idf))
+
+
+def part_metadata(signature: Signature) -> dict[str, str]:
+    """Return the metadata of a part whose rows are all scored alike."""
     return {
-        **version,
+        "bertscore.schema_version": SCHEMA_VERSION,
         SIGNATURE_KEY: signature.format(),
         "bertscore.hash": signature.upstream_hash(),
     }

@@ -5,7 +5,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bertscore_core import Baseline, ConfigError, ScorerConfig, Signature, known_languages
+from bertscore_core import (
+    Baseline,
+    ConfigError,
+    IdfTable,
+    ScorerConfig,
+    Signature,
+    known_languages,
+)
 from pipelines.dump.language_codes import NO_LANGUAGE
 from pipelines.dump.texts import Reason
 from pipelines.idf.tables import IdfTables
@@ -22,16 +29,18 @@ class RowSetting:
         config: How to score.
         signature: How the scores are made, without the fingerprint of a counted idf table.
         max_length: Most tokens of a text; longer texts are cut. None for no limit.
+        baseline: Precision, recall and F1 that raw scores are rescaled with; None for none.
         weight_bytes: Size of the weight files of its model; 0 where that is not needed.
     """
 
     config: ScorerConfig
     signature: Signature
     max_length: int | None
+    baseline: tuple[float, float, float] | None = None
     weight_bytes: int = 0
 
-    def final_signature(self, idf: IdfTables | None) -> Signature:
-        """Return the signature with the fingerprint of the idf tables of its rows."""
+    def final_signature(self, idf: IdfTable | IdfTables | None) -> Signature:
+        """Return the signature with the fingerprint of the idf table, or tables, of its rows."""
         if idf is None:
             return self.signature
         return dataclasses.replace(self.signature, idf=idf.fingerprint)

@@ -6,13 +6,16 @@ from typing import Any
 from pipelines.dump.plan import few_rows_words, grouped
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
+from pipelines.runs.source import Reuse
 from pipelines.score.prepare import ScoreJob
 from pipelines.score.settings import RowSetting
 
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+def show_plan(
+    job: ScoreJob, reuse: Reuse | None, estimated: str, warnings: Sequence[str] = ()
+) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, setting = job.spec.goal, job.spec.settings.sole
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
@@ -26,6 +29,7 @@ def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Sh
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
         "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
@@ -65,6 +69,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)
+    if summary["reused"]:
+        rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))

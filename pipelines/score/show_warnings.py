@@ -3,17 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.score.settings import RunSettings
+from bertscore_core import Signature
+from pipelines.runs.lookup import nearest_differences
+from pipelines.runs.source import EarlierSource
+from pipelines.score.spec import ScoreSpec
 
 _SHARE_OF_OTHER_SCRIPTS = 0.02
 """Share of rows in other scripts above which a run warns: fewer may be quotations or mistakes."""
 
 
-def run_warnings(summary: Mapping[str, Any], settings: RunSettings) -> list[str]:
+def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     """Return the warnings that a summary leads to."""
+    settings = spec.settings
     lengths = {setting.signature.max_length for setting in settings.by_language.values()}
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
-    found = (truncated_words(summary, length), script_words(summary, settings.script_language))
+    found = (
+        truncated_words(summary, length),
+        unused_words(spec.reuse, summary),
+        script_words(summary, settings.script_language),
+    )
     return [words for words in found if words is not None]
 
 
@@ -39,3 +47,17 @@ def script_words(summary: Mapping[str, Any], language: str) -> str | None:
         f"{language!r}, the language of the baseline: their rescaled scores mean nothing. Score "
         "each row by its own language with --language-column."
     )
+
+
+def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> str | None:
+    """Return the warning that no row took a score of the earlier run; None if one did."""
+    if source is None or summary["reused"] or not summary["scored"]:
+        return None
+    now = Signature.parse(summary["signature"])
+    if "idf" in (nearest_differences(source.signatures, now) or {}):
+        return (
+            f"no row took its scores from {source.shown}: its idf table is another one, and every "
+            "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
+            "every run with --idf PATH."
+        )
+    return f"no row took its scores from {source.shown}: it has no rows of these texts."

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pipelines.dump.columns import TableFields
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.source import EarlierSource
 from pipelines.score.scorers import ModelMemory
 from pipelines.score.settings import RunSettings
 from pipelines.score.summary import RunGoal
@@ -24,6 +25,7 @@ class ScoreSpec:
         goal: What the totals are compared with at the end of the run.
         model_memory: How much memory the models of a worker may take.
         detached: Whether no launcher waits for the end of the job.
+        reuse: The earlier run that rows take their scores from; None for none.
     """
 
     run: str
@@ -35,3 +37,4 @@ class ScoreSpec:
     goal: RunGoal
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
+    reuse: EarlierSource | None = None

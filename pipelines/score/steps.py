@@ -22,7 +22,9 @@ from pipelines.idf.tables import IdfTables
 from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.row_scores import rows_file, rows_to_bytes
 from pipelines.score.chunks import Chunk, ScoredChunk
+from pipelines.score.earlier import finder
 from pipelines.score.records import PartRecord, read_record, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
@@ -54,6 +56,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         self._settings = spec.settings
         self._fields = spec.fields
         self._memory = spec.model_memory
+        self._reuse = spec.reuse
 
     def load_model(self) -> LoadedScorers:
         """Load the scorer, once a process; those of languages are loaded when they are needed.
@@ -62,7 +65,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
             ConfigError: This worker's backend has another version than the signature names.
         """
         scorers = LoadedScorers(self._memory)
-        if self._settings.sole is not None:
+        if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
             scorers(self._settings.sole)
         return scorers
 
@@ -79,11 +82,13 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
                 self._fields,
                 settings=self._settings,
                 idf=batch.idf,
+                find=finder(self._reuse, batch.split),
                 progress=progress,
             )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
+        counters.count(counters.ROWS_REUSED, scored.reused)
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
@@ -225,15 +230,18 @@ class WritePart(beam.DoFn):
         )
         record = replace(
             record,
+            reused=element.scored.reused,
             languages=element.scored.languages,
             other_scripts=element.scored.other_scripts,
         )
-        rejects = {}
+        beside = {}
+        if element.scored.offered is not None:
+            beside[rows_file(split.part_name)] = rows_to_bytes(element.scored.offered)
         if element.scored.rejected:
-            rejects[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
+            beside[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
         record_file = {record_path(split.part_name): record.to_json()}
         # In this order: a part without a record is scored again, a record vouches for its part.
-        self._folder.write_all({**rejects, split.part_name: data, **record_file})
+        self._folder.write_all({**beside, split.part_name: data, **record_file})
         counters.count(counters.PARTS_WRITTEN)
         logger.info(
             event(
@@ -241,6 +249,7 @@ class WritePart(beam.DoFn):
                 part=split.part_name,
                 rows=record.num_rows,
                 rejected=record.num_rows - record.summary.scored,
+                reused=record.reused,
                 bytes=len(data),
                 seconds=round(record.seconds, 3),
                 device_busy_seconds=round(record.work.busy_seconds, 3),

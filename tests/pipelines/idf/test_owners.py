@@ -1,0 +1,150 @@
+"""Which row of each key counts, and the estimate of how much references repeat."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bertscore_core import IdfError
+from pipelines.dump.columns import IdfColumns
+from pipelines.dump.splits import Split
+from pipelines.dump.texts import countable_references
+from pipelines.idf.counts import KeptCount, SplitCount
+from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
+from pipelines.idf.repeats import Repeats, repeat_words
+from pipelines.idf.tables import MOST_TABLES, IdfTables
+
+COLUMNS = IdfColumns(key=("doc", "part"), group=("set",))
+
+
+def split(name: str, offset: int, rows: int) -> Split:
+    return Split(
+        path=f"/{name}",
+        input_name=name,
+        file_rows=100,
+        file_size=1,
+        file_version="1",
+        first_row_group=0,
+        row_group_stop=1,
+        row_offset=offset,
+        num_rows=rows,
+        skip_rows=0,
+    )
+
+
+def corpus(seed: int) -> dict[str, pa.Table]:
+    """Return files whose rows share keys, some with other references, some that cannot count."""
+    draw = random.Random(seed)
+    return {
+        name: pa.table(
+            {
+                "doc": pa.array([draw.choice([1, 2, 3, None]) for _ in range(40)]),
+                "part": pa.array([draw.choice("ab") for _ in range(40)]),
+                "set": pa.array([draw.choice(["x", "y", None]) for _ in range(40)]),
+                "reference": pa.array([draw.choice(["one", "two", None]) for _ in range(40)]),
+            }
+        )
+        for name in ("a.parquet", "b.parquet", "sub/a.parquet")
+    }
+
+
+def chosen(files: dict[str, pa.Table], size: int, buckets: int, seed: int) -> dict[str, list]:
+    """Return the rows to count and the conflicts, by file, of a corpus cut in a certain way."""
+    by_bucket: dict[int, list[KeyedRows]] = {}
+    owned: dict[str, list[Owned]] = {}
+    offsets: dict[str, tuple[str, int]] = {}
+    for name, table in files.items():
+        for offset in range(0, len(table), size):
+            rows = table.slice(offset, size)
+            here = split(name, offset, len(rows))
+            offsets[here.part_name] = (name, offset)
+            references = countable_references(rows["reference"])
+            found, alone = keyed_rows(here, rows, COLUMNS, references)
+            owned.setdefault(here.part_name, []).append(alone)
+            for bucket, some in found.buckets(buckets):
+                by_bucket.setdefault(bucket, []).append(some)
+    for parts in by_bucket.values():
+        random.Random(seed).shuffle(parts)
+        for part_name, some in choose_owners(parts):
+            owned.setdefault(part_name, []).append(some)
+    result: dict[str, list] = {name: [set(), set(), set()] for name in files}
+    for part_name, parts in owned.items():
+        name, offset = offsets[part_name]
+        merged = Owned.merge(parts)
+        for kind, rows in enumerate((merged.rows, merged.conflicts, merged.without_key)):
+            result[name][kind] |= {offset + row for row in rows.tolist()}
+    return result
+
+
+def plainly_chosen(files: dict[str, pa.Table]) -> dict[str, list]:
+    """Return the same from dictionaries."""
+    first: dict[tuple, str] = {}
+    result: dict[str, list] = {name: [set(), set(), set()] for name in files}
+    for name in sorted(files):
+        for row, values in enumerate(files[name].to_pylist()):
+            if values["reference"] is None or values["set"] is None:
+                continue
+            if values["doc"] is None:
+                result[name][0].add(row)
+                result[name][2].add(row)
+                continue
+            key = (values["set"], values["doc"], values["part"])
+            if key not in first:
+                first[key] = values["reference"]
+                result[name][0].add(row)
+            elif first[key] != values["reference"]:
+                result[name][1].add(row)
+    return result
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_first_row_of_each_key_counts_however_the_corpus_is_cut(seed):
+    files = corpus(seed)
+    expected = plainly_chosen(files)
+    assert all(any(kinds[kind] for kinds in expected.values()) for kind in range(3))
+    for size, buckets in ((40, 1), (7, 1), (13, 5), (1, 64)):
+        assert chosen(files, size, buckets, seed) == expected
+
+
+def test_words_of_a_key_do_not_run_together():
+    rows = pa.table({"doc": ["a", "aa"], "part": ["aa", "a"], "set": ["x", "x"]})
+    found, _ = keyed_rows(split("a", 0, 2), rows, COLUMNS, [["t"], ["t"]])
+    assert len(np.unique(found.keys, axis=0)) == 2
+
+
+def test_number_of_buckets_grows_with_the_rows_and_is_bounded():
+    assert [num_buckets(rows) for rows in (0, 249_999, 10**6, 10**12)] == [1, 1, 4, 4096]
+
+
+def test_estimate_of_different_references_is_exact_for_few_and_near_for_many():
+    few = Repeats.merge([Repeats.of([["a"], ["b", "c"], ["a"]]), Repeats.of([["b"], ["a"]])])
+    assert (few.rows, few.distinct) == (5, 3)
+    texts = [[f"text {number % 20_000}"] for number in range(60_000)]
+    parts = [Repeats.of(texts[start : start + 7_000]) for start in range(0, 60_000, 7_000)]
+    many = Repeats.merge(reversed(parts))
+    assert many.rows == 60_000
+    assert many.distinct == pytest.approx(20_000, rel=0.1)
+    assert len(many.smallest) == 1024
+    assert "60,000 rows" in repeat_words(many.rows, many.distinct, keyed=False)
+    assert repeat_words(60_000, 50_000, keyed=False) is None
+    assert repeat_words(10, 1, keyed=False) is None
+
+
+def test_count_of_more_groups_than_a_worker_can_hold_keeps_none(monkeypatch):
+    count = SplitCount(by_key={number: None for number in range(MOST_TABLES + 1)})
+    assert count.bounded().too_many
+    assert count.bounded().by_key == {}
+    assert SplitCount.merge([count.bounded(), SplitCount()]).too_many
+
+
+def test_damaged_kept_count_is_refused():
+    kept = KeptCount(
+        tables=IdfTables(tables={}, group_columns=("g",)), repeats=Repeats.of([["a"]]), owned="x"
+    )
+    data = kept.to_bytes()
+    again = KeptCount.from_bytes(data)
+    assert (again.owned, again.repeats.rows, again.repeats.distinct) == ("x", 1, 1)
+    for damaged in (b"", data[:-30], data[:100], b"PK" + data[2:200]):
+        with pytest.raises(IdfError, match="damaged"):
+            KeptCount.from_bytes(damaged)
