@@ -31,12 +31,12 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
         content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise ConfigError(
-            f"the {option} file {shown!r} cannot be read: got {type(error).__name__}; expected a "
+            f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
             f"YAML file. Check --{option}."
         ) from error
     except yaml.YAMLError as error:
         raise ConfigError(
-            f"the {option} file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
+            f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
             "YAML with `key: value` lines. Correct that line."
         ) from error
     except ConfigError:
@@ -44,14 +44,14 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
         raise ConfigError(
-            f"the {option} file {shown!r} is not valid: got {found} beyond what can be read "
+            f"the config file {shown!r} is not valid: got {found} beyond what can be read "
             f"({str(error)[:_MOST_SHOWN]}); expected short YAML lines `key: value`. Correct it."
         ) from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(
-            f"the {option} file {shown!r} has the wrong shape: got a {type(content).__name__}; "
+            f"the config file {shown!r} has the wrong shape: got a {type(content).__name__}; "
             "expected `key: value` lines."
         )
     return content

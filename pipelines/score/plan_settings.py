@@ -133,9 +133,7 @@ class _Settling:
         """
         if language in self._by_language or language in self._missing:
             return
-        if language in (NO_LANGUAGE, NO_CODE):
-            is_null = language == NO_LANGUAGE
-            self._missing[language] = Reason.NULL_LANGUAGE if is_null else Reason.UNKNOWN_LANGUAGE
+        if language in (NO_LANGUAGE, NO_CODE):  # `RunSettings.reason` has theirs
             return
         chosen = self._options.for_language(language)
         if chosen is None:

@@ -13,7 +13,7 @@ from bertscore_core import (
     Signature,
     known_languages,
 )
-from pipelines.dump.language_codes import NO_LANGUAGE
+from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE
 from pipelines.dump.texts import Reason
 from pipelines.idf.tables import IdfTables
 
@@ -105,8 +105,8 @@ class RunSettings:
         """Return why the rows of a language are not scored; None if there is a setting."""
         if language in self.by_language:
             return None
-        if language == NO_LANGUAGE:
-            return Reason.NULL_LANGUAGE
+        if language in (NO_LANGUAGE, NO_CODE):
+            return Reason.NULL_LANGUAGE if language == NO_LANGUAGE else Reason.UNKNOWN_LANGUAGE
         # A language that was not seen when the run was planned has no setting either.
         return self.missing.get(language, Reason.LANGUAGE_WITHOUT_SETTING)
 
