@@ -37,7 +37,7 @@ GROUPS = {
         *("candidate_column", "reference_column", "num_layers", "max_length"),
         "long_text",
     ),
-    "Scores": ("idf", "idf_key", "idf_group", "rescale", "baseline", "empty"),
+    "Scores": ("idf", "idf_key", "idf_group", "rescale", "baseline", "reuse", "empty"),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
@@ -65,6 +65,7 @@ EXAMPLES: Mapping[str, Any] = {
     "max_truncated_fraction": 0.05,
     "model": "roberta-large",
     "num_layers": 17,
+    "reuse": "latest:build/scores-*",
     "revision": "main",
     "sentences": ["en=data/news.en.txt"],
     "wet": ["data/*.warc.wet.gz"],
