@@ -30,7 +30,7 @@ _ENDS = ("", "s", "ed", "ing", "er")
 def write_dump(folder: Path) -> None:
     """Write a file for each system, all with the same references."""
     folder.mkdir(parents=True)
-    draw = random.Random(7)  # noqa: S311 - made-up texts
+    draw = random.Random(7)
     words = [stem + end for stem in _STEMS.split() for end in _ENDS]
     texts = [" ".join(draw.choices(words, k=draw.randint(8, 30))) for _ in range(REFERENCES)]
     table = pa.table(
@@ -55,7 +55,7 @@ def main(folder: Path, way: str) -> None:
     seconds = time.perf_counter() - started
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(
-        f"{way}: status {status}, {seconds:.1f} s, processor {used.ru_utime + used.ru_stime:.1f} s, "
+        f"{way}: status {status}, {seconds:.1f} s, CPU {used.ru_utime + used.ru_stime:.1f} s, "
         f"{used.ru_maxrss // 1024} MiB"
     )
 
