@@ -17,6 +17,7 @@ from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.extract import SentenceRows, extract_sentences
 from pipelines.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
 from pipelines.crawl.given import read_sentences
+from pipelines.crawl.sentences import PageRules
 from pipelines.crawl.warc import read_pages
 from pipelines.dump.parts import write_part
 from pipelines.files.credentials import mask_credentials
@@ -61,12 +62,14 @@ class ExtractSettings:
         folder: Folder of the run.
         seed: Seed of the priorities.
         page_cap: Most sentences of a page.
+        rules: Which sentences of a page are kept; also how many words a given one may have.
         policy: How files are fetched.
     """
 
     folder: OutputFolder
     seed: int
     page_cap: int
+    rules: PageRules
     policy: FetchPolicy
 
 
@@ -86,6 +89,7 @@ def read_stage(
         folder=job.folder,
         seed=options.seed,
         page_cap=options.sentences_per_page,
+        rules=job.plan.source.rules,
         policy=job.plan.source.policy,
     )
     return Stage(
@@ -169,7 +173,7 @@ def _extract_crawled(
     seen: Counter[str] = Counter()
     with open(got.file, "rb") as stream:
         extracted = extract_sentences(
-            read_pages(stream, seen), languages, settings.seed, settings.page_cap
+            read_pages(stream, seen), languages, settings.seed, settings.page_cap, settings.rules
         )
     for language in sorted(languages):
         counts = seen + extracted.counts[language]
@@ -180,7 +184,7 @@ def _extract_given(
     got: Fetched, language: str, settings: ExtractSettings, write: Callable[..., None]
 ) -> None:
     counts: Counter[str] = Counter()
-    blocks = read_sentences(got.file, language, settings.seed, counts)
+    blocks = read_sentences(got.file, language, settings.seed, counts, settings.rules.words)
     write(language=language, blocks=blocks, counts=counts)
 
 

@@ -27,6 +27,7 @@ from pipelines.baseline.show import languages_without_pairs, show_plan, show_tab
 from pipelines.baseline.source import Source
 from pipelines.baseline.write_table import delete_output, delete_stale_tables, write_table
 from pipelines.crawl.fetch import FetchPolicy
+from pipelines.crawl.sentences import PageRules
 from pipelines.options.baseline import BaselineOptions
 from pipelines.run.exit_status import DONE, TOO_MANY_REJECTS
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
@@ -161,7 +162,12 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
             runner=runner,
             scoring=Runner.of(options.for_scoring),
             output=options.output,
-            source=Source(options=options, languages=(), policy=FetchPolicy()),
+            source=Source(
+                options=options,
+                languages=(),
+                policy=FetchPolicy(),
+                rules=PageRules(words=options.words),
+            ),
         ),
         folder=OutputFolder(options.output),
         run="",

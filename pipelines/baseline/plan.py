@@ -63,7 +63,11 @@ class BaselinePlan:
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; files are compared separately."""
         options, given = self.options, self.source.is_given
-        filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
+        if given:
+            words = options.words
+            filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
+        else:
+            filters = json.dumps(describe_filters(self.source.rules), sort_keys=True)
         return {
             "command": "baseline",
             "source": options.crawl or ("sentences" if given else "wet"),

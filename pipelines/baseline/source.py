@@ -13,6 +13,7 @@ from pipelines.crawl.fetch import FetchError, FetchPolicy
 from pipelines.crawl.given import SUFFIXES, check_given
 from pipelines.crawl.languages import check_language, check_tag
 from pipelines.crawl.listing import Listing, list_crawl, list_files_of
+from pipelines.crawl.sentences import PageRules
 from pipelines.dump.inputs import file_version
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import IO_THREADS
@@ -47,11 +48,13 @@ class Source:
         options: What was asked for.
         languages: Languages that sentences are wanted of.
         policy: How files are fetched.
+        rules: Which sentences of a page are kept.
     """
 
     options: BaselineOptions
     languages: tuple[str, ...]
     policy: FetchPolicy
+    rules: PageRules
 
     @classmethod
     def of(cls, options: BaselineOptions) -> "Source":
@@ -66,6 +69,7 @@ class Source:
         return cls(
             options=options,
             languages=tuple(languages),
+            rules=PageRules(words=options.words),
             policy=replace(
                 policy,
                 attempts=options.fetch_attempts,

@@ -15,7 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.crawl.sampling import host_hash, sentence_priority
-from pipelines.crawl.sentences import is_in_language, page_language, page_sentences
+from pipelines.crawl.sentences import (
+    PageRules,
+    is_in_language,
+    page_language,
+    page_sentences,
+)
 from pipelines.crawl.warc import Page
 
 PAGES_OF_LANGUAGE = "pages_of_language"
@@ -64,7 +69,11 @@ class Extracted:
 
 
 def extract_sentences(
-    pages: Iterable[Page], languages: frozenset[str], seed: int, page_cap: int
+    pages: Iterable[Page],
+    languages: frozenset[str],
+    seed: int,
+    page_cap: int,
+    rules: PageRules | None = None,
 ) -> Extracted:
     """Extract the sentences of some languages from the pages of a file, in one pass.
 
@@ -73,16 +82,18 @@ def extract_sentences(
         languages: Codes as `check_language` returns them.
         seed: Seed of the priorities.
         page_cap: Most distinct sentences of a page: those of lowest priority.
+        rules: What else decides which sentences are kept.
     """
+    rules = rules or PageRules()
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
     rows: dict[str, set[_Row]] = {language: set() for language in languages}
     for page in pages:
-        language = page_language(page.text, page.languages)
+        language = page_language(page.text, page.languages, rules.detectors[0])
         if language is None or language not in languages:
             continue
         count, found = counts[language], rows[language]
         count[PAGES_OF_LANGUAGE] += 1
-        given = list(page_sentences(page.text, language, count))
+        given = list(page_sentences(page.text, language, count, rules.words))
         if not given:
             continue
         host = host_hash(host_of(page.url))
@@ -96,7 +107,7 @@ def extract_sentences(
             if not left:
                 count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
                 break
-            if is_in_language(row[2], language, count):
+            if is_in_language(row[2], language, count, rules.detectors):
                 left -= 1
                 count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1
                 found.add(row)

@@ -19,8 +19,9 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
+from pipelines.crawl.detection import detect_language
 from pipelines.crawl.extract import extract_sentences, host_of
-from pipelines.crawl.languages import detect_language
+from pipelines.crawl.filters import reject_reason
 from pipelines.crawl.sampling import host_hash, sentence_priority
 from pipelines.crawl.sentences import (
     MAX_LINE_CHARACTERS,
@@ -28,7 +29,6 @@ from pipelines.crawl.sentences import (
     normalize,
     page_language,
     page_sentences,
-    reject_reason,
     split_sentences,
 )
 from pipelines.crawl.warc import Page, read_pages
