@@ -94,7 +94,8 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     pairs = yield from make_pairs(job, samples)
     tables, unusable = [], []
     for model in job.plan.models:
-        moments = yield from score_with_model(job, model, pairs)
+        of_model = {code: pairs[code] for code in pairs if code in model.languages}
+        moments = yield from score_with_model(job, model, of_model)
         for language, sums in moments.items():
             try:
                 made = write_table(job, model, samples[language], pairs[language], sums)

@@ -20,12 +20,14 @@ class BaselineModel:
 
     Attributes:
         name: Its name in the paths of its tables.
+        languages: Languages that it gets a table of.
         config: How it scores: every layer as that layer alone would.
         settings: What that comes to.
         signature: How its scores are made.
     """
 
     name: str
+    languages: frozenset[str]
     config: ScorerConfig
     settings: Settings
     signature: Signature
