@@ -7,13 +7,13 @@ the others.
 import errno
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import check_collisions, check_columns
+from pipelines.dump.columns import check_choosing_columns, check_collisions, check_columns
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
 from pipelines.dump.int96 import COARSE
@@ -52,6 +52,7 @@ def plan_inputs(
     target_rows: int,
     target_bytes: int,
     written: Callable[[str], Iterable[str]] | None = None,
+    choosing: Mapping[str, str] | None = None,
 ) -> Plan:
     """Read the footer of every file and cut the good ones into splits.
 
@@ -63,19 +64,22 @@ def plan_inputs(
         target_bytes: Most encoded bytes in a split.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
+        choosing: Further columns that are needed, since their values choose something, each with
+            the option that names it.
 
     Raises:
         InputError: If there is no file, or none that can be scored.
         OSError: If none can be scored, and some could not be reached.
         ConfigError: If a target is below 1.
     """
+    choosing = choosing or {}
     names = input_names([file.path for file in files], _root_of(files))
 
     def plan_one(file: InputFile) -> list[Split] | RejectedFile:
         name = names[file.path]
         try:
             _check_place(file, name, written)
-            layout = _usable_layout(file.path, candidate_column, reference_column)
+            layout = _usable_layout(file.path, candidate_column, reference_column, choosing)
             # Without candidates only references are read, and no column is passed through.
             unit = COARSE if candidate_column is None else _unit_of(file.path, layout)
         except _RejectedError as error:
@@ -98,7 +102,7 @@ def plan_inputs(
     if not planned:
         raise _nothing_left(rejected)
     splits = tuple(split for one_file in planned for split in one_file)
-    digest = _digest(splits, candidate_column, reference_column)
+    digest = _digest(splits, candidate_column, reference_column, *choosing.items())
     return Plan(splits=splits, rejected_files=rejected, digest=digest)
 
 
@@ -132,7 +136,9 @@ def _check_place(
         )
 
 
-def _usable_layout(path: str, candidate_column: str | None, reference_column: str) -> FileLayout:
+def _usable_layout(
+    path: str, candidate_column: str | None, reference_column: str, choosing: Mapping[str, str]
+) -> FileLayout:
     """Read the footer of a file, and check that its columns can be scored and passed through.
 
     Raises:
@@ -142,6 +148,7 @@ def _usable_layout(path: str, candidate_column: str | None, reference_column: st
         layout = read_layout(path)
     try:
         check_columns(layout.schema, candidate_column, reference_column)
+        check_choosing_columns(layout.schema, choosing)
         check_collisions(layout.schema)
     except InputError as error:
         raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
@@ -225,8 +232,8 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     )
 
 
-def _digest(splits: Sequence[Split], *columns: str | None) -> str:
-    """Hash the identity of the files and the names of the columns."""
+def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
+    """Hash the identity of the files and the names of the columns, some with their options."""
     files = sorted(
         {(s.input_name, s.file_size, s.file_version, s.file_rows) for s in splits},
     )

@@ -1,5 +1,6 @@
 """Digests of a split's rows, which show a later run whether their scores are still valid."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ class RowDigests:
 
     Attributes:
         candidates: Of the column of candidates.
-        references: Of the column of references.
+        references: Of the column of references, and of columns that decide on the weights.
         rows: Of all columns, with their names, types and the file's metadata.
     """
 
@@ -28,6 +29,7 @@ class RowDigests:
         table: pa.Table,
         candidate_column: str,
         reference_column: str,
+        deciding: Sequence[str] = (),
         *,
         utc_times: bool = False,
     ) -> "RowDigests":
@@ -37,11 +39,12 @@ class RowDigests:
             table: The rows.
             candidate_column: Name of the column of candidates.
             reference_column: Name of the column of references.
+            deciding: Names of further columns on which the scores depend.
             utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
         """
         return cls(
             candidates=digest_columns(table[candidate_column]),
-            references=digest_references(table[reference_column]),
+            references=digest_references(table, reference_column, deciding),
             rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
         )
 
@@ -50,6 +53,12 @@ class RowDigests:
         return (self.candidates, self.references) == (other.candidates, other.references)
 
 
-def digest_references(column: pa.ChunkedArray) -> str:
-    """Digest references. Lists get one more score column than single texts, so the kind matters."""
-    return f"{'lists' if is_list(column.type) else 'texts'}-{digest_columns(column)}"
+def digest_references(table: pa.Table, column: str, deciding: Sequence[str] = ()) -> str:
+    """Digest references, and further columns on which their weights depend.
+
+    Lists get one more score column than single texts, so the kind matters.
+    """
+    references = table[column]
+    kind = "lists" if is_list(references.type) else "texts"
+    others = f"-{digest_columns(*(table[name] for name in deciding))}" if deciding else ""
+    return f"{kind}-{digest_columns(references)}{others}"

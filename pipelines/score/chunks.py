@@ -11,20 +11,20 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from bertscore_core import IdfTable
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
+from pipelines.idf.tables import IdfTables
 from pipelines.score.rows import ScoredTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows, their digests, and the idf table for their weights."""
+    """A split with its rows, their digests, and the idf tables for their weights."""
 
     split: Split
     table: pa.Table
     digests: RowDigests
-    idf: IdfTable | None
+    idf: IdfTables | None
 
     def __len__(self) -> int:
         """Return the number of rows, which RunInference reports as inferences."""
@@ -38,9 +38,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows, their digests, the fingerprint of the idf table, and seconds.
+    """A split with its scored rows, their digests, the fingerprint of the idf tables, and seconds.
 
-    `idf` is "" without a table.
+    `idf` is "" without tables.
     """
 
     split: Split

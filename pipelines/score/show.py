@@ -13,11 +13,11 @@ SHOWN_FILES = 10
 
 def show_plan(job: ScoreJob, estimated: str) -> Shown:
     """Return the table of the plan, for --dry-run."""
-    goal = job.spec.goal
+    goal, signature = job.spec.goal, job.spec.settings.sole.signature
     few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
     rows = {
-        "model": job.spec.signature.model,
-        "layer": job.spec.signature.num_layers,
+        "model": signature.model,
+        "layer": signature.num_layers,
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{goal.rows:,}{few}",
@@ -29,7 +29,7 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
-        "signature": job.spec.signature.format(),
+        "signature": signature.format(),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     return Shown("Plan", ("", ""), [*rows.items(), *listed])
