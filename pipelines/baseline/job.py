@@ -14,6 +14,7 @@ from typing import Any
 
 from bertscore_core import InputError, ScorerConfig
 from pipelines.baseline import layout
+from pipelines.baseline.certainty import describe_certainty
 from pipelines.baseline.collect import collect_samples
 from pipelines.baseline.extract import read_stage
 from pipelines.baseline.moments import ScorePairParts, score_stage, score_with_model
@@ -110,7 +111,10 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
-            "languages": {code: _sample_row(samples[code]) for code in job.plan.source.languages},
+            "languages": {
+                code: _sample_row(job.plan.source, samples[code])
+                for code in job.plan.source.languages
+            },
         },
     )
 
@@ -128,8 +132,9 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sample_row(sample: SampleRecord) -> dict[str, Any]:
+def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
     return {
+        "language_check": describe_certainty(source, sample.language, sample.counts),
         "sentences": sample.found,
         "wanted": sample.wanted,
         "files": len(sample.files),
@@ -151,7 +156,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     return Outcome(
         status=DONE if done else TOO_MANY_REJECTS,
         shown=(show_tables(summary, job.folder),),
-        warnings=tuple(warnings_of(summary, given=job.plan.source.is_given)),
+        warnings=tuple(warnings_of(summary, cure=job.plan.source.cure)),
     )
 
 

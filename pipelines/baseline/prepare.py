@@ -62,7 +62,7 @@ def _scoring_runner(options: BaselineOptions) -> Runner:
 def _models(
     options: BaselineOptions, scoring: Runner, languages: Sequence[str]
 ) -> tuple[BaselineModel, ...]:
-    named = dict.fromkeys(options.models, languages) or _usual_models(languages)
+    named = dict.fromkeys(options.models, languages) or usual_models(languages)
     models = tuple(_model(options, scoring, name, codes) for name, codes in named.items())
     if len({model.name for model in models}) < len(models):
         raise ConfigError(
@@ -72,7 +72,7 @@ def _models(
     return models
 
 
-def _usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
+def usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
     """Return the models that `score` takes for some languages, each with its languages.
 
     Raises:

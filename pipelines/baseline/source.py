@@ -89,6 +89,15 @@ class Source:
         return bool(self.options.sentences)
 
     @property
+    def cure(self) -> str:
+        """What gives more sentences."""
+        if self.is_crawl:
+            return "More --max-files, another crawl or more --sentences-per-host give more."
+        if self.is_given:
+            return "More sentences give more; fewer --pairs need fewer."
+        return "More files for --wet or more --sentences-per-host give more."
+
+    @property
     def shown(self) -> str:
         """Its name without credentials."""
         options = self.options
