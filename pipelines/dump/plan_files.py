@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bertscore_core.errors import ConfigError, InputError
 from pipelines.dump.columns import check_choosing_columns, check_collisions, check_columns
@@ -21,7 +21,7 @@ from pipelines.dump.layout import FileLayout, exact_unit, read_layout
 from pipelines.dump.logical_types import lost_types_message
 from pipelines.dump.null_lists import null_lists_message
 from pipelines.dump.plan import FileReason, Plan, RejectedFile, grouped
-from pipelines.dump.splits import Split, part_name, plan_file
+from pipelines.dump.splits import Split, part_name, plan_file, rows_for_workers
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.limits import too_long_to_read, too_long_to_write
 from pipelines.files.paths import IO_THREADS
@@ -44,13 +44,41 @@ class _RejectedError(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A file that can be planned, with its name, its layout and the unit of its timestamps."""
+
+    file: InputFile
+    name: str
+    layout: FileLayout
+    unit: str
+
+    @property
+    def rows(self) -> int:
+        return sum(group.num_rows for group in self.layout.row_groups)
+
+    def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
+        splits = plan_file(
+            self.file.path,
+            self.name,
+            self.layout.row_groups,
+            target_rows=target_rows,
+            target_bytes=target_bytes,
+            file_size=self.layout.file_size,
+            file_version=self.file.version,
+        )
+        utc_times = self.layout.utc_times
+        return [replace(split, timestamp_unit=self.unit, utc_times=utc_times) for split in splits]
+
+
 def plan_inputs(
     files: Sequence[InputFile],
     *,
     candidate_column: str | None,
     reference_column: str,
-    target_rows: int,
+    target_rows: int | None,
     target_bytes: int,
+    workers: int | None = None,
     written: Callable[[str], Iterable[str]] | None = None,
     choosing: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -60,8 +88,9 @@ def plan_inputs(
         files: What to plan, as `expand_inputs` returns it.
         candidate_column: Name of the candidates, None if only references are wanted.
         reference_column: Name of the references.
-        target_rows: Most rows in a split.
+        target_rows: Most rows in a split; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split.
+        workers: Number of workers that share the splits; None if it is not known.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
         choosing: Further columns that are needed, since their values choose something, each with
@@ -75,7 +104,7 @@ def plan_inputs(
     choosing = choosing or {}
     names = input_names([file.path for file in files], _root_of(files))
 
-    def plan_one(file: InputFile) -> list[Split] | RejectedFile:
+    def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
         try:
             _check_place(file, name, written)
@@ -84,26 +113,20 @@ def plan_inputs(
             unit = COARSE if candidate_column is None else _unit_of(file.path, layout)
         except _RejectedError as error:
             return _rejected(file.path, name, error)
-        splits = plan_file(
-            file.path,
-            name,
-            layout.row_groups,
-            target_rows=target_rows,
-            target_bytes=target_bytes,
-            file_size=layout.file_size,
-            file_version=file.version,
-        )
-        return [replace(split, timestamp_unit=unit, utc_times=layout.utc_times) for split in splits]
+        return _Measured(file=file, name=name, layout=layout, unit=unit)
 
     with ThreadPoolExecutor(IO_THREADS) as pool:
-        outcomes = list(pool.map(plan_one, files))
+        outcomes = list(pool.map(look_at, files))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
-    planned = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
-    if not planned:
+    measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
+    if not measured:
         raise _nothing_left(rejected)
-    splits = tuple(split for one_file in planned for split in one_file)
+    most_rows = target_rows
+    if most_rows is None:
+        most_rows = rows_for_workers(sum(one.rows for one in measured), workers)
+    splits = tuple(split for one in measured for split in one.cut(most_rows, target_bytes))
     digest = _digest(splits, candidate_column, reference_column, *choosing.items())
-    return Plan(splits=splits, rejected_files=rejected, digest=digest)
+    return Plan(splits=splits, rejected_files=rejected, split_rows=most_rows, digest=digest)
 
 
 def _root_of(files: Sequence[InputFile]) -> str | None:

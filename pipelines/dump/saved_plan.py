@@ -12,7 +12,7 @@ from pipelines.dump.plan import FileReason, Plan, RejectedFile
 from pipelines.dump.splits import Split
 
 # Raise it when a saved plan can no longer be read as before.
-_PLAN_FORMAT = 3
+_PLAN_FORMAT = 4
 _PLAN_KEY = b"bertscore.plan"
 
 
@@ -30,6 +30,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
     rest = {
         "format": _PLAN_FORMAT,
+        "split_rows": plan.split_rows,
         "digest": plan.digest,
         "rejected_files": [asdict(file) for file in plan.rejected_files],
     }
@@ -68,6 +69,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
                 )
                 for file in rest["rejected_files"]
             ),
+            split_rows=int(rest["split_rows"]),
             digest=str(rest["digest"]),
         )
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
