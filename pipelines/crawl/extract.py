@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pipelines.crawl.sampling import host_hash, sentence_priority
 from pipelines.crawl.sentences import (
     PageRules,
-    is_in_language,
+    is_kept,
     page_language,
     page_sentences,
 )
@@ -101,13 +101,13 @@ def extract_sentences(
             (sentence_priority(seed, language, text), host, text) for text in set(given)
         )
         count[SENTENCES_REPEATED] += len(given) - len(ranked)
-        # The detector is the most expensive step, so it stops when the page's cap is reached.
+        # These are the most expensive steps, so they stop when the page's cap is reached.
         left = page_cap
         for place, row in enumerate(ranked):
             if not left:
                 count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
                 break
-            if is_in_language(row[2], language, count, rules.detectors):
+            if is_kept(row[2], language, count, rules.detectors):
                 left -= 1
                 count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1
                 found.add(row)

@@ -1,6 +1,7 @@
 """Filters of sentences by their form: what is not a sentence, or not prose, is named.
 
-The checks run from the cheap ones that refuse much to the dear ones that refuse little.
+`form_reason` is cheap, refuses much and sees every piece of a page. `prose_reason` refuses little
+and is asked, like the detector, only until a page has given what it may give.
 """
 
 import re
@@ -75,7 +76,18 @@ _ADDRESS = re.compile(r"\.(?:com|edu|gov|html?|info|net|org|php)\b", re.IGNORECA
 
 
 def reject_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> str | None:
-    """Return why a sentence is not fit for a baseline by its form; None if it is.
+    """Return why a sentence is not fit for a baseline, by all filters; None if it is.
+
+    Args:
+        sentence: Normalized.
+        language: The language whose rules apply. It is not detected here.
+        limits: How many words it may have.
+    """
+    return form_reason(sentence, language, limits) or prose_reason(sentence, language)
+
+
+def form_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> str | None:
+    """Return why something does not have the form of a sentence; None if it has.
 
     Args:
         sentence: Normalized.
@@ -89,22 +101,26 @@ def reject_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS)
     bad_length = _length_reason(sentence, language, limits)
     if bad_length is not None:
         return bad_length
-    end = sentence.rstrip(CLOSING)
-    if language not in PHRASE_LANGUAGES and not _is_ended(end, language):
+    if language not in PHRASE_LANGUAGES and not _is_ended(sentence, language):
         return NO_TERMINAL_MARK
     if _has_markup(sentence):
         return MARKUP
     solid = len(sentence) - sentence.count(" ")
     if solid - len(compiled(_NO_LETTER).findall(sentence)) < MIN_LETTER_SHARE * solid:
         return FEW_LETTERS
-    return _fragment_reason(sentence, end, language)
+    return None
 
 
-def _fragment_reason(sentence: str, end: str, language: str) -> str | None:
-    """Return why something with the form of a sentence is none, or is no prose."""
+def prose_reason(sentence: str, language: str) -> str | None:
+    """Return why something with the form of a sentence is a part of one, or is no prose.
+
+    Args:
+        sentence: Normalized; `form_reason` found nothing.
+        language: The language whose rules apply. It is not detected here.
+    """
     if is_list_item(sentence, language):
         return LIST_ITEM
-    if is_cut_off(end, language):
+    if is_cut_off(sentence.rstrip(CLOSING), language):
         return CUT_OFF
     if starts_inside(sentence, language):
         return LOWER_START
@@ -132,13 +148,12 @@ def _length_reason(sentence: str, language: str, limits: WordLimits) -> str | No
     return LONG_WORD if max(map(len, words), default=0) > MAX_WORD_CHARACTERS else None
 
 
-def _is_ended(end: str, language: str) -> bool:
+def _is_ended(sentence: str, language: str) -> bool:
     """Tell whether a sentence ends with a mark that ends sentences. Dots (...) show a cut.
 
-    Args:
-        end: The sentence without quotation marks and brackets at its end.
-        language: Its language.
+    Quotation marks and brackets may follow.
     """
+    end = sentence.rstrip(CLOSING)
     if not end or end.endswith(("..", ". .")):
         return False
     mark = end[-1]

@@ -7,7 +7,7 @@ however many hosts repeat it.
 
 from functools import cache
 
-PLACEHOLDER = "lorem ipsum"
+PLACEHOLDERS = ("orem ipsum", "OREM IPSUM")
 """Text that fills a layout. Most of it is in Latin without this phrase, so its page is left out."""
 
 _ANY_LANGUAGE = ("lorem ipsum", "dolor sit amet", "javascript", "captcha", "adblock")
@@ -86,4 +86,4 @@ def has_phrase(sentence: str, language: str) -> bool:
 
 def is_placeholder(text: str) -> bool:
     """Tell whether a page holds text that only fills its layout."""
-    return PLACEHOLDER in text.lower()
+    return any(words in text for words in PLACEHOLDERS)

@@ -34,7 +34,8 @@ from pipelines.crawl.filters import (
     PHRASE_LANGUAGES,
     compiled,
     describe_form,
-    reject_reason,
+    form_reason,
+    prose_reason,
 )
 from pipelines.crawl.languages import header_language
 from pipelines.crawl.phrases import is_placeholder
@@ -119,8 +120,8 @@ def page_sentences(
 ) -> Iterator[str]:
     """Yield the sentences of a page that are fit for a baseline by their form, normalized.
 
-    A sentence that the page repeats is yielded each time. `is_in_language` is a separate step: it
-    costs more than all that is done here.
+    A sentence that the page repeats is yielded each time. `is_kept` is a separate step: it costs
+    more than all that is done here.
 
     Args:
         text: The page.
@@ -134,11 +135,29 @@ def page_sentences(
     for piece in split_sentences(text, language, counts, words):
         counts[SENTENCES_SEEN] += 1
         sentence = normalize(piece)
-        reason = reject_reason(sentence, language, words)
+        reason = form_reason(sentence, language, words)
         if reason is None:
             yield sentence
         else:
             counts[REJECTED + reason] += 1
+
+
+def is_kept(
+    sentence: str, language: str, counts: Counter[str], detectors: Sequence[str] = ()
+) -> bool:
+    """Tell whether a sentence of a page is prose in a language, and count it if not.
+
+    Args:
+        sentence: One that `page_sentences` yielded.
+        language: The language of the page.
+        counts: Is added to, as by `is_in_language`.
+        detectors: Names of the detectors; by default those installed.
+    """
+    reason = prose_reason(sentence, language)
+    if reason is not None:
+        counts[REJECTED + reason] += 1
+        return False
+    return is_in_language(sentence, language, counts, detectors)
 
 
 def is_in_language(

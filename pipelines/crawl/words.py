@@ -1,6 +1,7 @@
 """The length of a sentence in words, in every language."""
 
 from dataclasses import dataclass
+from functools import cache
 
 UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"})
 """They put no spaces between words. Not Korean or Vietnamese, which do."""
@@ -49,6 +50,7 @@ PAGE_WORDS = WordLimits(least=4, most=31)
 are headings and buttons."""
 
 
+@cache
 def is_unspaced(language: str) -> bool:
     """Tell whether a language puts no spaces between words.
 

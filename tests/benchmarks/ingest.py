@@ -19,13 +19,13 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from pipelines.crawl.detection import detect_language
 from pipelines.crawl.extract import extract_sentences, host_of
-from pipelines.crawl.filters import reject_reason
+from pipelines.crawl.filters import form_reason
 from pipelines.crawl.sampling import host_hash, sentence_priority
 from pipelines.crawl.sentences import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
+    is_kept,
     normalize,
     page_language,
     page_sentences,
@@ -95,12 +95,12 @@ def stages(pages: Iterable[Page], languages: frozenset[str]) -> dict[str, float]
         at = _take(spent, "split", at)
         normalized = list(map(normalize, pieces))
         at = _take(spent, "normalize", at)
-        good = [text for text in normalized if reject_reason(text, language) is None]
+        good = [text for text in normalized if form_reason(text, language) is None]
         at = _take(spent, "filter", at)
         host = host_hash(host_of(page.url))
         ranked = sorted((sentence_priority(SEED, language, text), host, text) for text in set(good))
         at = _take(spent, "hash", at)
-        for _ in islice((row for row in ranked if detect_language(row[2]) == language), PAGE_CAP):
+        for _ in islice((row for row in ranked if is_kept(row[2], language, Counter())), PAGE_CAP):
             pass
         _take(spent, "detect", at)
 

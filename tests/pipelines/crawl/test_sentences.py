@@ -20,7 +20,7 @@ from pipelines.crawl.sentences import (
     REJECTED,
     SENTENCES_SEEN,
     describe_filters,
-    is_in_language,
+    is_kept,
     normalize,
     page_language,
     page_sentences,
@@ -219,7 +219,7 @@ def test_normalizing_twice_is_normalizing_once(text: str) -> None:
 def test_prose_of_a_page_is_kept_and_the_rest_dropped(language: str) -> None:
     counts: Counter[str] = Counter()
     fit = page_sentences(page_text(language, 40, seed=3), language, counts)
-    found = [sentence for sentence in fit if is_in_language(sentence, language, counts)]
+    found = [sentence for sentence in fit if is_kept(sentence, language, counts)]
     prose = set(sentences(language, 40, seed=3))
     assert len(prose & set(found)) >= 38
     assert set(found) <= prose
