@@ -10,7 +10,8 @@ from pipelines.run.folder import OutputFolder
 from pipelines.run.outcome import Shown
 
 LARGE_ERROR = 0.005
-"""A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one."""
+"""A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one, or
+of more where few hosts have most of the sentences."""
 
 
 def show_plan(plan: BaselinePlan) -> Shown:
@@ -88,6 +89,12 @@ def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
     failed = {code: row["failed_files"] for code, row in rows.items() if row["failed_files"]}
     if failed:
         yield f"files could not be read: {_numbers(failed)}; see _failed/."
+    broken = {code: row["records_broken"] for code, row in rows.items() if row["records_broken"]}
+    if broken:
+        yield (
+            f"records could not be read and were left out: {_numbers(broken)}, of "
+            f"{max(rows[code]['records'] for code in broken):,} at most."
+        )
 
 
 def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -124,14 +131,16 @@ def _about_errors(summary: Mapping[str, Any]) -> Iterator[str]:
     if unsure:
         yield (
             f"the standard error of F1 is large: got {'; '.join(unsure)}; expected at most "
-            f"{LARGE_ERROR}. Take more --pairs, and two sentences for each of them."
+            f"{LARGE_ERROR}. Take more --pairs, and sentences of more hosts for them."
         )
 
 
 def _error_of(table: Mapping[str, Any]) -> str:
     error, skipped = table["largest_error"], len(table["skipped_checks"])
+    one_host = error is None and table["pairs"] > 1
     return (
         ("one that is not known" if error is None else f"{error:.1e}")
+        + (", since nearly all sentences are from one host," if one_host else "")
         + f" with {table['pairs']:,} pairs"
         + (f" ({skipped} checks were not made)" if skipped else "")
     )

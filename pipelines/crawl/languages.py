@@ -24,7 +24,10 @@ from pipelines.crawl.detection import (
     standard_tag,
 )
 
-EXTRA_PACKAGES = ("langcodes", "matplotlib", "py3langid", "pycld2", "regex", "sentencex")
+EXTRA_PACKAGES = (
+    *("langcodes", "matplotlib", "py3langid", "pycld2", "regex"),
+    *("sacrebleu", "sentencex"),
+)
 """Packages of the extra `baseline`."""
 _PACKAGES_OF_PAGES = frozenset({*DETECTORS, "regex", "sentencex"})
 """Those of them that only reading web pages needs."""

@@ -55,6 +55,7 @@ class PartRecord:
         seconds: Time spent on the part, with the time of waiting for the device.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
+        reused: Rows that took the scores of an earlier run.
     """
 
     part_name: str
@@ -71,6 +72,7 @@ class PartRecord:
     seconds: float
     work: Work
     part_bytes: int
+    reused: int = 0
 
     @classmethod
     def of(
@@ -116,6 +118,11 @@ class PartRecord:
     def is_current(self, split: Split) -> bool:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
+
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        return f"{self.digests.candidates}-{self.digests.references}-{self.job_digest}-{self.idf}"
 
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""
@@ -165,7 +172,10 @@ def _is_well_typed(record: PartRecord) -> bool:
     )
     numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
     summary = record.summary
-    counts = (record.part_bytes, summary.rows, summary.truncated, summary.windowed)
+    counts = (
+        *(record.part_bytes, record.reused),
+        *(summary.rows, summary.truncated, summary.windowed),
+    )
     work = asdict(record.work).values()
     return (
         all(type(word) is str for word in words)
