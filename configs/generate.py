@@ -48,7 +48,7 @@ GROUPS = {
         "empty",
     ),
     "The sample": (
-        *("pairs", "seed", "first_files", "max_files"),
+        *("min_words", "max_words", "pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
     ),
     "Fetching": ("downloads", "fetch_attempts", "fetch_timeout", "fetch_pause", "contact"),

@@ -13,6 +13,7 @@ import numpy as np
 
 from bertscore_core import IdfTable
 from bertscore_core.moments import Moments
+from pipelines.baseline.certainty import describe_certainty
 from pipelines.baseline.checks import check_moments
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.records import PairsRecord, SampleRecord
@@ -61,11 +62,14 @@ def describe_table(
             "sentences_per_host": sample.host_cap,
             "words": _summed(part.words for part in pairs.parts),
             "characters": _summed(part.characters for part in pairs.parts),
+            "min_words": options.words.least,
+            "max_words": options.words.most,
         },
         "source": {
             "name": plan.source.shown,
             "listing": sample.listing,
             "filters": None if options.sentences else json.loads(plan.identity["filters"]),
+            "language_check": describe_certainty(plan.source, pairs.language, sample.counts),
             "files_listed": sample.listed,
             "first_files": sample.first_files,
             "max_files": sample.max_files,

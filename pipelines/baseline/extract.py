@@ -17,6 +17,7 @@ from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.extract import SentenceRows, extract_sentences
 from pipelines.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
 from pipelines.crawl.given import read_sentences
+from pipelines.crawl.sentences import PageRules
 from pipelines.crawl.warc import check_records, read_pages
 from pipelines.run import counters
 from pipelines.run.folder import OutputFolder
@@ -31,12 +32,14 @@ class ExtractSettings:
         folder: Folder of the run.
         seed: Seed of the ranks.
         page_cap: Most sentences of a page.
+        rules: Which sentences of a page are kept; also how many words a given one may have.
         policy: How files are copied to a worker from a store.
     """
 
     folder: OutputFolder
     seed: int
     page_cap: int
+    rules: PageRules
     policy: FetchPolicy
 
 
@@ -56,6 +59,7 @@ def read_stage(
         folder=job.folder,
         seed=options.seed,
         page_cap=options.sentences_per_page,
+        rules=job.plan.source.rules,
         policy=job.plan.source.policy,
     )
     return Stage(
@@ -159,7 +163,11 @@ def _extract_crawled(
     """Yield each language once, when the file was read to its end."""
     with open(got.file, "rb") as stream:
         extracted = extract_sentences(
-            read_pages(stream, counts), frozenset(languages), settings.seed, settings.page_cap
+            read_pages(stream, counts),
+            frozenset(languages),
+            settings.seed,
+            settings.page_cap,
+            settings.rules,
         )
     check_records(counts)
     for language in sorted(languages):
@@ -171,7 +179,7 @@ def _extract_given(
 ) -> _Extracted:
     """Yield the sentences in blocks, while they are read."""
     (language,) = languages
-    for rows in read_sentences(got.file, language, settings.seed, counts):
+    for rows in read_sentences(got.file, language, settings.seed, counts, settings.rules.words):
         yield language, rows, {}
 
 

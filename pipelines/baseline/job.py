@@ -16,6 +16,7 @@ from typing import Any
 from bertscore_core import InputError, ScorerConfig
 from pipelines.baseline import layout
 from pipelines.baseline.blocks import SentenceIndex
+from pipelines.baseline.certainty import describe_certainty
 from pipelines.baseline.collect import collect_samples
 from pipelines.baseline.count_idf import count_idf, count_stage
 from pipelines.baseline.extract import read_stage
@@ -31,6 +32,7 @@ from pipelines.baseline.show import languages_without_pairs, show_plan, show_tab
 from pipelines.baseline.source import Source
 from pipelines.baseline.write_table import delete_output, delete_stale_tables, write_table
 from pipelines.crawl.fetch import FetchPolicy
+from pipelines.crawl.sentences import PageRules
 from pipelines.options.baseline import BaselineOptions
 from pipelines.run.exit_status import DONE, TOO_MANY_REJECTS
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
@@ -98,8 +100,9 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     pairs = yield from make_pairs(job, samples, index)
     tables, unusable = [], []
     for model in job.plan.models:
-        idf = yield from count_idf(job, model, pairs)
-        moments = yield from score_with_model(job, model, pairs)
+        of_model = {code: pairs[code] for code in pairs if code in model.languages}
+        idf = yield from count_idf(job, model, of_model)
+        moments = yield from score_with_model(job, model, of_model)
         for language, sums in moments.items():
             try:
                 made = write_table(
@@ -116,7 +119,10 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
             "seconds": round(time.time() - job.started, 1),
             "tables": tables,
             "unusable": unusable,
-            "languages": {code: _sample_row(samples[code]) for code in job.plan.source.languages},
+            "languages": {
+                code: _sample_row(job.plan.source, samples[code])
+                for code in job.plan.source.languages
+            },
         },
     )
 
@@ -134,8 +140,9 @@ def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sample_row(sample: SampleRecord) -> dict[str, Any]:
+def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
     return {
+        "language_check": describe_certainty(source, sample.language, sample.counts),
         "sentences": sample.found,
         "wanted": sample.wanted,
         "files": len(sample.files),
@@ -159,7 +166,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     return Outcome(
         status=DONE if done else TOO_MANY_REJECTS,
         shown=(show_tables(summary, job.folder),),
-        warnings=tuple(warnings_of(summary, given=job.plan.source.is_given)),
+        warnings=tuple(warnings_of(summary, cure=job.plan.source.cure)),
     )
 
 
@@ -171,7 +178,12 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
             runner=runner,
             scoring=Runner.of(options.for_scoring),
             output=options.output,
-            source=Source(options=options, languages=(), policy=FetchPolicy()),
+            source=Source(
+                options=options,
+                languages=(),
+                policy=FetchPolicy(),
+                rules=PageRules(words=options.words),
+            ),
         ),
         folder=OutputFolder(options.output),
         run="",

@@ -22,12 +22,14 @@ class BaselineModel:
 
     Attributes:
         name: Its name in the paths of its tables.
+        languages: Languages that it gets a table of.
         config: How it scores: every layer as that layer alone would.
         settings: What that comes to.
         signature: How its scores are made, apart from an idf table.
     """
 
     name: str
+    languages: frozenset[str]
     config: ScorerConfig
     settings: Settings
     signature: Signature
@@ -69,7 +71,11 @@ class BaselinePlan:
     def identity(self) -> dict[str, str]:
         """What must be equal for two runs to share a folder; files are compared separately."""
         options, given = self.options, self.source.is_given
-        filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
+        if given:
+            words = options.words
+            filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
+        else:
+            filters = json.dumps(describe_filters(self.source.rules), sort_keys=True)
         return {
             "command": "baseline",
             "layout": LAYOUT,

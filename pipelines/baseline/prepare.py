@@ -1,8 +1,9 @@
 """Check and plan a baseline run, before a file is read or a model loaded."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from bertscore_core import ConfigError, ScorerConfig
+from bertscore_core import ConfigError, ScorerConfig, UnknownLanguageError, model_for_language
 from bertscore_core.baseline import TABLE_SUFFIX, baseline_path
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.resume import check_folder
@@ -34,7 +35,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         scoring=scoring,
         output=output,
         source=source,
-        models=_models(options, scoring),
+        models=_models(options, scoring, source.languages),
     )
     source.check()
     # Before the lock is written, so that a refused run leaves no trace in the folder.
@@ -58,17 +59,40 @@ def _scoring_runner(options: BaselineOptions) -> Runner:
     return runner
 
 
-def _models(options: BaselineOptions, scoring: Runner) -> tuple[BaselineModel, ...]:
-    models = tuple(_model(options, scoring, name) for name in dict.fromkeys(options.models))
+def _models(
+    options: BaselineOptions, scoring: Runner, languages: Sequence[str]
+) -> tuple[BaselineModel, ...]:
+    named = dict.fromkeys(options.models, languages) or usual_models(languages)
+    models = tuple(_model(options, scoring, name, codes) for name, codes in named.items())
     if len({model.name for model in models}) < len(models):
         raise ConfigError(
-            f"two models would write the same table: got {', '.join(options.models)}; expected "
+            f"two models would write the same table: got {', '.join(named)}; expected "
             "different names. Make their tables in two output folders."
         )
     return models
 
 
-def _model(options: BaselineOptions, scoring: Runner, name: str) -> BaselineModel:
+def usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
+    """Return the models that `score` takes for some languages, each with its languages.
+
+    Raises:
+        ConfigError: There is none for a language.
+    """
+    models: dict[str, list[str]] = {}
+    for code in languages:
+        try:
+            models.setdefault(model_for_language(code), []).append(code)
+        except UnknownLanguageError as error:
+            raise ConfigError(
+                f"no model is named, and none is the usual one for a language: got {code!r}; "
+                "expected --models. Give --models NAME, such as xlm-roberta-base."
+            ) from error
+    return models
+
+
+def _model(
+    options: BaselineOptions, scoring: Runner, name: str, languages: Sequence[str]
+) -> BaselineModel:
     # Sentences of which the tokenizer leaves nothing say nothing about the model: no score.
     asked = ScorerConfig(
         model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
@@ -77,6 +101,7 @@ def _model(options: BaselineOptions, scoring: Runner, name: str) -> BaselineMode
     table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(
         name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),
+        languages=frozenset(languages),
         config=config,
         settings=settings,
         signature=settings.signature(),

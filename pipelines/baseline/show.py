@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.baseline.plan import BaselinePlan
+from pipelines.baseline.certainty import UNCERTAIN_SHARE
+from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.folder import OutputFolder
 from pipelines.run.outcome import Shown
@@ -19,14 +20,22 @@ def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
     numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
     rows = {
         "languages": ", ".join(plan.source.languages),
-        "models": ", ".join(f"{model.name} ({model.signature.weights})" for model in plan.models),
+        "models": ", ".join(_show_model(plan, model) for model in plan.models),
         "source": plan.source.shown,
         "files listed": ", ".join(numbers),
         "files at most": "all" if plan.source.is_given else f"{options.max_files:,}",
         "pairs": f"{options.pairs:,} for every language",
+        "words": options.words.shown if options.words else "any number",
         "output": mask_credentials(plan.output),
     }
     return (Shown("Plan", ("", ""), list(rows.items())),)
+
+
+def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
+    """Return a model with its weights, and its languages if it is not for all."""
+    shown = f"{model.name} ({model.signature.weights})"
+    codes = [code for code in plan.source.languages if code in model.languages]
+    return shown if len(codes) == len(plan.source.languages) else f"{shown} for {', '.join(codes)}"
 
 
 def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
@@ -43,16 +52,18 @@ def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
     return Shown("Baselines", ("", ""), rows)
 
 
-def warnings_of(summary: Mapping[str, Any], *, given: bool) -> list[str]:
-    """Say what a run lacks, or what is doubtful about its tables.
+def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
+    """Say what a run lacks, or what is doubtful about its tables; each thing once for all of them.
 
     Args:
         summary: The result of the run.
-        given: Whether its sentences were given.
+        cure: What gives more sentences.
     """
     return [
-        *_about_samples(summary, given=given),
-        *(words for table in summary["tables"] for words in _about_table(table)),
+        *_about_samples(summary, cure),
+        *_about_languages(summary),
+        *_about_errors(summary),
+        *_about_checks(summary),
         *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
         *_about_missing(summary),
     ]
@@ -63,58 +74,101 @@ def languages_without_pairs(summary: Mapping[str, Any]) -> list[str]:
     return [code for code, row in summary["languages"].items() if row["sentences"] < 2]
 
 
-def _about_samples(summary: Mapping[str, Any], *, given: bool) -> Iterator[str]:
-    hint = "; more --max-files, another crawl or more --sentences-per-host give more"
-    for code, row in summary["languages"].items():
-        if row["sentences"] < row["wanted"]:
-            yield (
-                f"{code}: the sample was too small: got {row['sentences']:,} sentences in "
-                f"{row['files']:,} files; expected {row['wanted']:,}. The table is made of what "
-                f"there is{'' if given else hint}."
-            )
-        if row["failed_files"]:
-            yield f"{code}: {row['failed_files']:,} files could not be read; see _failed/."
-        if row["records_broken"]:
-            yield (
-                f"{code}: {row['records_broken']:,} of {row['records']:,} records could not be "
-                "read and were left out."
-            )
-
-
-def _about_table(table: Mapping[str, Any]) -> Iterator[str]:
-    if (words := _unsure(table)) is not None:
-        yield words
-    for check in table["failed_checks"]:
-        yield f"{table['table']}: this does not hold: {check}; see its .json."
-    if table["pairs_without_tokens"]:
-        yield (
-            f"{table['table']}: {table['pairs_without_tokens']:,} pairs are left out, since the "
-            "tokenizer leaves nothing of a sentence."
+def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
+    rows = summary["languages"]
+    small = {code: row for code, row in rows.items() if row["sentences"] < row["wanted"]}
+    if small:
+        found = ", ".join(
+            f"{code} {row['sentences']:,} in {row['files']:,} files" for code, row in small.items()
         )
+        (wanted,) = {row["wanted"] for row in small.values()}
+        yield (
+            f"the sample was too small: got these sentences: {found}; expected {wanted:,} of each "
+            f"language. The tables are made of what there is. {cure}"
+        )
+    failed = {code: row["failed_files"] for code, row in rows.items() if row["failed_files"]}
+    if failed:
+        yield f"files could not be read: {_numbers(failed)}; see _failed/."
+    broken = {code: row["records_broken"] for code, row in rows.items() if row["records_broken"]}
+    if broken:
+        yield (
+            f"records could not be read and were left out: {_numbers(broken)}, of "
+            f"{max(rows[code]['records'] for code in broken):,} at most."
+        )
+
+
+def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Say of which languages it is uncertain whether the sentences are in them."""
+    checks = {code: row["language_check"] for code, row in summary["languages"].items()}
+    doubted = {code: check for code, check in checks.items() if check and check["uncertain"]}
+    once = [code for code, check in doubted.items() if check["disagreement"] is None]
+    if once:
+        yield (
+            f"the language is uncertain for {', '.join(once)}: got one detector, "
+            f"{doubted[once[0]]['detectors'][0]}; expected two for a language that is close to "
+            "others. Run on Linux on x86-64 with Python up to 3.13, which pycld2 has wheels for."
+        )
+    shares = [
+        f"{code} {check['disagreement']:.0%}"
+        for code, check in doubted.items()
+        if check["disagreement"] is not None
+    ]
+    if shares:
+        yield (
+            "the language is uncertain: got two detectors that disagree on these shares of the "
+            f"sentences: {', '.join(shares)}; expected at most {UNCERTAIN_SHARE:.0%}. Those "
+            "sentences are left out."
+        )
+
+
+def _about_errors(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Say which tables are not reliable, since their standard error is large or not known."""
+    unsure = [
+        f"{table['table']} " + _error_of(table)
+        for table in summary["tables"]
+        if table["largest_error"] is None or table["largest_error"] > LARGE_ERROR
+    ]
+    if unsure:
+        yield (
+            f"the standard error of F1 is large: got {'; '.join(unsure)}; expected at most "
+            f"{LARGE_ERROR}. Take more --pairs, and sentences of more hosts for them."
+        )
+
+
+def _error_of(table: Mapping[str, Any]) -> str:
+    error, skipped = table["largest_error"], len(table["skipped_checks"])
+    one_host = error is None and table["pairs"] > 1
+    return (
+        ("one that is not known" if error is None else f"{error:.1e}")
+        + (", since nearly all sentences are from one host," if one_host else "")
+        + f" with {table['pairs']:,} pairs"
+        + (f" ({skipped} checks were not made)" if skipped else "")
+    )
+
+
+def _about_checks(summary: Mapping[str, Any]) -> Iterator[str]:
+    tables = summary["tables"]
+    for check in dict.fromkeys(name for table in tables for name in table["failed_checks"]):
+        which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
+        yield f"{which}: this does not hold: {check}; see the .json."
+    left = {t["table"]: t["pairs_without_tokens"] for t in tables if t["pairs_without_tokens"]}
+    if left:
+        yield (
+            f"pairs are left out, since the tokenizer leaves nothing of a sentence: "
+            f"{_numbers(left)}."
+        )
+
+
+def _numbers(counts: Mapping[str, int]) -> str:
+    """Return names with their numbers."""
+    return ", ".join(f"{name} {number:,}" for name, number in counts.items())
 
 
 def _about_missing(summary: Mapping[str, Any]) -> Iterator[str]:
     missing = languages_without_pairs(summary)
     if missing:
-        found = ", ".join(f"{code} {summary['languages'][code]['sentences']}" for code in missing)
+        found = _numbers({code: summary["languages"][code]["sentences"] for code in missing})
         yield (
             f"no table for {', '.join(missing)}: got these numbers of sentences: {found}; expected "
             "at least two, a pair."
         )
-
-
-def _unsure(table: Mapping[str, Any]) -> str | None:
-    """Say that a table is not reliable, if its standard error is large or not known."""
-    error = table["largest_error"]
-    if error is not None and error <= LARGE_ERROR:
-        return None
-    size = f"is {error:.1e}" if error is not None else "is not known"
-    if error is None and table["pairs"] > 1:
-        size += ", since nearly all sentences are from one host,"
-    skipped = len(table["skipped_checks"])
-    unchecked = f"; {skipped} checks were not made" if skipped else ""
-    return (
-        f"{table['table']}: the standard error of F1 {size} with {table['pairs']:,} pairs"
-        f"{unchecked}; expected at most {LARGE_ERROR}. Take more --pairs, and sentences of more "
-        "hosts for them."
-    )

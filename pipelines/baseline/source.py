@@ -12,6 +12,7 @@ from pipelines.crawl.fetch import FetchError, FetchPolicy
 from pipelines.crawl.given import SUFFIXES, check_given
 from pipelines.crawl.languages import check_language, check_tag
 from pipelines.crawl.listing import Listing, list_crawl, list_files_of
+from pipelines.crawl.sentences import PageRules
 from pipelines.dump.inputs import file_version
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import IO_THREADS
@@ -46,11 +47,13 @@ class Source:
         options: What was asked for.
         languages: Languages that sentences are wanted of.
         policy: How files are fetched.
+        rules: Which sentences of a page are kept.
     """
 
     options: BaselineOptions
     languages: tuple[str, ...]
     policy: FetchPolicy
+    rules: PageRules
 
     @classmethod
     def of(cls, options: BaselineOptions) -> "Source":
@@ -65,6 +68,7 @@ class Source:
         return cls(
             options=options,
             languages=tuple(languages),
+            rules=PageRules(words=options.words),
             policy=replace(
                 policy,
                 attempts=options.fetch_attempts,
@@ -82,6 +86,15 @@ class Source:
     def is_given(self) -> bool:
         """Whether the files hold sentences and not pages."""
         return bool(self.options.sentences)
+
+    @property
+    def cure(self) -> str:
+        """What gives more sentences."""
+        if self.is_crawl:
+            return "More --max-files, another crawl or more --sentences-per-host give more."
+        if self.is_given:
+            return "More sentences give more; fewer --pairs need fewer."
+        return "More files for --wet or more --sentences-per-host give more."
 
     @property
     def shown(self) -> str:

@@ -19,7 +19,7 @@ from pipelines.crawl.sampling import (
     page_order,
     sentence_priority,
 )
-from pipelines.crawl.sentences import is_in_language, page_language, page_sentences
+from pipelines.crawl.sentences import PageRules, is_kept, page_language, page_sentences
 from pipelines.crawl.warc import Page
 
 PAGES_OF_LANGUAGE = "pages_of_language"
@@ -86,7 +86,11 @@ class Extracted:
 
 
 def extract_sentences(
-    pages: Iterable[Page], languages: frozenset[str], seed: int, page_cap: int
+    pages: Iterable[Page],
+    languages: frozenset[str],
+    seed: int,
+    page_cap: int,
+    rules: PageRules | None = None,
 ) -> Extracted:
     """Extract the sentences of some languages from the pages of a file, in one pass.
 
@@ -95,28 +99,30 @@ def extract_sentences(
         languages: Codes as `check_language` returns them.
         seed: Seed of the ranks.
         page_cap: Most distinct sentences of a page: those of lowest order.
+        rules: What else decides which sentences are kept.
     """
+    rules = rules or PageRules()
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
     rows: dict[str, set[_Row]] = {language: set() for language in languages}
     for page in pages:
-        language = page_language(page.text, page.languages)
+        language = page_language(page.text, page.languages, rules.detectors[0])
         if language is None or language not in languages:
             continue
         count, found = counts[language], rows[language]
         count[PAGES_OF_LANGUAGE] += 1
-        given = list(page_sentences(page.text, language, count))
+        given = list(page_sentences(page.text, language, count, rules.words))
         if not given:
             continue
         host = host_hash(host_of(page.url))
         ranked = sorted((page_order(seed, language, text), text) for text in set(given))
         count[SENTENCES_REPEATED] += len(given) - len(ranked)
-        # The detector is the most expensive step, so it stops when the page's cap is reached.
+        # These are the most expensive steps, so they stop when the page's cap is reached.
         left = page_cap
         for place, (_, text) in enumerate(ranked):
             if not left:
                 count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
                 break
-            if is_in_language(text, language, count):
+            if is_kept(text, language, count, rules.detectors):
                 left -= 1
                 row = (host, text)
                 count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1

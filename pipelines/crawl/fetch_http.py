@@ -5,7 +5,9 @@ import email.utils
 import http.client
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
@@ -20,6 +22,10 @@ REFUSED_FACTOR = 5.0
 doing so for a while."""
 
 _BLOCK = 1 << 20
+_GZIP = b"\x1f\x8b"
+# A page of a proxy or a portal begins so, after a byte order mark and blanks.
+_PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<!--")
+_START_BYTES = 64
 # Temporary errors of servers and of proxies in front of them. 403: see REFUSED_FACTOR.
 _RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
 # Errors of the address, which a second attempt does not cure.
@@ -55,7 +61,7 @@ def http_blocks(
         user_agent: User agent of the request.
 
     Raises:
-        AttemptError: It did not arrive.
+        AttemptError: It did not arrive, or a page came in its place.
     """
     host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
     _wait_for_turn(host, pause)
@@ -68,7 +74,7 @@ def http_blocks(
                 watch.session() as session,
                 session.get(url, headers=headers, stream=True, timeout=limits) as response,
             ):
-                yield from _body(response, watch)
+                yield from _unless_page(_body(response, watch), url)
         except (*_NETWORK, AttemptError) as error:
             if watch.problem is not None:
                 raise AttemptError(watch.problem) from error
@@ -96,6 +102,29 @@ def _body(response: requests.Response, watch: Watch) -> Iterator[bytes]:
         yield block
     if length is not None and received != length:
         raise AttemptError(f"a body of {received} of {length} bytes")
+
+
+def _unless_page(blocks: Iterable[bytes], url: str) -> Iterator[bytes]:
+    """Pass on the blocks of a file, unless they begin like something else.
+
+    Proxies and overloaded servers answer with a page and the status 200. A later attempt may get
+    the file.
+
+    Raises:
+        AttemptError: A web page came, or something that is not gzip under a name that ends in .gz.
+    """
+    blocks = iter(blocks)
+    start = b""
+    for block in blocks:
+        start += block
+        if len(start) >= _START_BYTES:
+            break
+    shown = start[:_START_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if shown.startswith(_PAGE_STARTS):
+        raise AttemptError("200 with a web page in place of the file")
+    if start and urlsplit(url).path.endswith(".gz") and not start.startswith(_GZIP):
+        raise AttemptError("200 with something that is not gzip in place of the file")
+    yield from chain([start], blocks)
 
 
 def _length(response: requests.Response) -> int | None:

@@ -14,10 +14,12 @@ from bertscore_core.errors import InputError
 from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.extract import SentenceRows
 from pipelines.crawl.sampling import host_hash
-from pipelines.crawl.sentences import normalize
+from pipelines.crawl.sentences import REJECTED, normalize
+from pipelines.crawl.words import WordLimits, count_words
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
 
+NO_LIMITS = WordLimits()
 TEXT_COLUMN = "text"
 SUFFIXES = (".txt", ".txt.gz", ".parquet")
 """Suffixes of the files that are read in a folder."""
@@ -52,7 +54,11 @@ def check_given(path: str) -> None:
 
 
 def read_sentences(
-    path: Path, language: str, seed: int, counts: Counter[str]
+    path: Path,
+    language: str,
+    seed: int,
+    counts: Counter[str],
+    words: WordLimits = NO_LIMITS,
 ) -> Iterator[SentenceRows]:
     """Read sentences in blocks. Only white space and the Unicode form are normalized.
 
@@ -60,17 +66,19 @@ def read_sentences(
         path: A local file: Parquet with a column `text`, or UTF-8 text, gzipped or not.
         language: The language they are in.
         seed: Seed of the ranks.
-        counts: Is added to: `lines`, and `lines_blank` and `lines_too_long` for those left out.
+        counts: Is added to: `lines`, and `lines_blank`, `lines_too_long`, `sentence_too_short` and
+            `sentence_too_long` for those left out.
+        words: How many words a sentence may have.
 
     Raises:
-        CrawlFileError: it is neither, is damaged, or holds no sentence.
+        CrawlFileError: it is neither, is damaged, or holds no sentence of such a length.
     """
     try:
         found = False
         for block in _blocks(_lines(path), counts):
             normal = [normalize(line or "") for line in block]
             counts["lines_blank"] += normal.count("")
-            texts = sorted(set(normal) - {""})
+            texts = sorted(_of_length(set(normal) - {""}, language, counts, words))
             found = found or bool(texts)
             # Their hosts are not known: each sentence counts as a host of its own.
             yield SentenceRows.of(seed, language, [(host_hash(text), text) for text in texts])
@@ -82,8 +90,22 @@ def read_sentences(
     if not found:
         raise CrawlFileError(
             "the file holds no sentence: got blank lines, lines of more than "
-            f"{MAX_LINE} characters, or none; expected a sentence a line. Leave the file out."
+            f"{MAX_LINE} characters, "
+            + (f"sentences that do not have {words.shown} words, " if words else "")
+            + "or none; expected a sentence a line. Leave the file out."
         )
+
+
+def _of_length(
+    texts: set[str], language: str, counts: Counter[str], words: WordLimits
+) -> Iterator[str]:
+    """Yield the texts with an allowed number of words, and count the others."""
+    for text in texts:
+        reason = words.reason(count_words(text, language)) if words else None
+        if reason is None:
+            yield text
+        else:
+            counts[REJECTED + reason] += 1
 
 
 def _blocks(lines: Iterator[str | None], counts: Counter[str]) -> Iterator[list[str | None]]:

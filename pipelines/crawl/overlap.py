@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from pipelines.crawl.sentences import UNSPACED_LANGUAGES
+from pipelines.crawl.words import is_unspaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def tokenizer_of(language: str) -> str:
     """
     if language == "zh":
         return "zh"
-    return "char" if language in UNSPACED_LANGUAGES else "13a"
+    return "char" if is_unspaced(language) else "13a"
 
 
 def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:

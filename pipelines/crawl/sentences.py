@@ -3,9 +3,9 @@
     page -> lines -> pieces -> normalized sentences -> cheap filters -> detector -> kept
 
 A web page is mostly menus, buttons and lists. Baselines are about sentences, so a piece is kept
-only if it has a usual length, consists mostly of letters, ends like a sentence and is in the wanted
-language. Filters cannot tell a cookie notice from prose; a sentence that many hosts repeat counts
-once in the sample.
+only if it has a usual length, consists mostly of letters, begins and ends like a sentence, is none
+of the most common notices and is in the wanted language. What filters cannot tell from prose counts
+once in the sample, however many hosts repeat it.
 
 The work for a page is proportional to its length, whatever its content: the length of lines is
 limited before they are split, and that of sentences before any regular expression is applied.
@@ -15,31 +15,36 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
-from pipelines.crawl.languages import (
+from pipelines.crawl.detection import (
+    CLOSE_LANGUAGES,
     NONCHARACTERS,
+    describe_detectors,
     detect_language,
-    detector_version,
-    header_language,
+    installed_detectors,
+    is_other_language,
 )
+from pipelines.crawl.filters import (
+    CLOSING,
+    DETECTORS_DISAGREE,
+    MARKS,
+    OTHER_LANGUAGE,
+    PHRASE_LANGUAGES,
+    compiled,
+    describe_form,
+    form_reason,
+    prose_reason,
+)
+from pipelines.crawl.languages import header_language
+from pipelines.crawl.phrases import is_placeholder
+from pipelines.crawl.scripts import chinese_variant
+from pipelines.crawl.words import CHARACTERS_A_WORD, PAGE_WORDS, WordLimits, is_unspaced
 
-if TYPE_CHECKING:
-    import regex
-
-FILTER_VERSION = "2"
+FILTER_VERSION = "3"
 """Raise it with every change by which other sentences may be kept."""
 
-MIN_WORDS, MAX_WORDS = 4, 31
-"""The published baselines have fewer than 32 words; shorter ones are headings and buttons."""
-MIN_CHARACTERS, MAX_CHARACTERS = 8, 100
-"""The same in code points, for languages that put no spaces between words."""
-MIN_LETTER_SHARE = 0.75
-"""Least share of letters and their marks among all characters but spaces."""
-MAX_WORD_CHARACTERS = 40
-"""Longer ones are addresses, code and lost spaces."""
 MAX_LINE_CHARACTERS = 5_000
 """Longer lines are lists and code, and sentencex 1.0.32 takes quadratic time for some of them."""
 MAX_LINE_MARKS = 500
@@ -50,29 +55,8 @@ MIN_PHRASE_LINE_CHARACTERS = 40
 DETECTED_CHARACTERS = 2_000
 """Characters from which the language of a page is detected if the crawl does not say it."""
 
-UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "zh"})
-"""Counted in characters. Not Korean or Vietnamese, which have spaces."""
-PHRASE_LANGUAGES = frozenset({"lo", "th"})
-"""They have no mark at the end of a sentence; lines are split at spaces, which end clauses."""
-
-TOO_SHORT = "too_short"
-TOO_LONG = "too_long"
-LONG_WORD = "long_word"
-NO_TERMINAL_MARK = "no_terminal_mark"
-MARKUP = "markup"
-FEW_LETTERS = "few_letters"
-OTHER_LANGUAGE = "other_language"
-REASONS = (
-    TOO_SHORT,
-    TOO_LONG,
-    LONG_WORD,
-    NO_TERMINAL_MARK,
-    MARKUP,
-    FEW_LETTERS,
-    OTHER_LANGUAGE,
-)
-"""Why a sentence is dropped, in the order of the checks."""
-
+PAGES_OF_PLACEHOLDERS = "pages_of_placeholders"
+"""Pages with text that only fills a layout; they are left out."""
 LINES = "lines"
 """Lines of the pages, also blank ones."""
 LINES_TOO_SHORT = "lines_too_short"
@@ -87,21 +71,12 @@ SENTENCES_SEEN = "sentences_seen"
 """Pieces that the lines were split into."""
 REJECTED = "sentence_"
 """Prefix of the counts of dropped sentences, before the reason."""
+DETECTORS_AGREE = "sentences_detectors_agree"
+"""Sentences of a close language in which two detectors found it."""
+OF_VARIANT = "sentences_"
+"""Prefix of the counts of Chinese sentences in traditional and in simplified characters."""
 
-_MARKS = {"km": "។៕!?", "bo": "།༎༏༐༑", "dz": "།༎༏༐༑"}
-"""Marks that end a sentence in languages where sentencex does not know them."""
-_MORE_MARKS = {"el": ";", **_MARKS}
-"""Marks that end a sentence but are not in Unicode's list: the Greek question mark is ";"."""
-_CLOSING = "\"'”’“‘»«›‹)]}」』】》〉）］〕｣ "
-"""May follow the mark. Each quotation mark is a closing one somewhere: „so“, »so«, “so”."""
-
-# Compiled when the first page is read, since given sentences need no package `regex`.
-_TERMINAL = r"\p{STerm}"
-_NO_LETTER = r"[^\p{L}\p{M}\s\u200c\u200d]"
 _CLUTTER = r"[\p{P}\p{S}]"
-# The standard library's `re` is twice as fast as `regex`, and enough for these.
-_MARKUP = re.compile(r"[@{}|©<>\ufffd]")
-_ADDRESS = re.compile(r"\.(?:com|edu|gov|html?|info|net|org|php)\b", re.IGNORECASE)
 
 # ZWNJ and ZWJ (U+200C, U+200D) stay: they change how Persian and Indic words are written. So do
 # visible signs of category Cf, such as the Arabic number sign.
@@ -112,49 +87,109 @@ _INVISIBLE = re.compile(
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
-def page_language(text: str, languages: Sequence[str]) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRules:
+    """What decides, beside the language, which sentences of a page are kept.
+
+    Attributes:
+        words: How many words a sentence may have.
+        detectors: Names of the detectors, the preferred one first. They are chosen where the run
+            starts, so that all workers use the same.
+    """
+
+    words: WordLimits = PAGE_WORDS
+    detectors: tuple[str, ...] = field(default_factory=installed_detectors)
+
+
+def page_language(text: str, languages: Sequence[str], detector: str | None = None) -> str | None:
     """Return the main language of a page; None if it is unknown or none of ours.
 
     Args:
         text: The page. Its start is examined if there are no `languages`.
         languages: ISO 639-3 codes from the crawl, the main one first. They are trusted: the
-            crawl's detector is the same as ours, and it saw the page with its markup.
+            crawl's detector is pycld2's, and it saw the page with its markup.
+        detector: Name of the detector; by default the preferred one of those installed.
     """
-    return (
-        header_language(languages[0]) if languages else detect_language(text[:DETECTED_CHARACTERS])
-    )
+    if languages:
+        return header_language(languages[0])
+    return detect_language(text[:DETECTED_CHARACTERS], detector)
 
 
-def page_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[str]:
+def page_sentences(
+    text: str, language: str, counts: Counter[str], words: WordLimits = PAGE_WORDS
+) -> Iterator[str]:
     """Yield the sentences of a page that are fit for a baseline by their form, normalized.
 
-    A sentence that the page repeats is yielded each time. `is_in_language` is a separate step: it
-    costs more than all that is done here.
+    A sentence that the page repeats is yielded each time. `is_kept` is a separate step: it costs
+    more than all that is done here.
 
     Args:
         text: The page.
         language: The language whose rules apply.
         counts: Is added to: lines, sentences seen, and dropped by reason.
+        words: How many words a sentence may have.
     """
-    for piece in split_sentences(text, language, counts):
+    if is_placeholder(text):
+        counts[PAGES_OF_PLACEHOLDERS] += 1
+        return
+    for piece in split_sentences(text, language, counts, words):
         counts[SENTENCES_SEEN] += 1
         sentence = normalize(piece)
-        reason = reject_reason(sentence, language)
+        reason = form_reason(sentence, language, words)
         if reason is None:
             yield sentence
         else:
             counts[REJECTED + reason] += 1
 
 
-def is_in_language(sentence: str, language: str, counts: Counter[str]) -> bool:
-    """Tell whether a sentence is in a language, and count it if not."""
-    if detect_language(sentence) == language:
-        return True
-    counts[REJECTED + OTHER_LANGUAGE] += 1
-    return False
+def is_kept(
+    sentence: str, language: str, counts: Counter[str], detectors: Sequence[str] = ()
+) -> bool:
+    """Tell whether a sentence of a page is prose in a language, and count it if not.
+
+    Args:
+        sentence: One that `page_sentences` yielded.
+        language: The language of the page.
+        counts: Is added to, as by `is_in_language`.
+        detectors: Names of the detectors; by default those installed.
+    """
+    reason = prose_reason(sentence, language)
+    if reason is not None:
+        counts[REJECTED + reason] += 1
+        return False
+    return is_in_language(sentence, language, counts, detectors)
 
 
-def split_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[str]:
+def is_in_language(
+    sentence: str, language: str, counts: Counter[str], detectors: Sequence[str] = ()
+) -> bool:
+    """Tell whether a sentence is in a language, and count it if not.
+
+    Of close languages two detectors must agree, if there are two.
+
+    Args:
+        sentence: Normalized.
+        language: A language.
+        counts: Is added to: dropped by reason; agreements of two detectors; Chinese by its script.
+        detectors: Names of the detectors; by default those installed.
+    """
+    first, *others = detectors or installed_detectors()
+    if detect_language(sentence, first) != language or is_other_language(sentence, language):
+        counts[REJECTED + OTHER_LANGUAGE] += 1
+        return False
+    if others and language in CLOSE_LANGUAGES:
+        if detect_language(sentence, others[0]) != language:
+            counts[REJECTED + DETECTORS_DISAGREE] += 1
+            return False
+        counts[DETECTORS_AGREE] += 1
+    if language == "zh" and (variant := chinese_variant(sentence)) is not None:
+        counts[OF_VARIANT + variant] += 1
+    return True
+
+
+def split_sentences(
+    text: str, language: str, counts: Counter[str], words: WordLimits = PAGE_WORDS
+) -> Iterator[str]:
     """Yield the pieces of a page that may be sentences, unchanged.
 
     A line of a page is a paragraph, so no sentence crosses its end. Lines that are too short, too
@@ -162,21 +197,22 @@ def split_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[
     split.
     """
     split = _splitter(language)
+    fewest = max(words.least or 1, 1)
     if language in PHRASE_LANGUAGES:
-        least, words = MIN_PHRASE_LINE_CHARACTERS, 1
-    elif language in UNSPACED_LANGUAGES:
-        least, words = MIN_CHARACTERS, 1
+        least, parts = MIN_PHRASE_LINE_CHARACTERS, 1
+    elif is_unspaced(language):
+        least, parts = CHARACTERS_A_WORD * (fewest - 1) + 1, 1
     else:
         # So many words with spaces between them need at least this length.
-        least, words = 2 * MIN_WORDS - 1, MIN_WORDS
+        least, parts = 2 * fewest - 1, fewest
     lines = text.splitlines()
     counts[LINES] += len(lines)
     for line in lines:
         if len(line) > MAX_LINE_CHARACTERS:
             counts[LINES_TOO_LONG] += 1
-        elif len(line) < least or len(line.split(None, words - 1)) < words:
+        elif len(line) < least or len(line.split(None, parts - 1)) < parts:
             counts[LINES_TOO_SHORT] += 1
-        elif len(line) > MAX_LINE_MARKS and len(_compiled(_CLUTTER).findall(line)) > MAX_LINE_MARKS:
+        elif len(line) > MAX_LINE_MARKS and len(compiled(_CLUTTER).findall(line)) > MAX_LINE_MARKS:
             counts[LINES_CLUTTERED] += 1
         else:
             pieces = split(line)
@@ -186,21 +222,13 @@ def split_sentences(text: str, language: str, counts: Counter[str]) -> Iterator[
                 yield from pieces
 
 
-@cache
-def _compiled(pattern: str) -> "regex.Pattern[str]":
-    """Compile a pattern that needs Unicode's properties, once a process."""
-    import regex
-
-    return regex.compile(pattern)
-
-
 def _splitter(language: str) -> Callable[[str], list[str] | None]:
     """Return the function that splits a line into pieces; it returns None if it fails."""
     if language in PHRASE_LANGUAGES:
         return str.split
-    if language in _MARKS:
-        marks = re.escape(_MARKS[language])
-        after = re.escape(_CLOSING)
+    if language in MARKS:
+        marks = re.escape(MARKS[language])
+        after = re.escape(CLOSING)
         return re.compile(f"[^{marks}]*+[{marks}]++[{after}]*+|[^{marks}]++").findall
     # Only reading pages needs it; see `languages.py`.
     import sentencex
@@ -238,84 +266,18 @@ def normalize(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def reject_reason(sentence: str, language: str) -> str | None:
-    """Return why a sentence is not fit for a baseline by its form; None if it is.
-
-    Args:
-        sentence: Normalized.
-        language: The language whose rules apply. It is not detected here.
-
-    References:
-        bert-score 0.3.13 keeps lines with `0 < len(line.split(" ")) < 32`, which accepts an empty
-        line and does not limit the length in languages without spaces.
-    """
-    bad_length = _length_reason(sentence, language)
-    if bad_length is not None:
-        return bad_length
-    if language not in PHRASE_LANGUAGES and not _is_ended(sentence, language):
-        return NO_TERMINAL_MARK
-    if _has_markup(sentence):
-        return MARKUP
-    solid = len(sentence) - sentence.count(" ")
-    if solid - len(_compiled(_NO_LETTER).findall(sentence)) < MIN_LETTER_SHARE * solid:
-        return FEW_LETTERS
-    return None
-
-
-def _length_reason(sentence: str, language: str) -> str | None:
-    """Return what is wrong with the length of a sentence, in characters or in words."""
-    if language in UNSPACED_LANGUAGES:
-        size, least, most, longest = len(sentence), MIN_CHARACTERS, MAX_CHARACTERS, 0
-    else:
-        words = sentence.split()
-        size, least, most = len(words), MIN_WORDS, MAX_WORDS
-        longest = max(map(len, words), default=0)
-    if size < least:
-        return TOO_SHORT
-    if size > most:
-        return TOO_LONG
-    return LONG_WORD if longest > MAX_WORD_CHARACTERS else None
-
-
-def _is_ended(sentence: str, language: str) -> bool:
-    """Tell whether a sentence ends with a mark that ends sentences. Dots (...) show a cut.
-
-    Quotation marks and brackets may follow.
-    """
-    end = sentence.rstrip(_CLOSING)
-    if not end or end.endswith(("..", ". .")):
-        return False
-    mark = end[-1]
-    more = _MORE_MARKS.get(language, "")
-    return mark in more or _compiled(_TERMINAL).match(mark) is not None
-
-
-def _has_markup(sentence: str) -> bool:
-    """Tell whether a sentence contains a URL, or signs of code, menus or broken encodings."""
-    return (
-        _MARKUP.search(sentence) is not None
-        or "://" in sentence
-        or "www." in sentence
-        or _ADDRESS.search(sentence) is not None
-    )
-
-
-def describe_filters() -> dict[str, object]:
+def describe_filters(rules: PageRules | None = None) -> dict[str, object]:
     """Return everything that decides which sentences are kept, as plain values, for provenance."""
+    rules = rules or PageRules()
     return {
         "version": FILTER_VERSION,
-        "detector": detector_version(),
+        **describe_detectors(rules.detectors),
         "splitter": f"sentencex-{version('sentencex')}",
         "unicode": unicodedata.unidata_version,
-        "words": [MIN_WORDS, MAX_WORDS],
-        "characters": [MIN_CHARACTERS, MAX_CHARACTERS],
-        "unspaced_languages": sorted(UNSPACED_LANGUAGES),
-        "phrase_languages": sorted(PHRASE_LANGUAGES),
+        "words": [rules.words.least, rules.words.most],
         "min_phrase_line_characters": MIN_PHRASE_LINE_CHARACTERS,
-        "min_letter_share": MIN_LETTER_SHARE,
-        "max_word_characters": MAX_WORD_CHARACTERS,
         "max_line_characters": MAX_LINE_CHARACTERS,
         "max_line_marks": MAX_LINE_MARKS,
         "detected_characters": DETECTED_CHARACTERS,
-        "reasons": list(REASONS),
+        **describe_form(),
     }

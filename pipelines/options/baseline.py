@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from bertscore_core.errors import ConfigError
 from pipelines.crawl.listing import ROOT
+from pipelines.crawl.words import PAGE_WORDS, WordLimits
 from pipelines.options.checks import check_at_least, check_share, check_value
 from pipelines.options.scoring import ScoringOptions
 
@@ -36,7 +37,8 @@ class BaselineOptions(ScoringOptions):
 
     Attributes:
         models: Models to make tables for, by hub id, local folder or registry name; separated by
-            spaces or commas.
+            spaces or commas. By default each language gets a table for the model that `score`
+            takes for it.
         languages: Codes of the languages, such as en de zh; separated by spaces or commas.
         crawl: Crawl to sample, such as CC-MAIN-2026-30.
         crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
@@ -44,7 +46,12 @@ class BaselineOptions(ScoringOptions):
         sentences: Sentences to use instead of a crawl, as LANGUAGE=PATH. PATH is a text file with
             one sentence a line, a Parquet file with a column `text`, or a folder, where files that
             end in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left
-            out.
+            out, and those of other lengths than `min_words` and `max_words` say.
+        min_words: Fewest words of a sentence; by default 4 for web pages, and no limit for
+            sentences that you give. In languages without spaces between words, such as Chinese,
+            Japanese and Thai, three characters count as a word.
+        max_words: Most words of a sentence; by default 31 for web pages, as in the published
+            tables, and no limit for sentences that you give.
         pairs: Number of pairs for every language; fewer if the files of the crawl do not give
             as many.
         idf: Make tables for scores with idf weights: the sentences of the pairs are counted, and
@@ -71,12 +78,14 @@ class BaselineOptions(ScoringOptions):
             fetch and sort, and need no GPU.
     """
 
-    models: tuple[str, ...] = field(metadata={"metavar": "NAME"})
+    models: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME"})
     languages: tuple[str, ...] = field(default=(), metadata={"metavar": "CODE"})
     crawl: str | None = None
     crawl_root: str = ROOT
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
+    min_words: int | None = None
+    max_words: int | None = None
     pairs: int = DEFAULT_PAIRS
     idf: bool = False
     seed: int = 0
@@ -97,23 +106,34 @@ class BaselineOptions(ScoringOptions):
         """The same options for the pipelines that score."""
         return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
 
+    @property
+    def words(self) -> WordLimits:
+        """How many words a sentence may have."""
+        usual = WordLimits() if self.sentences else PAGE_WORDS
+        return WordLimits(
+            least=usual.least if self.min_words is None else self.min_words,
+            most=usual.most if self.max_words is None else self.max_words,
+        )
+
     def __post_init__(self) -> None:
         """Check combinations of options as well."""
         super().__post_init__()
-        check_value(
-            "models",
-            self.models,
-            fine=bool(self.models),
-            expected="at least one model",
-            cure="Name it: --models A B.",
-        )
         self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
         self._check_sources()
         self._check_unused()
         least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
         least |= {"sentences_per_page": 1, "sentences_per_host": 1}
+        least |= {"min_words": 1, "max_words": 1}
         for name, value in least.items():
             check_at_least(name, getattr(self, name), value)
+        limits = self.words
+        check_value(
+            "max_words",
+            limits.most,
+            fine=limits.least is None or limits.most is None or limits.least <= limits.most,
+            expected=f"at least --min-words, which is {limits.least}",
+            cure="Choose a larger one, or lower --min-words.",
+        )
         check_value(
             "seed",
             self.seed,

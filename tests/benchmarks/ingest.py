@@ -20,15 +20,15 @@ from itertools import islice
 from pathlib import Path
 
 from pipelines.crawl.extract import SentenceRows, extract_sentences, host_of
-from pipelines.crawl.languages import detect_language
+from pipelines.crawl.filters import form_reason
 from pipelines.crawl.sampling import host_hash, page_order
 from pipelines.crawl.sentences import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
+    is_kept,
     normalize,
     page_language,
     page_sentences,
-    reject_reason,
     split_sentences,
 )
 from pipelines.crawl.warc import Page, read_pages
@@ -95,11 +95,11 @@ def stages(pages: Iterable[Page], languages: frozenset[str]) -> dict[str, float]
         at = _take(spent, "split", at)
         normalized = list(map(normalize, pieces))
         at = _take(spent, "normalize", at)
-        good = [text for text in normalized if reject_reason(text, language) is None]
+        good = [text for text in normalized if form_reason(text, language) is None]
         at = _take(spent, "filter", at)
         ranked = sorted((page_order(SEED, language, text), text) for text in set(good))
         at = _take(spent, "hash", at)
-        own = (text for _, text in ranked if detect_language(text) == language)
+        own = (text for _, text in ranked if is_kept(text, language, Counter()))
         kept = list(islice(own, PAGE_CAP))
         at = _take(spent, "detect", at)
         host = host_hash(host_of(page.url))

@@ -54,7 +54,8 @@ def sentences(language: str, count: int, seed: int) -> list[str]:
             places.append(place)
         order, a, b, c, d = places
         text = grammar.orders[order].format(when=when[a], who=who[b], does=does[c], where=where[d])
-        made.append(text[0].upper() + text[1:])
+        first = next(place for place, letter in enumerate(text) if letter.isalpha())
+        made.append(text[:first] + text[first].upper() + text[first + 1 :])
     return made
 
 

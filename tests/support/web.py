@@ -17,7 +17,9 @@ What an answer can be:
 - `no length`: the whole file in HTTP chunks;
 - `no length cut`: the same, without the chunk that ends it;
 - `until close`: the whole file without a length, ended by closing the connection, as HTTP/1.0 did;
-- `encoded`: the file, said to be Content-Encoding: gzip.
+- `encoded`: the file, said to be Content-Encoding: gzip;
+- `page`: a web page with the status 200 in place of the file;
+- `text`: a line of text with the status 200 in place of the file.
 """
 
 import contextlib
@@ -33,6 +35,10 @@ from pathlib import Path
 from typing import Any
 
 _DRIP_SECONDS = 0.02
+_INSTEAD = {
+    "page": b"\xef\xbb\xbf\n<!DOCTYPE html><html><body>Please log in.</body></html>",
+    "text": b"Too busy.\n",
+}
 _LOOK_SECONDS = 0.02
 
 
@@ -179,6 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind == "until close":
             self._start(200, {})
             self.wfile.write(body)
+        elif kind in _INSTEAD:
+            self._say(200, {}, _INSTEAD[kind])
         elif kind in ("ok", "encoded"):
             self._say(200, {"Content-Encoding": "gzip"} if kind == "encoded" else {}, body)
         else:

@@ -61,7 +61,7 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     output = tmp_path / "out"
     allowed = ("--max-reject-fraction", 0.5, "--first-files", 4)
     assert run_baseline(cut, output, model, *allowed) == DONE
-    assert "1 files could not be read" in capsys.readouterr().err
+    assert "files could not be read: en 1;" in capsys.readouterr().err
     failed = description(output)["source"]["failed"]
     assert [note["file"] for note in failed] == [names[0]]
     assert "ends" in failed[0]["reason"]

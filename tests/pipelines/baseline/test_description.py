@@ -20,3 +20,12 @@ def test_description_says_where_it_comes_from(finished, names):
     layer = said["layers"][1]["f1"]
     assert 0 < layer["standard_error"] < layer["standard_deviation"]
     assert said["sample"]["seed"] == 3
+    assert (said["sample"]["min_words"], said["sample"]["max_words"]) == (4, 31)
+    assert said["source"]["language_check"] == {
+        "detectors": ["pycld2"],
+        "close_to_others": False,
+        "disagreement": None,
+        "uncertain": False,
+    }
+    assert said["source"]["filters"]["second_detector"] == "py3langid-0.4.0"
+    assert counts["sentence_phrase"] > 0  # cookie notices

@@ -3,7 +3,7 @@
 import pytest
 
 from bertscore_core import ConfigError
-from pipelines.baseline.prepare import prepare_baseline
+from pipelines.baseline.prepare import prepare_baseline, usual_models
 from pipelines.options.baseline import BaselineOptions
 from pipelines.run.runner import Runner
 
@@ -38,3 +38,19 @@ def test_options_for_scoring_alone_are_checked_before_any_work(tmp_path, flag, w
     with pytest.raises(ConfigError, match=words):
         prepare_baseline(chosen, Runner.of(chosen))
     assert not (tmp_path / "out").exists()
+
+
+def test_without_a_model_each_language_gets_the_one_that_score_takes():
+    assert usual_models(["en", "zh", "de", "fr"]) == {
+        "roberta-large": ["en"],
+        "bert-base-chinese": ["zh"],
+        "bert-base-multilingual-cased": ["de", "fr"],
+    }
+    with pytest.raises(ConfigError, match="got 'xh'; expected --models"):
+        usual_models(["xh"])
+
+
+def test_named_models_get_a_table_of_every_language(tmp_path):
+    chosen = options(tmp_path, languages=("en", "de"))
+    (model,) = prepare_baseline(chosen, Runner.of(chosen)).models
+    assert model.languages == {"en", "de"}

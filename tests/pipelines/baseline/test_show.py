@@ -1,38 +1,132 @@
-"""What a run says about its tables."""
+"""What is said after a baseline run: each thing once, however many languages it is about."""
 
 import pytest
 
+from pipelines.baseline.certainty import describe_certainty
 from pipelines.baseline.show import LARGE_ERROR, warnings_of
+from pipelines.baseline.source import Source
+from pipelines.crawl.sentences import PageRules
+from pipelines.options.baseline import BaselineOptions
+
+BOTH = ("pycld2", "py3langid")
 
 
-def summary(**table):
-    row = {
-        "table": "en/bert.tsv",
-        "pairs": 2_000,
-        "pairs_without_tokens": 0,
-        "largest_error": 1e-3,
+def source(*, detectors=BOTH, **where):
+    chosen = where or {"wet": ("a.wet.gz",)}
+    languages = {} if "sentences" in chosen else {"languages": ("en", "no", "zh")}
+    options = BaselineOptions(output="out", models=("m",), **languages, **chosen)
+    return Source(
+        options=options,
+        languages=("en", "no", "zh"),
+        policy=Source.of(options).policy,
+        rules=PageRules(detectors=detectors),
+    )
+
+
+def row(**changes):
+    sound = {"sentences": 200, "wanted": 200, "files": 4, "failed_files": 0, "language_check": None}
+    return sound | {"records": 300, "records_broken": 0} | changes
+
+
+def table(name, **changes):
+    sound = {
+        "table": name,
+        "pairs": 100,
+        "largest_error": 0.001,
         "failed_checks": [],
         "skipped_checks": [],
+        "pairs_without_tokens": 0,
     }
-    return {"tables": [row | table], "unusable": [], "languages": {}}
+    return sound | changes
 
 
-def test_an_exact_table_is_not_warned_about():
-    assert warnings_of(summary(), given=False) == []
+def summary(languages, tables=()):
+    return {"languages": languages, "tables": list(tables), "unusable": []}
+
+
+def test_nothing_is_said_of_a_sound_run():
+    assert warnings_of(summary({"en": row()}, [table("en/m.tsv")]), cure="More.") == []
+
+
+def test_what_holds_for_twenty_languages_is_said_once():
+    codes = [f"{a}{b}" for a in "abcd" for b in "efghi"]
+    languages = {code: row(sentences=20 + i, failed_files=1) for i, code in enumerate(codes)}
+    tables = [
+        table(f"{code}/m.tsv", largest_error=None, failed_checks=["it holds"], skipped_checks=["x"])
+        for code in codes
+    ]
+    said = warnings_of(summary(languages, tables), cure="More files give more.")
+    assert len(said) == 4
+    small, failed, errors, checks = said
+    assert small.startswith(
+        "the sample was too small: got these sentences: ae 20 in 4 files, af 21"
+    )
+    assert small.endswith("The tables are made of what there is. More files give more.")
+    assert "expected 200 of each language" in small
+    assert failed.startswith("files could not be read: ae 1, af 1,")
+    assert "ae/m.tsv one that is not known with 100 pairs (1 checks were not made); af/" in errors
+    assert checks.startswith("ae/m.tsv, af/m.tsv,")
+    assert all(code in text for text in said for code in codes)
+
+
+def test_advice_fits_the_source():
+    assert "--max-files" in source(crawl="CC-MAIN-2026-30").cure
+    for other in (source(), source(sentences=("en=a.txt",))):
+        assert "--max-files" not in other.cure
+        assert "another crawl" not in other.cure
+    assert "--wet" in source().cure
+
+
+def test_uncertain_language_is_said_with_the_share():
+    counts = {"sentences_detectors_agree": 80, "sentence_detectors_disagree": 20}
+    check = describe_certainty(source(), "no", counts)
+    assert check == {
+        "detectors": ["pycld2", "py3langid"],
+        "close_to_others": True,
+        "disagreement": 0.2,
+        "uncertain": True,
+    }
+    said = warnings_of(summary({"no": row(language_check=check), "en": row()}), cure="")
+    assert said == [
+        "the language is uncertain: got two detectors that disagree on these shares of the "
+        "sentences: no 20%; expected at most 10%. Those sentences are left out."
+    ]
+    counts["sentence_detectors_disagree"] = 5
+    assert describe_certainty(source(), "no", counts)["uncertain"] is False
+
+
+def test_close_language_with_one_detector_is_uncertain_and_others_are_not():
+    alone = source(detectors=("py3langid",))
+    check = describe_certainty(alone, "no", {})
+    assert (check["detectors"], check["disagreement"]) == (["py3langid"], None)
+    (said,) = warnings_of(summary({"no": row(language_check=check)}), cure="")
+    assert "uncertain for no: got one detector, py3langid; expected two" in said
+    assert describe_certainty(alone, "en", {})["uncertain"] is False
+    assert describe_certainty(source(sentences=("no=a.txt",)), "no", {}) is None
+
+
+def test_share_of_traditional_characters_is_described_for_chinese_alone():
+    counts = {"sentences_traditional": 21, "sentences_simplified": 79}
+    assert describe_certainty(source(), "zh", counts)["traditional"] == 0.21
+    assert describe_certainty(source(), "zh", {})["traditional"] is None
+    assert "traditional" not in describe_certainty(source(), "en", counts)
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("changes", "words"),
     [
-        ({"largest_error": 2 * LARGE_ERROR}, "is 1.0e-02 with 2,000 pairs"),
-        (
-            {"largest_error": None},
-            "is not known, since nearly all sentences are from one host, with",
-        ),
-        ({"largest_error": None, "pairs": 1}, "is not known with 1 pairs"),
+        ({"largest_error": 2 * LARGE_ERROR}, "en/m.tsv 1.0e-02 with 100 pairs"),
+        ({"largest_error": None}, "not known, since nearly all sentences are from one host, with"),
+        ({"largest_error": None, "pairs": 1}, "not known with 1 pairs"),
     ],
 )
-def test_a_table_without_a_small_error_is(table, words):
-    (said,) = warnings_of(summary(**table), given=False)
-    assert f"the standard error of F1 {words}" in said
+def test_a_table_without_a_small_error_is_named(changes, words):
+    (said,) = warnings_of(summary({"en": row()}, [table("en/m.tsv", **changes)]), cure="More.")
+    assert words in said
     assert "Take more --pairs, and sentences of more hosts" in said
+
+
+def test_broken_records_are_said():
+    languages = {"en": row(records_broken=2), "de": row()}
+    (said,) = warnings_of(summary(languages, [table("en/m.tsv")]), cure="More.")
+    assert said == "records could not be read and were left out: en 2, of 300 at most."

@@ -82,7 +82,9 @@ def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, 
     output = tmp_path / "out"
     assert run_given(model, output, file, pairs=1) == DONE
     said = capsys.readouterr().err
-    assert "en/bert.tsv: the standard error of F1 is not known with 1 pairs; 3 checks" in said
+    assert (
+        "large: got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
+    )
     assert [check["passed"] for check in description(output)["checks"]] == [None] * 3
 
 
@@ -112,7 +114,27 @@ def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path,
     assert main(list(map(str, [*words, "--device", "cpu"]))) == DONE
     found = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
     assert [said["sample"]["sentences"] for said in found] == [400, 200]
-    assert "another crawl" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "another crawl" not in said
+    assert said.count("the sample was too small") == 1
+    assert "en 400 in 2 files, de 200 in 1 files; expected 2,000 of each language" in said
+
+
+def test_limits_of_words_hold_for_given_sentences_and_tell_runs_apart(tmp_path, model, capsys):
+    file = tmp_path / "a.txt"
+    long = " ".join(["word"] * 9)
+    file.write_text("\n".join([f"{word} Number {n}." for n in range(99) for word in ("So", long)]))
+    output = tmp_path / "out"
+    assert run_given(model, output, file, pairs=20, max_words=4, min_words=2) == DONE
+    said = description(output)
+    assert said["sample"]["words"] == {"3": 40}
+    assert (said["sample"]["min_words"], said["sample"]["max_words"]) == (2, 4)
+    assert said["source"]["counts"]["sentence_too_long"] == 99
+    capsys.readouterr()
+    assert run_given(model, output, file, pairs=20, max_words=5, min_words=2) == UNUSABLE
+    assert "filters" in capsys.readouterr().err
+    assert run_given(model, tmp_path / "none", file, pairs=20, min_words=20) == BROKEN
+    assert "sentences that do not have at least 20 words" in capsys.readouterr().err
 
 
 @pytest.mark.job

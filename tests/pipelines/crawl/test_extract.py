@@ -15,8 +15,9 @@ from pipelines.crawl.extract import (
     extract_sentences,
     host_of,
 )
+from pipelines.crawl.filters import REASONS
 from pipelines.crawl.sampling import host_hash, host_order, page_order, sentence_priority
-from pipelines.crawl.sentences import REASONS, REJECTED, SENTENCES_SEEN
+from pipelines.crawl.sentences import REJECTED, SENTENCES_SEEN
 from pipelines.crawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
 

@@ -104,6 +104,8 @@ def test_a_body_is_never_unpacked_and_may_come_in_chunks(tmp_path: Path, fault: 
         ("503", "503 Service Unavailable"),
         ("504", "504 Gateway Timeout"),
         ("403", "403 Forbidden"),
+        ("page", "200 with a web page in place of the file"),
+        ("text", "200 with something that is not gzip in place of the file"),
     ],
 )
 def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> None:
@@ -118,13 +120,24 @@ def test_what_passes_is_tried_again(tmp_path: Path, fault: str, said: str) -> No
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("fault", ["close early", "503"])
+@pytest.mark.parametrize("fault", ["close early", "503", "page"])
 def test_it_ends_after_the_attempts_of_the_policy(tmp_path: Path, fault: str) -> None:
     with one_file(*[fault] * 9) as (url, web):
         error = fail(url, tmp_path)
     assert len(web.requests) == error.attempts == QUICK.attempts
     assert not error.permanent
     assert "after 4 attempts" in str(error)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.warc.wet"])
+def test_a_file_that_is_not_zipped_comes_as_it_is_but_a_page_does_not(
+    tmp_path: Path, name: str
+) -> None:
+    data = b"<3 sentences that begin oddly.\n" * 9
+    with web_server({f"/{name}": data}, {f"/{name}": ["page"]}) as web:
+        got, content = fetch(f"{web.url}/{name}?as=file.gz", tmp_path)
+    assert content == data
+    assert got.attempts == 2
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404", "405", "410", "416", "451", "501", "304"])

@@ -12,6 +12,7 @@ import pytest
 from pipelines.crawl import given
 from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.given import MAX_LINE, read_sentences
+from pipelines.crawl.words import WordLimits
 
 COMMAND = """
 import sys
@@ -81,3 +82,15 @@ def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("x" * (MAX_LINE + 1))
     with pytest.raises(CrawlFileError, match=f"more than {MAX_LINE} characters"):
         read(tmp_path / "a.txt")
+
+
+def test_sentences_of_other_lengths_are_counted_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One.\nOne two.\nOne two three.\nOne two.\n\n")
+    counts: Counter[str] = Counter()
+    limits = WordLimits(least=2, most=2)
+    (block,) = read_sentences(tmp_path / "a.txt", "en", 0, counts, limits)
+    assert block.texts == ["One two."]
+    assert counts == {"lines": 5, "lines_blank": 1, "sentence_too_short": 1, "sentence_too_long": 1}
+    (tmp_path / "b.txt").write_text("渡轮中午出发。", encoding="utf-8")  # seven characters
+    with pytest.raises(CrawlFileError, match="do not have at most 2 words"):
+        list(read_sentences(tmp_path / "b.txt", "zh", 0, Counter(), WordLimits(most=2)))

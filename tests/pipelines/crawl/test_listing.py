@@ -104,7 +104,6 @@ def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist() -> None:
         (listing_bytes([]), "empty"),
         (listing_bytes(NAMES)[:-9], "damaged"),
         (listing_bytes(NAMES)[:-4] + b"\0\0\0\0", "damaged"),
-        ("\n".join(NAMES).encode(), "damaged"),
         (member(b"<html> nothing </html>"), "something else"),
         (listing_bytes([*NAMES, "/etc/passwd"]), "something else"),
         (listing_bytes([*NAMES, "crawl-data/../../etc/passwd"]), "something else"),
@@ -115,6 +114,12 @@ def test_a_server_in_trouble_is_not_a_crawl_that_does_not_exist() -> None:
 def test_a_list_that_is_none_is_an_error(content: bytes, said: str) -> None:
     with pytest.raises(CrawlFileError, match=said):
         list_of(content)
+
+
+@pytest.mark.process
+def test_a_list_that_is_not_zipped_is_asked_for_again_and_then_an_error() -> None:
+    with pytest.raises(FetchError, match=r"not gzip in place of the file after [2-9] attempts"):
+        list_of("\n".join(NAMES).encode())
 
 
 @pytest.mark.process
