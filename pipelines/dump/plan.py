@@ -16,6 +16,7 @@ class FileReason(StrEnum):
     UNLISTED = "unreadable_folder"
     NO_FILE = "not_a_file"
     NOT_PARQUET = "not_parquet"
+    NOT_TEXT = "not_text_format"
     BAD_COLUMNS = "bad_columns"
     COLUMN_COLLISION = "column_collision"
     BAD_NAME = "bad_file_name"
@@ -62,9 +63,21 @@ class Plan:
     digest: str
 
     @property
-    def num_rows(self) -> int:
-        """Rows to score."""
-        return sum(split.num_rows for split in self.splits)
+    def num_rows(self) -> int | None:
+        """Rows to score; None if a file must be read to know."""
+        known = [split.num_rows for split in self.splits if split.num_rows is not None]
+        return sum(known) if len(known) == len(self.splits) else None
+
+    @property
+    def about_rows(self) -> int:
+        """Rows to score, estimated where they are not known."""
+        return sum(split.about_rows for split in self.splits)
+
+    @property
+    def rows_words(self) -> str:
+        """The number of rows in words."""
+        rows = self.num_rows
+        return f"about {self.about_rows:,}" if rows is None else f"{rows:,}"
 
     @property
     def has_versions(self) -> bool:
@@ -120,7 +133,7 @@ def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
 def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
     """Digest the names and numbers of rows of the files, to see a change without reading texts.
 
-    16 hex digits.
+    16 hex digits. Of a file of text, whose rows are not known, only the name counts.
     """
     files = sorted({(split.input_name, split.file_rows) for split in splits})
     text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))

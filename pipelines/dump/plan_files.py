@@ -1,27 +1,36 @@
-"""Plan input files: read their footers, reject those that cannot be scored, cut the others.
+"""Plan input files: look at their columns, reject those that cannot be scored, cut the others.
 
-Only footers are read, many files at a time. A bad file is rejected with its reason and never stops
-the others.
+Of Parquet only footers are read, of JSON lines the first rows; CSV and compressed files are read
+once. Many files are planned at a time. A bad file is rejected with its reason and never stops the
+others.
 """
 
 import errno
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import itemgetter
+from typing import TypeAlias
+
+import pyarrow as pa
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import check_collisions, check_columns
+from pipelines.dump.columns import check_collisions, check_columns, root_of
+from pipelines.dump.formats import AUTO, Codec, Format, format_of, not_parquet_hint
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
 from pipelines.dump.int96 import COARSE
 from pipelines.dump.layout import FileLayout, exact_unit, read_layout
 from pipelines.dump.logical_types import lost_types_message
 from pipelines.dump.null_lists import null_lists_message
+from pipelines.dump.partitions import partition_schema, partitions_of
 from pipelines.dump.plan import FileReason, Plan, RejectedFile, grouped
-from pipelines.dump.splits import Split, part_name, plan_file
+from pipelines.dump.splits import Split, byte_part_name, check_targets, part_name, plan_file
+from pipelines.dump.text_layout import cut_text, read_text_layout
+from pipelines.dump.text_source import read_head
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.limits import too_long_to_read, too_long_to_write
 from pipelines.files.paths import IO_THREADS
@@ -34,6 +43,10 @@ _REASONS = {
     Trouble.NO_FILE: FileReason.NO_FILE,
     Trouble.BAD_NAME: FileReason.BAD_NAME,
 }
+
+
+_Columns: TypeAlias = tuple[str | None, str]
+"""Columns of candidates, None if only references are wanted, and of references."""
 
 
 class _RejectedError(Exception):
@@ -52,17 +65,19 @@ def plan_inputs(
     target_rows: int,
     target_bytes: int,
     written: Callable[[str], Iterable[str]] | None = None,
+    input_format: str = AUTO,
 ) -> Plan:
-    """Read the footer of every file and cut the good ones into splits.
+    """Look at every file and cut the good ones into splits.
 
     Args:
         files: What to plan, as `expand_inputs` returns it.
-        candidate_column: Name of the candidates, None if only references are wanted.
-        reference_column: Name of the references.
+        candidate_column: Name or dotted path of the candidates, None if only references are wanted.
+        reference_column: Name or dotted path of the references.
         target_rows: Most rows in a split.
         target_bytes: Most encoded bytes in a split.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
+        input_format: Format of all files, a `formats.Format`; `auto` to go by their names.
 
     Raises:
         InputError: If there is no file, or none that can be scored.
@@ -70,26 +85,28 @@ def plan_inputs(
         ConfigError: If a target is below 1.
     """
     names = input_names([file.path for file in files], _root_of(files))
+    columns = (candidate_column, reference_column)
+    targets = {"target_rows": target_rows, "target_bytes": target_bytes}
+    check_targets(**targets)
 
     def plan_one(file: InputFile) -> list[Split] | RejectedFile:
         name = names[file.path]
+        kind, codec = format_of(file.path, input_format)
         try:
-            _check_place(file, name, written)
-            layout = _usable_layout(file.path, candidate_column, reference_column)
-            # Without candidates only references are read, and no column is passed through.
-            unit = COARSE if candidate_column is None else _unit_of(file.path, layout)
+            _check_place(file, name, written, is_text=kind is not Format.PARQUET)
+            blank = Split(
+                path=file.path,
+                input_name=name,
+                file_rows=None,
+                file_size=file.size,
+                file_version=file.version,
+                partitions=partitions_of(file.path),
+            )
+            if kind is Format.PARQUET:
+                return _plan_parquet(blank, columns, targets)
+            return _plan_text(blank, kind, codec, columns, targets)
         except _RejectedError as error:
             return _rejected(file.path, name, error)
-        splits = plan_file(
-            file.path,
-            name,
-            layout.row_groups,
-            target_rows=target_rows,
-            target_bytes=target_bytes,
-            file_size=layout.file_size,
-            file_version=file.version,
-        )
-        return [replace(split, timestamp_unit=unit, utc_times=layout.utc_times) for split in splits]
 
     with ThreadPoolExecutor(IO_THREADS) as pool:
         outcomes = list(pool.map(plan_one, files))
@@ -102,6 +119,50 @@ def plan_inputs(
     return Plan(splits=splits, rejected_files=rejected, digest=digest)
 
 
+def _plan_parquet(blank: Split, columns: _Columns, targets: Mapping[str, int]) -> list[Split]:
+    """Cut a Parquet file.
+
+    Raises:
+        _RejectedError: If it cannot be planned.
+    """
+    layout = _usable_layout(blank, columns)
+    # Without candidates only references are read, and no column is passed through.
+    unit = COARSE if columns[0] is None else _unit_of(blank.path, layout)
+    splits = plan_file(
+        blank.path,
+        blank.input_name,
+        layout.row_groups,
+        file_size=layout.file_size,
+        file_version=blank.file_version,
+        **targets,
+    )
+    return [
+        replace(
+            split,
+            timestamp_unit=unit,
+            utc_times=layout.utc_times,
+            partitions=blank.partitions,
+        )
+        for split in splits
+    ]
+
+
+def _plan_text(
+    blank: Split, kind: Format, codec: Codec, columns: _Columns, targets: Mapping[str, int]
+) -> list[Split]:
+    """Cut a file of JSON lines, CSV or TSV.
+
+    Raises:
+        _RejectedError: If it cannot be planned.
+    """
+    wanted = [name for name in columns if name is not None]
+    with _rejecting(FileReason.NOT_TEXT):
+        layout = read_text_layout(blank.path, kind, codec, wanted)
+    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    with _rejecting(FileReason.NOT_TEXT):
+        return cut_text(blank.path, layout, replace(blank, file_size=layout.file_size), **targets)
+
+
 def _root_of(files: Sequence[InputFile]) -> str | None:
     """Return the deepest folder that holds the roots of all files; None if one has no root."""
     roots = [file.root for file in files]
@@ -109,7 +170,11 @@ def _root_of(files: Sequence[InputFile]) -> str | None:
 
 
 def _check_place(
-    file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None
+    file: InputFile,
+    name: str,
+    written: Callable[[str], Iterable[str]] | None,
+    *,
+    is_text: bool,
 ) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
@@ -124,7 +189,8 @@ def _check_place(
         raise _RejectedError(_REASONS[file.trouble], file.message)
     limit = too_long_to_read(file.path)
     if limit is None and written is not None:
-        limit = too_long_to_write(written(part_name(name, 0)))
+        part = byte_part_name(name, 0) if is_text else part_name(name, 0)
+        limit = too_long_to_write(written(part))
     if limit is not None:
         raise _RejectedError(
             FileReason.BAD_NAME,
@@ -132,29 +198,54 @@ def _check_place(
         )
 
 
-def _usable_layout(path: str, candidate_column: str | None, reference_column: str) -> FileLayout:
+def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     """Read the footer of a file, and check that its columns can be scored and passed through.
 
     Raises:
         _RejectedError: If they cannot, or the footer cannot be read.
     """
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = read_layout(path)
-    try:
-        check_columns(layout.schema, candidate_column, reference_column)
-        check_collisions(layout.schema)
-    except InputError as error:
-        raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
-    except ConfigError as error:
-        raise _RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
-    scores = candidate_column is not None
+        layout = _named_layout(blank.path)
+    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    scores = columns[0] is not None
     # Without candidates only references are read, and other columns may be as they like.
-    null_lists = [name for name in layout.null_lists if scores or name == reference_column]
+    reference = root_of(layout.schema, columns[1])
+    null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
         raise _RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     if scores and layout.lost_types:
         raise _RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
     return layout
+
+
+def _named_layout(path: str) -> FileLayout:
+    """Read the footer of a Parquet file.
+
+    Raises:
+        InputError: If it is not one; the message names another format that it plainly has.
+    """
+    try:
+        return read_layout(path)
+    except InputError as error:
+        hint = not_parquet_hint(path, read_head(path))
+        if hint is None:
+            raise
+        raise InputError(hint) from error
+
+
+def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
+    """Check the columns of a file.
+
+    Raises:
+        _RejectedError: If they cannot be scored.
+    """
+    try:
+        check_columns(schema, *columns)
+        check_collisions(schema)
+    except InputError as error:
+        raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
+    except ConfigError as error:
+        raise _RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
 
 
 def _unit_of(path: str, layout: FileLayout) -> str:
@@ -213,7 +304,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     A file out of reach is no fault of the input, so that a retry may help: that is an `OSError`.
     """
     if not rejected:
-        return InputError("no input: got no file to plan; expected at least one Parquet file.")
+        return InputError("no input: got no file to plan; expected at least one file.")
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:
@@ -227,8 +318,12 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 def _digest(splits: Sequence[Split], *columns: str | None) -> str:
     """Hash the identity of the files and the names of the columns."""
-    files = sorted(
-        {(s.input_name, s.file_size, s.file_version, s.file_rows) for s in splits},
-    )
+    files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _identity(split: Split) -> tuple[str | int | None, ...]:
+    """Return what identifies a file and how it is read."""
+    file = (split.input_name, split.file_size, split.file_version, split.file_rows)
+    return (*file, split.file_reading) if split.file_reading else file

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipelines.dump.columns import is_list
+from pipelines.dump.columns import column_of, is_list
 from pipelines.dump.digests import digest_columns, digest_table
+from pipelines.dump.lines import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +31,22 @@ class RowDigests:
         reference_column: str,
         *,
         utc_times: bool = False,
+        lines: Lines | None = None,
     ) -> "RowDigests":
         """Digest the rows of a split.
 
         Args:
             table: The rows.
-            candidate_column: Name of the column of candidates.
-            reference_column: Name of the column of references.
+            candidate_column: Name or dotted path of the column of candidates.
+            reference_column: Name or dotted path of the column of references.
             utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
+            lines: The lines of a file of text. Its rejected rows are listed by where they stand, so
+                rows in other places are other rows.
         """
+        places = "" if lines is None else f"-{lines.digest()}"
         return cls(
-            candidates=digest_columns(table[candidate_column]),
-            references=digest_references(table[reference_column]),
+            candidates=f"{digest_columns(column_of(table, candidate_column))}{places}",
+            references=digest_references(column_of(table, reference_column)),
             rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
         )
 

@@ -73,7 +73,8 @@ class IdfPlan:
     @property
     def is_too_small(self) -> bool:
         """Whether the input has fewer rows than --min-rows."""
-        return self.plan.num_rows < self.options.min_rows
+        rows = self.plan.num_rows
+        return rows is not None and rows < self.options.min_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +107,12 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         _check_table(table, options)
     with reaching("input", *options.input):
         plan = plan_inputs(
-            expand_inputs(options.input),
+            expand_inputs(options.input, input_format=options.input_format),
             candidate_column=None,
             reference_column=options.reference_column,
             target_rows=options.split_rows,
             target_bytes=options.split_bytes,
+            input_format=options.input_format,
         )
     check_all_reached(plan)
     return IdfPlan(
@@ -156,7 +158,7 @@ def show_idf(planned: IdfPlan) -> Shown:
     rows = {
         "tokenizer": planned.tokenizer.fingerprint,
         "input files": f"{plan.num_files:,}",
-        "rows": f"{plan.num_rows:,}"
+        "rows": plan.rows_words
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}",
         "output": mask_credentials(planned.table),
@@ -169,7 +171,7 @@ def refuse_idf(planned: IdfPlan) -> Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
-    few = few_rows_words(planned.plan.num_rows, planned.options.min_rows)
+    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
     return Outcome(
         status=TOO_MANY_REJECTS,
         warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
@@ -212,7 +214,7 @@ def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
 def idf_stages(job: IdfJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job."""
     planned, counting = job.planned, _counting(job.planned, job.folder)
-    rows = {counting.count_name(split): split.num_rows for split in planned.plan.splits}
+    rows = {counting.count_name(split): split.about_rows for split in planned.plan.splits}
     yield replace(
         _stage(planned.runner, job.folder, counting),
         folder=COUNTS_FOLDER,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, TextTokenizer
 from bertscore_core.config import settle_tokenizer
+from pipelines.dump.columns import column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.row_digests import digest_references
@@ -207,13 +208,13 @@ class _CountSplit(beam.DoFn):
     def _counted(self, split: Split) -> SplitCount:
         name = self._counting.reference_column
         try:
-            column = read_split(split, [name])[name]
+            column = column_of(read_split(split, [name]), name)
         except UNREADABLE as error:
             logger.warning("not counted: %s", mask_credentials(str(error)))
             return SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
         counted = SplitCount(
             frequencies=count_references(self._tokenizer, column),
-            content=content_of(split, digest_references(column)),
+            content=content_of(split, len(column), digest_references(column)),
         )
         if self._counting.kept is not None:
             table = self._counting.table_of(counted)
@@ -233,7 +234,13 @@ class _CountSplit(beam.DoFn):
         return None
 
 
-def content_of(split: Split, digest: str) -> int:
-    """Return the digest of a split for `SplitCount.content`."""
-    text = f"{split.part_name} {split.num_rows} {digest}"
+def content_of(split: Split, rows: int, digest: str) -> int:
+    """Return the digest of a split for `SplitCount.content`.
+
+    Args:
+        split: The split.
+        rows: Its rows.
+        digest: Digest of its references.
+    """
+    text = f"{split.part_name} {rows} {digest}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])

@@ -133,12 +133,16 @@ class DumpOptions(RunOptions):
         model: Hub id, local folder or registry name; by default the model for the language, or the
             embedded model if no language is given.
         language: Language of the texts; it chooses the model and the baseline.
-        reference_column: Column of the references: a text or a list of texts in each row.
+        reference_column: Column of the references: a text or a list of texts in each row. A dotted
+            path (`response.text`) leads into nested columns.
         max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
             model's own limit.
         revision: Revision of a model on the hub: a branch, tag or commit.
-        split_rows: Most rows in a split.
-        split_bytes: Most bytes in a split, encoded and uncompressed as Parquet counts them.
+        input_format: Format of the input: `auto` goes by the names of the files (.parquet, .jsonl,
+            .ndjson, .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which
+            quotes are ordinary characters.
+        split_rows: Most rows in a split; about as many where a file is cut without being read.
+        split_bytes: Most bytes in a split, uncompressed; encoded, as Parquet counts them.
         min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
     """
 
@@ -148,6 +152,7 @@ class DumpOptions(RunOptions):
     reference_column: str = "reference"
     max_length: int | Literal["unlimited"] | None = None
     revision: str | None = None
+    input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
     split_rows: int = DEFAULT_SPLIT_ROWS
     split_bytes: int = DEFAULT_SPLIT_BYTES
     min_rows: int = DEFAULT_MIN_ROWS

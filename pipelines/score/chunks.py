@@ -12,6 +12,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from bertscore_core import IdfTable
+from pipelines.dump.lines import Lines
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.score.rows import ScoredTable
@@ -19,10 +20,11 @@ from pipelines.score.rows import ScoredTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows, their digests, and the idf table for their weights."""
+    """A split with its rows, their lines in a file of text, their digests, and the idf table."""
 
     split: Split
     table: pa.Table
+    lines: Lines | None
     digests: RowDigests
     idf: IdfTable | None
 
@@ -38,13 +40,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows, their digests, the fingerprint of the idf table, and seconds.
+    """A split with its scored rows, their lines, digests, fingerprint of the idf table, seconds.
 
     `idf` is "" without a table.
     """
 
     split: Split
     scored: ScoredTable
+    lines: Lines | None
     digests: RowDigests
     idf: str
     seconds: float

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, Settings
+from pipelines.dump.columns import column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.plan import Plan, shape_digest
 from pipelines.dump.read_split import read_split
@@ -173,12 +174,13 @@ class _DigestSplit(beam.DoFn):
         is_same_job = record is not None and may_be_valid(split, record, self._job_digest, None)
         try:
             if record is not None and is_same_job and record.is_current(split):
-                digest = record.digests.references
+                rows, digest = record.num_rows, record.digests.references
             else:
-                digest = digest_references(read_split(split, [self._column])[self._column])
+                column = column_of(read_split(split, [self._column]), self._column)
+                rows, digest = len(column), digest_references(column)
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
             yield SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
         else:
-            content = content_of(split, digest)
+            content = content_of(split, rows, digest)
             yield SplitCount(frequencies=DocumentFrequencies.zero(), content=content)

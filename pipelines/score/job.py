@@ -151,7 +151,7 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     if job.work or job.spec.detached:
         # A part that is only compared has its record from the start: it shows no progress.
         pending = job.standing.pending
-        rows = {record_name(split.part_name): split.num_rows for split in pending}
+        rows = {record_name(split.part_name): split.about_rows for split in pending}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,

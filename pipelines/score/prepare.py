@@ -113,13 +113,14 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             given_idf = load_idf(options.idf)
         given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
     with reaching("input", *options.input):
-        files = expand_inputs(options.input, exclude=output)
+        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         plan = plan_inputs(
             files,
             candidate_column=options.candidate_column,
             reference_column=options.reference_column,
             target_rows=options.split_rows,
             target_bytes=options.split_bytes,
+            input_format=options.input_format,
             written=lambda part: [
                 join(output, name) for name in (part, record_path(part), rows_path(part))
             ],

@@ -28,7 +28,8 @@ def may_be_valid(split: Split, record: PartRecord, job_digest: str, idf: str | N
             which leaves it out of the comparison.
     """
     return (
-        (record.part_name, record.num_rows) == (split.part_name, split.num_rows)
+        record.part_name == split.part_name
+        and split.num_rows in (None, record.num_rows)
         and record.job_digest == job_digest
         and idf in (None, record.idf)
     )

@@ -10,6 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +27,8 @@ from bertscore_core import (
 )
 from bertscore_core.work import Work
 from pipelines.dump import columns
-from pipelines.dump.columns import TableFields, is_list
+from pipelines.dump.columns import TableFields, column_of, is_list
+from pipelines.dump.lines import Lines
 from pipelines.dump.parts import SIGNATURE_KEY
 from pipelines.dump.texts import (
     Reason,
@@ -178,6 +180,7 @@ def score_table(
     *,
     idf: IdfTable | None,
     signature: Signature,
+    unreadable: Mapping[int, str] = MappingProxyType({}),
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -188,21 +191,25 @@ def score_table(
         idf: The idf table, if the scorer uses idf weights.
         signature: How the scores are made. The part's metadata has it with the fingerprint of the
             idf table.
+        unreadable: Reason of each row that could not be read, and whose columns are null.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
+    references = column_of(table, fields.reference_column)
     pairs = score_rows(
         scorer,
-        texts_from_column(table[fields.candidate_column]),
-        reference_texts(table[fields.reference_column]),
+        texts_from_column(column_of(table, fields.candidate_column)),
+        reference_texts(references),
         weights=scorer.token_weights(idf),
     )
+    for row, reason in unreadable.items():
+        pairs.reasons[row] = reason
     added = {
         name: pa.array(column.data, mask=column.mask)
         for name, column in pairs.by_column(rescaled=scorer.config.rescale).items()
     }
-    if not is_list(table.schema.field(fields.reference_column).type):
+    if not is_list(references.type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
     return ScoredTable(
@@ -211,6 +218,11 @@ def score_table(
         rejected=pairs.rejected(),
         work=pairs.work,
     )
+
+
+def unreadable_rows(lines: Lines | None) -> dict[int, str]:
+    """Return the reason of each row of a split that could not be read."""
+    return {} if lines is None else {row: str(line.reason) for row, line in lines.bad.items()}
 
 
 def final_signature(signature: Signature, idf: IdfTable | None) -> Signature:

@@ -1,9 +1,10 @@
 """Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipelines.dump.plan import few_rows_words, grouped
+from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
 from pipelines.score.prepare import ScoreJob
@@ -14,18 +15,22 @@ SHOWN_FILES = 10
 def show_plan(job: ScoreJob, estimated: str) -> Shown:
     """Return the table of the plan, for --dry-run."""
     goal = job.spec.goal
-    few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
+    is_few = goal.rows is not None and goal.rows < goal.min_rows
+    few = f", fewer than {goal.min_rows:,}" if is_few else ""
+    pending, unsure = (
+        _rows_words(splits) for splits in (job.standing.pending, job.standing.unsure)
+    )
     rows = {
         "model": job.spec.signature.model,
         "layer": job.spec.signature.num_layers,
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{goal.rows:,}{few}",
+        "rows": f"{job.plan.rows_words}{few}",
         "splits": f"{goal.parts:,}",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
-        "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        "rows to score": pending,
+        "rows to compare first": unsure,
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
@@ -33,6 +38,12 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     return Shown("Plan", ("", ""), [*rows.items(), *listed])
+
+
+def _rows_words(splits: Sequence[Split]) -> str:
+    """Return the number of rows of splits, estimated where it is not known."""
+    about = "" if all(split.num_rows is not None for split in splits) else "about "
+    return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
@@ -57,6 +68,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
+    rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -20,7 +20,7 @@ from bertscore_core import (
 from pipelines.dump.columns import TableFields
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
-from pipelines.dump.read_split import read_split
+from pipelines.dump.read_split import read_rows
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
@@ -33,7 +33,7 @@ from pipelines.score.records import PartRecord, read_record, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
-from pipelines.score.rows import score_table
+from pipelines.score.rows import score_table, unreadable_rows
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
 from pipelines.scorer import load_scorer
@@ -89,6 +89,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
             self._fields,
             idf=batch.idf,
             signature=self._signature,
+            unreadable=unreadable_rows(batch.lines),
         )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
@@ -97,7 +98,12 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
             ScoredChunk(
-                split=batch.split, scored=scored, digests=batch.digests, idf=idf, seconds=seconds
+                split=batch.split,
+                scored=scored,
+                lines=batch.lines,
+                digests=batch.digests,
+                idf=idf,
+                seconds=seconds,
             )
         ]
 
@@ -174,7 +180,7 @@ class ReadSplit(beam.DoFn):
             yield self._reused(ReusedPart(record=record, rewritten=False))
             return
         try:
-            table = read_split(element)
+            rows = read_rows(element)
         except UNREADABLE as error:
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
@@ -183,16 +189,20 @@ class ReadSplit(beam.DoFn):
             return
         fields = self._fields
         digests = RowDigests.of(
-            table, fields.candidate_column, fields.reference_column, utc_times=element.utc_times
+            rows.table,
+            fields.candidate_column,
+            fields.reference_column,
+            utc_times=element.utc_times,
+            lines=rows.lines,
         )
         if record is not None:
-            part = reuse_part(self._folder, record, element, table, digests)
+            part = reuse_part(self._folder, record, element, rows.table, digests)
             if part is not None:
                 yield self._reused(part)
                 return
         if earlier is not None:  # it must not be left if the split cannot be scored
             discard_part(self._folder, element)
-        yield Chunk(split=element, table=table, digests=digests, idf=idf)
+        yield Chunk(split=element, table=rows.table, lines=rows.lines, digests=digests, idf=idf)
 
     def _failed(self, split: Split, reason: str) -> TaggedOutput:
         counters.count(counters.SPLITS_FAILED)
@@ -227,9 +237,13 @@ class WritePart(beam.DoFn):
             work=element.scored.work,
             part_bytes=len(data),
         )
+        if element.lines is not None:
+            record = replace(record, dropped=dict(element.lines.dropped))
         rejects = {}
         if element.scored.rejected:
-            rejects[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
+            rejects[rows_path(split.part_name)] = rejected_rows(
+                split, element.scored.rejected, element.lines
+            )
         record_file = {record_path(split.part_name): record.to_json()}
         # In this order: a part without a record is scored again, a record vouches for its part.
         self._folder.write_all({**rejects, split.part_name: data, **record_file})
