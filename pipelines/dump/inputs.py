@@ -89,7 +89,7 @@ def expand_inputs(
         result = search(pattern, wanted)
         if not result.found:
             raise InputError(
-                f"no input: {result.nothing(pattern, wanted)}; expected a file, a folder with such "
+                f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder with such "
                 "files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, and quote "
                 "the glob for the shell."
             )
@@ -107,6 +107,11 @@ def expand_inputs(
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
     return sorted(_once(found.values(), again), key=lambda file: file.path)
+
+
+def _shown(wanted: Sequence[str]) -> list[str]:
+    """Return suffixes without those of compressed files."""
+    return [suffix for suffix in wanted if suffix.count(".") == 1]
 
 
 def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None) -> list[Found]:
