@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,48 @@ class Scores:
     empty_candidate: BoolArray
     empty_reference: BoolArray
     counted_as_empty: BoolArray
+
+    @classmethod
+    def joined(cls, parts: Sequence["Scores"]) -> "Scores":
+        """Return the scores of several sets of pairs, one set after the other.
+
+        Without any set they are the scores of one layer of no pairs.
+        """
+        every = parts or [cls._of_no_pairs()]
+        return cls(
+            **{
+                f.name: np.concatenate([getattr(part, f.name) for part in every], axis=-1)
+                for f in fields(cls)
+            }
+        )
+
+    @classmethod
+    def _of_no_pairs(cls) -> "Scores":
+        measures = np.zeros(0, dtype=np.float32)
+        counts, marks = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.bool_)
+        return cls(
+            precision=measures,
+            recall=measures,
+            f1=measures,
+            raw_precision=measures,
+            raw_recall=measures,
+            raw_f1=measures,
+            best_reference=counts,
+            candidate_tokens=counts,
+            reference_tokens=counts,
+            truncated=marks,
+            empty_candidate=marks,
+            empty_reference=marks,
+            counted_as_empty=marks,
+        )
+
+    def select(self, pairs: npt.NDArray[Any]) -> "Scores":
+        """Return the scores of some pairs.
+
+        Args:
+            pairs: Their positions, in the order wanted; or which ones to keep. Shape (K,) or (N,).
+        """
+        return Scores(**{f.name: getattr(self, f.name)[..., pairs] for f in fields(Scores)})
 
     def __len__(self) -> int:
         """Return the number of pairs, N."""

@@ -39,16 +39,45 @@ OUTPUT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdfColumns:
+    """Which columns say how the references are counted for idf.
+
+    Attributes:
+        key: Rows that are equal in these columns count once; empty if every row counts.
+        group: Each value of these columns has its own table; empty for one table.
+    """
+
+    key: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All these columns, each once."""
+        return tuple(dict.fromkeys((*self.group, *self.key)))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The option that names each column."""
+        return {**dict.fromkeys(self.key, "--idf-key"), **dict.fromkeys(self.group, "--idf-group")}
+
+
+COUNT_ALL = IdfColumns()
+"""Every row counts, for one table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFields:
-    """Which columns hold the texts.
+    """Which columns hold the texts, and what decides on their weights.
 
     Attributes:
         candidate_column: Column of candidates, strings: a name or a dotted path (`column_of`).
         reference_column: Column of references, in the same way: strings, or lists of strings.
+        idf: Columns that say how references are counted.
     """
 
     candidate_column: str
     reference_column: str
+    idf: IdfColumns = COUNT_ALL
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
@@ -67,12 +96,46 @@ def check_columns(schema: pa.Schema, candidate_column: str | None, reference_col
         InputError: If a column is missing, there twice, or of another type.
     """
     if candidate_column is not None:
-        kind = _column_type(schema, candidate_column, "candidate")
+        kind = _column_type(schema, candidate_column, "candidate", "--candidate-column")
         if not is_text(kind):
             raise _wrong_type(candidate_column, kind, "candidate", "a string type")
-    kind = _column_type(schema, reference_column, "reference")
+    kind = _column_type(schema, reference_column, "reference", "--reference-column")
     if not is_text(kind) and not is_list(kind):
         raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+
+
+def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
+    """Check that a file has the columns whose values choose something, in types that can be equal.
+
+    A value may be a text, a number, a boolean, a date, or a dictionary of these.
+
+    Args:
+        schema: Schema of the file.
+        options: The option that names each column.
+
+    Raises:
+        InputError: If a column is missing, there twice, or of another type.
+    """
+    for name, option in options.items():
+        kind = _column_type(schema, name, option.removeprefix("--"), option)
+        if not _can_choose(kind):
+            raise InputError(
+                f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
+                "texts, numbers, booleans or dates. Convert the column, or name another one."
+            )
+
+
+def _can_choose(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = (
+        is_text,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_date,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def check_collisions(schema: pa.Schema) -> None:
@@ -222,7 +285,7 @@ def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
     return kind
 
 
-def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
+def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
     """Return the type of the one column of that name or path."""
     found = schema.get_all_field_indices(name)
     if len(found) == 1:
@@ -239,7 +302,7 @@ def _column_type(schema: pa.Schema, name: str, role: str) -> pa.DataType:
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
-        f"{hint}Name the right one with --{role}-column."
+        f"{hint}Name the right one with {option}."
     )
 
 

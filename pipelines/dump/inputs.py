@@ -89,7 +89,7 @@ def expand_inputs(
         result = search(pattern, wanted)
         if not result.found:
             raise InputError(
-                f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder with such "
+                f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder "
                 "files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, and quote "
                 "the glob for the shell."
             )

@@ -52,6 +52,11 @@ class Lines:
             rows += len(piece.offsets)
         return cls(offsets=np.concatenate(offsets), bad=bad, dropped=dropped)
 
+    @property
+    def reasons(self) -> dict[int, str]:
+        """The reason of each row that could not be read, by position."""
+        return {row: str(line.reason) for row, line in self.bad.items()}
+
     def digest(self) -> str:
         """Digest the places of the rows and the reasons; 16 hexadecimal digits."""
         whole = hashlib.sha256(self.offsets.astype("<i8").tobytes())

@@ -74,12 +74,6 @@ class Plan:
         return sum(split.about_rows for split in self.splits)
 
     @property
-    def rows_words(self) -> str:
-        """The number of rows in words."""
-        rows = self.num_rows
-        return f"about {self.about_rows:,}" if rows is None else f"{rows:,}"
-
-    @property
     def has_versions(self) -> bool:
         """Whether every file has a version, by which a change of it can be seen."""
         return all(split.file_version for split in self.splits)
@@ -138,6 +132,12 @@ def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
     files = sorted({(split.input_name, split.file_rows) for split in splits})
     text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rows_words(splits: Sequence[Split]) -> str:
+    """Return the number of rows of splits in words, estimated where it is not known."""
+    about = "" if all(split.num_rows is not None for split in splits) else "about "
+    return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
 def few_rows_words(rows: int, min_rows: int) -> str:

@@ -11,14 +11,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import check_collisions, check_columns, root_of
+from pipelines.dump.columns import (
+    check_choosing_columns,
+    check_collisions,
+    check_columns,
+    root_of,
+)
 from pipelines.dump.formats import AUTO, Codec, Format, format_of, not_parquet_hint
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
@@ -45,8 +49,13 @@ _REASONS = {
 }
 
 
-_Columns: TypeAlias = tuple[str | None, str]
-"""Columns of candidates, None if only references are wanted, and of references."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns that a file must have; see `plan_inputs`."""
+
+    candidate: str | None
+    reference: str
+    choosing: Mapping[str, str]
 
 
 class _RejectedError(Exception):
@@ -66,6 +75,7 @@ def plan_inputs(
     target_bytes: int,
     written: Callable[[str], Iterable[str]] | None = None,
     input_format: str = AUTO,
+    choosing: Mapping[str, str] | None = None,
 ) -> Plan:
     """Look at every file and cut the good ones into splits.
 
@@ -78,6 +88,8 @@ def plan_inputs(
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
         input_format: Format of all files, a `formats.Format`; `auto` to go by their names.
+        choosing: Further columns that are needed, since their values choose something, each with
+            the option that names it.
 
     Raises:
         InputError: If there is no file, or none that can be scored.
@@ -85,7 +97,7 @@ def plan_inputs(
         ConfigError: If a target is below 1.
     """
     names = input_names([file.path for file in files], _root_of(files))
-    columns = (candidate_column, reference_column)
+    columns = _Columns(candidate_column, reference_column, choosing or {})
     targets = {"target_rows": target_rows, "target_bytes": target_bytes}
     check_targets(**targets)
 
@@ -115,7 +127,7 @@ def plan_inputs(
     if not planned:
         raise _nothing_left(rejected)
     splits = tuple(split for one_file in planned for split in one_file)
-    digest = _digest(splits, candidate_column, reference_column)
+    digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
     return Plan(splits=splits, rejected_files=rejected, digest=digest)
 
 
@@ -127,7 +139,7 @@ def _plan_parquet(blank: Split, columns: _Columns, targets: Mapping[str, int]) -
     """
     layout = _usable_layout(blank, columns)
     # Without candidates only references are read, and no column is passed through.
-    unit = COARSE if columns[0] is None else _unit_of(blank.path, layout)
+    unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
     splits = plan_file(
         blank.path,
         blank.input_name,
@@ -155,7 +167,8 @@ def _plan_text(
     Raises:
         _RejectedError: If it cannot be planned.
     """
-    wanted = [name for name in columns if name is not None]
+    named = (columns.candidate, columns.reference, *columns.choosing)
+    wanted = [name for name in named if name is not None]
     with _rejecting(FileReason.NOT_TEXT):
         layout = read_text_layout(blank.path, kind, codec, wanted)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
@@ -207,9 +220,9 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank.path)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
-    scores = columns[0] is not None
+    scores = columns.candidate is not None
     # Without candidates only references are read, and other columns may be as they like.
-    reference = root_of(layout.schema, columns[1])
+    reference = root_of(layout.schema, columns.reference)
     null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
         raise _RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
@@ -240,7 +253,8 @@ def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
         _RejectedError: If they cannot be scored.
     """
     try:
-        check_columns(schema, *columns)
+        check_columns(schema, columns.candidate, columns.reference)
+        check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
     except InputError as error:
         raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
@@ -316,8 +330,8 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     )
 
 
-def _digest(splits: Sequence[Split], *columns: str | None) -> str:
-    """Hash the identity of the files and the names of the columns."""
+def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
+    """Hash the identity of the files and the names of the columns, some with their options."""
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

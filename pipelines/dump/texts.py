@@ -18,6 +18,8 @@ class Reason(StrEnum):
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
     NOT_TEXT = "not_text"
+    NO_IDF_GROUP = "no_idf_group"
+    NO_IDF_TABLE = "no_idf_table"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"
@@ -58,16 +60,14 @@ def reference_texts(column: pa.ChunkedArray) -> list[list[Text] | None]:
     return [None if text is None else [text] for text in texts_from_column(column)]
 
 
-def readable_references(column: pa.ChunkedArray) -> list[str]:
-    """Return every reference of a column that a pair could be scored against: the idf corpus.
+def countable_references(column: pa.ChunkedArray) -> list[list[str] | None]:
+    """Return the references of each row that a pair could be scored against: the idf corpus.
 
-    Rows whose references are rejected are left out entirely, as in scoring.
+    None for a row whose references are rejected: it is left out entirely, as in scoring.
     """
     return [
-        text
+        only_strings(group) if reference_reason(group) is None else None
         for group in reference_texts(column)
-        if reference_reason(group) is None
-        for text in only_strings(group)
     ]
 
 

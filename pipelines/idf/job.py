@@ -17,7 +17,7 @@ import apache_beam as beam
 from bertscore_core import ConfigError, ScorerConfig, TextTokenizer
 from bertscore_core.config import settle_tokenizer
 from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped
+from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped, rows_words
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
@@ -30,8 +30,10 @@ from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
     SaveIdf,
+    Vocabulary,
     load_idf,
 )
+from pipelines.idf.tables import WHOLE
 from pipelines.options.idf import IdfOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.run.folder import PLAN_FILE, OutputFolder
@@ -158,7 +160,7 @@ def show_idf(planned: IdfPlan) -> Shown:
     rows = {
         "tokenizer": planned.tokenizer.fingerprint,
         "input files": f"{plan.num_files:,}",
-        "rows": plan.rows_words
+        "rows": rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}",
         "output": mask_credentials(planned.table),
@@ -201,10 +203,13 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
 
 
 def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
-    return Counting(
+    vocabulary = Vocabulary(
         config=planned.config,
         tokenizer=planned.tokenizer.fingerprint,
         max_length=planned.tokenizer.max_length,
+    )
+    return Counting(
+        vocabularies={WHOLE.language: vocabulary},
         reference_column=planned.options.reference_column,
         corpus=planned.plan.digest,
         kept=folder,
@@ -250,14 +255,14 @@ def conclude_idf(job: IdfJob) -> Outcome:
     with worker_errors():
         folder.check()  # the table is outside the folder, whose own writes check the lock
         write_atomically(planned.table, folder.read(_TABLE_FILE))
-        table = load_idf(planned.table)
+        tables = load_idf(planned.table)
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
     shown = escape_line(mask_credentials(planned.table))
-    documents = f"{table.frequencies.num_documents:,} references of {plan.num_files:,} files"
+    documents = f"{tables.num_documents:,} references of {plan.num_files:,} files"
     return Outcome(
         status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
-        text=f"{documents}: {shown} ({table.fingerprint})",
+        text=f"{documents}: {shown} ({tables.fingerprint})",
     )
 
 
@@ -277,10 +282,9 @@ def _rejected_words(plan: Plan) -> list[str]:
 
 def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
     """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    vocabulary = Vocabulary(config=ScorerConfig(), tokenizer="", max_length=None)
     counting = Counting(
-        config=ScorerConfig(),
-        tokenizer="",
-        max_length=None,
+        vocabularies={WHOLE.language: vocabulary},
         reference_column=options.reference_column,
         corpus="",
     )

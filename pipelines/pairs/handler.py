@@ -33,9 +33,11 @@ from bertscore_core.tokenization import is_encodable
 from pipelines.dump import columns
 from pipelines.dump.columns import OUTPUT_COLUMNS
 from pipelines.dump.texts import Text, UnreadableText
+from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import load_idf
 from pipelines.run import counters
-from pipelines.score.rows import ScoredPairs, score_rows
+from pipelines.score.rows import PairTexts, score_rows
+from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.scorer import for_unseen_workers, load_scorer
 
 logger = logging.getLogger(__name__)
@@ -203,12 +205,12 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         """Score one batch and return the results in its order."""
         self._check_fields(batch, model.fields_seen, model.pairs_without)
         references = [_field(pair, self._reference_field) for pair in batch]
-        scored = score_rows(
-            model.scorer,
+        texts = PairTexts.of(
             [read_text(_field(pair, self._candidate_field)) for pair in batch],
             [read_references(reference) for reference in references],
-            weights=model.weights,
         )
+        rows = score_rows(model.scorer, texts, texts.usable, weights=model.weights)
+        scored = ScoredPairs.joined(texts.reasons, [rows])
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]
@@ -320,7 +322,7 @@ def _check_fits(settings: Settings, idf: IdfTable) -> None:
 
 
 def _read_idf(idf: IdfTable | str | None) -> IdfTable | None:
-    return load_idf(idf) if isinstance(idf, str) else idf
+    return load_idf(idf).only(mask_credentials(idf)) if isinstance(idf, str) else idf
 
 
 def _shape(pair: PairLike) -> str:

@@ -11,22 +11,22 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from bertscore_core import IdfTable
 from pipelines.dump.lines import Lines
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
+from pipelines.idf.tables import IdfTables
 from pipelines.score.rows import ScoredTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows, their lines in a file of text, their digests, and the idf table."""
+    """A split with its rows, their lines in a file of text, digests, and idf tables."""
 
     split: Split
     table: pa.Table
     lines: Lines | None
     digests: RowDigests
-    idf: IdfTable | None
+    idf: IdfTables | None
 
     def __len__(self) -> int:
         """Return the number of rows, which RunInference reports as inferences."""
@@ -40,9 +40,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows, their lines, digests, fingerprint of the idf table, seconds.
+    """A split with its scored rows, their lines, digests, fingerprint of idf tables, and seconds.
 
-    `idf` is "" without a table.
+    `idf` is "" without tables.
     """
 
     split: Split

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import IdfTable
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
+from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from pipelines.run.success import declare_success, is_marked_by
 from pipelines.score.records import PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
-from pipelines.score.rows import final_signature
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
 
@@ -28,11 +27,11 @@ class FinishRun(beam.PTransform):
 
     Attributes:
         spec: The run.
-        idf: Singleton with the idf table, or None.
+        idf: Singleton with the idf tables, or None.
     """
 
     spec: ScoreSpec
-    idf: beam.PCollection[IdfTable] | None = None
+    idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(
@@ -58,7 +57,7 @@ class FinishRun(beam.PTransform):
         )
 
 
-def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
+def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success.
 
     The totals of the workers are not enough: every part in the folder must have a record with this
@@ -68,7 +67,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     Args:
         spec: The run.
         new: Totals of this run.
-        idf: The table that the tokens were weighted with.
+        idf: The tables that the tokens were weighted with.
 
     Returns:
         Whether the run is a success.
@@ -81,7 +80,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     records, sizes = read_parts(folder, plan, folder.files())
     fingerprint = "" if idf is None else idf.fingerprint
     missing = missing_splits(plan, records, sizes, spec.digest, fingerprint)
-    signature = final_signature(spec.signature, idf).format()
+    signature = spec.settings.sole.final_signature(idf).format()
     summary = judge(
         spec.goal,
         new,
@@ -103,7 +102,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTable | None) -> bool:
     return bool(summary["success"])
 
 
-def _finish(totals: RunTotals, idf: IdfTable | None, *, spec: ScoreSpec) -> RunTotals:
+def _finish(totals: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> RunTotals:
     if not spec.detached:
         finish_run(spec, totals, idf)
         return totals

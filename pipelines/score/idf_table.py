@@ -3,28 +3,28 @@
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, Settings
-from pipelines.dump.columns import column_of
+from bertscore_core import IdfError, Settings
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.plan import Plan, shape_digest
 from pipelines.dump.read_split import read_split
-from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
+from pipelines.idf.counts import SplitCount
 from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
     SaveIdf,
-    SplitCount,
+    Vocabulary,
     content_of,
     join_corpus,
     load_idf,
     split_corpus,
 )
+from pipelines.idf.tables import WHOLE, IdfTables
 from pipelines.run.folder import PLAN_FILE, OutputFolder
 from pipelines.run.read_plan import ReadPlan
 from pipelines.score.records import IDF_FILE, read_record
@@ -70,11 +70,11 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) 
     label = f"corpus@{shape_digest(plan.splits, column)}"
     may_be_valid = False
     with suppress(IdfError):  # a missing or damaged table is counted again
-        table = load_idf(path)
-        table.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
-        versions, _ = split_corpus(table.corpus)
+        tables = load_idf(path)
+        tables.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+        versions, _ = split_corpus(tables.corpus)
         if plan.has_versions and versions == plan.digest:
-            return IdfSource(path=path, fingerprint=table.fingerprint, label=label)
+            return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
         may_be_valid = True
     return IdfSource(
         path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
@@ -83,8 +83,8 @@ def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: Settings) 
 
 def idf_table(
     root: beam.Pipeline, spec: ScoreSpec, source: IdfSource, corpus: str
-) -> beam.PCollection[IdfTable] | None:
-    """Add the steps that load the idf table, or count it if its references have changed.
+) -> beam.PCollection[IdfTables] | None:
+    """Add the steps that load the idf tables, or count them if their references have changed.
 
     Args:
         root: The pipeline.
@@ -96,10 +96,14 @@ def idf_table(
         return None
     if not source.must_count:
         return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
+    setting = spec.settings.sole
+    vocabulary = Vocabulary(
+        config=setting.config,
+        tokenizer=setting.signature.tokenizer,
+        max_length=setting.max_length,
+    )
     counting = Counting(
-        config=spec.config,
-        tokenizer=spec.signature.tokenizer,
-        max_length=spec.max_length,
+        vocabularies={WHOLE.language: vocabulary},
         reference_column=spec.fields.reference_column,
         corpus=corpus,
     )
@@ -115,7 +119,7 @@ def idf_table(
 
 @dataclass
 class CountUnlessSame(beam.PTransform):
-    """Splits -> one IdfTable over all their references: the saved one if they are the same.
+    """Splits -> the IdfTables over all their references: those saved if they are the same.
 
     Digests of the references are compared. For splits that have not changed they are read from the
     records of their parts.
@@ -132,10 +136,10 @@ class CountUnlessSame(beam.PTransform):
     folder: OutputFolder
     job_digest: str
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTable]:
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
-        digest = _DigestSplit(counting.reference_column, self.folder, self.job_digest)
+        digest = _DigestSplit(counting, self.folder, self.job_digest)
         same = beam.pvalue.AsSingleton(
             splits
             | "DigestSplit" >> beam.ParDo(digest)
@@ -155,17 +159,17 @@ def _has_same_references(count: SplitCount, path: str) -> bool:
     return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
 
 
-def _choose(counted: IdfTable, same: bool, /, *, path: str, corpus: str) -> IdfTable:
-    """Return the counted table, or the saved one under the present versions of the files."""
+def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> IdfTables:
+    """Return the counted tables, or the saved ones under the present versions of the files."""
     if not same:
         return counted
     saved = load_idf(path)
-    return replace(saved, corpus=join_corpus(corpus, split_corpus(saved.corpus)[1]))
+    return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
 
 
 class _DigestSplit(beam.DoFn):
-    def __init__(self, reference_column: str, folder: OutputFolder, job_digest: str) -> None:
-        self._column = reference_column
+    def __init__(self, counting: Counting, folder: OutputFolder, job_digest: str) -> None:
+        self._counting = counting
         self._folder = folder
         self._job_digest = job_digest
 
@@ -176,11 +180,11 @@ class _DigestSplit(beam.DoFn):
             if record is not None and is_same_job and record.is_current(split):
                 rows, digest = record.num_rows, record.digests.references
             else:
-                column = column_of(read_split(split, [self._column]), self._column)
-                rows, digest = len(column), digest_references(column)
+                table = read_split(split, self._counting.read_columns)
+                rows, digest = table.num_rows, self._counting.digest_of(table)
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
-            yield SplitCount(frequencies=DocumentFrequencies.zero(), unreadable=1)
+            yield SplitCount(unreadable=1)
         else:
-            content = content_of(split, rows, digest)
-            yield SplitCount(frequencies=DocumentFrequencies.zero(), content=content)
+            content = content_of(split, rows, digest, self._counting.columns)
+            yield SplitCount(content=content)

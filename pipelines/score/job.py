@@ -50,6 +50,7 @@ from pipelines.score.records import (
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
 from pipelines.score.resume import job_identity
+from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
@@ -103,6 +104,7 @@ def start_run(job: ScoreJob) -> None:
         FolderLostError: Another run has taken the folder over.
     """
     folder, standing = job.spec.folder, job.standing
+    signature = job.spec.settings.sole.signature
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
         folder.delete(name)
@@ -124,8 +126,8 @@ def start_run(job: ScoreJob) -> None:
         RUN_FILE,
         {
             "run": job.spec.run,
-            "identity": job_identity(job.spec.signature, job.spec.fields),
-            "signature": job.spec.signature.format(),
+            "identity": job_identity(signature, job.spec.fields),
+            "signature": signature.format(),
             "options": job.options.describe(),
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
@@ -222,7 +224,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
-    if truncated := truncated_words(summary, job.spec.signature.max_length):
+    if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(
         status=status,
@@ -255,13 +257,16 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
     folder = OutputFolder(options.output)
     counts = options.idf == "corpus"
     path = folder.path(IDF_FILE) if counts else options.idf
+    setting = RowSetting(
+        config=ScorerConfig(),
+        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
+        max_length=None,
+    )
     spec = ScoreSpec(
         run="",
         folder=folder,
-        config=ScorerConfig(),
+        settings=RunSettings.of_all_rows(setting),
         fields=table_fields(options),
-        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
-        max_length=None,
         digest="",
         goal=RunGoal(),
     )

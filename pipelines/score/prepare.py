@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from bertscore_core import IdfTable, ScorerConfig, Settings
+from bertscore_core import ScorerConfig, Settings
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -19,6 +19,7 @@ from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
 from pipelines.idf.steps import load_idf
+from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
 from pipelines.run.folder import OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
@@ -28,6 +29,7 @@ from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.resume import Standing, check_same_job, input_of, job_identity, standing_of
+from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
 from pipelines.scorer import scorer_config, settle_workers
@@ -46,7 +48,7 @@ class ScorePlan:
         fields: The columns of texts.
         num_files: Input files, rejected ones included.
         plan: All splits.
-        given_idf: The idf table of `--idf PATH`; None without.
+        given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
     """
 
@@ -58,7 +60,7 @@ class ScorePlan:
     fields: TableFields
     num_files: int
     plan: Plan
-    given_idf: IdfTable | None
+    given_idf: IdfTables | None
     started: float
 
 
@@ -178,10 +180,14 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             folder=folder,
-            config=planned.config,
+            settings=RunSettings.of_all_rows(
+                RowSetting(
+                    config=planned.config,
+                    signature=signature,
+                    max_length=planned.settings.tokenizer.max_length,
+                )
+            ),
             fields=planned.fields,
-            signature=signature,
-            max_length=planned.settings.tokenizer.max_length,
             digest=digest,
             goal=_goal(planned, standing, to_report),
             detached=planned.runner.detached,

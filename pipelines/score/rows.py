@@ -1,17 +1,19 @@
 """Score pairs that can be scored, and give a reason for the others.
 
-    texts --score_rows--> ScoredPairs          used by `pipelines.pairs.handler`
-    table --score_table--> table with scores    used by `pipelines.score.steps`
+`score_table` takes a table through four stages:
 
-This module does not use Beam.
+1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
+2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
+   table; a row without a table gets a reason before;
+3. `score_rows`: the scores of the rows of one setting, once for each setting;
+4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
+
+`pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
 """
 
-import dataclasses
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +21,13 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
-    IdfTable,
     Scores,
     ScoreSummary,
-    Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, column_of, is_list
-from pipelines.dump.lines import Lines
 from pipelines.dump.parts import SIGNATURE_KEY
 from pipelines.dump.texts import (
     Reason,
@@ -39,13 +38,13 @@ from pipelines.dump.texts import (
     reference_texts,
     texts_from_column,
 )
+from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
+from pipelines.idf.tables import IdfKey, IdfTables
+from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
+from pipelines.score.settings import RowSetting, RunSettings
 
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
-
-
-ScoreColumn: TypeAlias = "np.ma.MaskedArray[Any, Any]"
-"""Values of a score column, masked where there are none. Shape (N,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,174 +64,181 @@ class ScoredTable:
     work: Work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ScoredPairs:
-    """N pairs, with scores for those that can be scored.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTexts:
+    """The texts of N pairs.
 
     Attributes:
-        rows: Positions of the M encoded pairs. Shape (M,).
-        scores: Scores of these pairs; `scores.scored` says which are numbers.
-        reasons: Why a pair has no scores, or scores to check; None otherwise. Shape (N,).
-        work: The work of the device.
+        candidates: One text each. Shape (N,).
+        references: The references of each candidate, None for a null. Shape (N,).
+        reasons: Why a pair cannot be scored; None if it can. Shape (N,).
     """
 
-    rows: npt.NDArray[np.int64]
-    scores: Scores
-    reasons: list[str | None]
-    work: Work
+    candidates: Sequence[Text]
+    references: Sequence[Sequence[Text] | None]
+    reasons: Sequence[str | None]
 
-    def __len__(self) -> int:
-        """Return the number of pairs, N."""
-        return len(self.reasons)
-
-    def summary(self) -> ScoreSummary:
-        """Return the sums over the pairs."""
-        kept = self.scores.scored
-        return ScoreSummary.of(
-            self.scores.precision[kept],
-            self.scores.recall[kept],
-            self.scores.f1[kept],
-            truncated=self.scores.truncated[kept],
-            rows=len(self),
-            reasons=Counter(reason for reason in self.reasons if reason is not None),
+    @classmethod
+    def of(
+        cls, candidates: Sequence[Text], references: Sequence[Sequence[Text] | None]
+    ) -> "PairTexts":
+        """Find the reason of each pair that cannot be scored."""
+        return cls(
+            candidates=candidates,
+            references=references,
+            reasons=[
+                candidate_reason(candidate) or reference_reason(group)
+                for candidate, group in zip(candidates, references, strict=True)
+            ],
         )
 
-    def rejected(self) -> dict[int, str]:
-        """Return the reason of each pair without scores, by its position."""
-        scored = set(self.rows[self.scores.scored].tolist())
-        return {
-            row: reason
-            for row, reason in enumerate(self.reasons)
-            if reason is not None and row not in scored
-        }
+    @classmethod
+    def of_table(
+        cls, table: pa.Table, fields: TableFields, unreadable: Mapping[int, str]
+    ) -> "PairTexts":
+        """Read the texts of a table; see `score_table`."""
+        texts = cls.of(
+            texts_from_column(column_of(table, fields.candidate_column)),
+            reference_texts(column_of(table, fields.reference_column)),
+        )
+        reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
+        return replace(texts, reasons=reasons)
 
-    def by_column(self, *, rescaled: bool) -> dict[str, ScoreColumn]:
-        """Return the scores of all N pairs by column, without the reasons.
-
-        Args:
-            rescaled: Whether to include the raw scores.
-        """
-        scores, kept = self.scores, self.scores.scored
-        seen = np.ones(len(self.rows), dtype=np.bool_)
-        result = {
-            columns.PRECISION: self._lay_out(scores.precision, kept),
-            columns.RECALL: self._lay_out(scores.recall, kept),
-            columns.F1: self._lay_out(scores.f1, kept),
-        }
-        if rescaled:
-            result[columns.RAW_PRECISION] = self._lay_out(scores.raw_precision, kept)
-            result[columns.RAW_RECALL] = self._lay_out(scores.raw_recall, kept)
-            result[columns.RAW_F1] = self._lay_out(scores.raw_f1, kept)
-        result[columns.BEST_REFERENCE] = self._lay_out(scores.best_reference, kept)
-        result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
-        result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
-        result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
-        return result
-
-    def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
-        laid_out = np.zeros(len(self), dtype=values.dtype)
-        missing = np.ones(len(self), dtype=np.bool_)
-        laid_out[self.rows] = values
-        missing[self.rows] = ~filled
-        return np.ma.MaskedArray(laid_out, mask=missing)
+    @property
+    def usable(self) -> npt.NDArray[np.int64]:
+        """Positions of the pairs that can be scored, ascending. Shape (M,)."""
+        rows = [row for row, reason in enumerate(self.reasons) if reason is None]
+        return np.array(rows, dtype=np.int64)
 
 
-def score_rows(
-    scorer: BertScorer,
-    candidates: Sequence[Text],
-    references: Sequence[Sequence[Text] | None],
-    *,
-    weights: TokenWeights,
-) -> ScoredPairs:
-    """Score every pair that can be scored; none is dropped and the order is kept.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsOfSetting:
+    """The rows of a table that are scored with one setting and one idf table.
 
-    Args:
-        scorer: The loaded scorer.
-        candidates: N texts.
-        references: The references of each candidate, None for a null.
-        weights: Token weights.
+    Attributes:
+        setting: The setting.
+        key: What chooses the idf table.
+        rows: Their positions in the table, ascending. Shape (M,).
     """
-    reasons: list[str | None] = [
-        candidate_reason(candidate) or reference_reason(group)
-        for candidate, group in zip(candidates, references, strict=True)
-    ]
-    rows = [row for row, reason in enumerate(reasons) if reason is None]
-    tokenized = scorer.tokenize(
-        [candidate for row in rows if isinstance(candidate := candidates[row], str)],
-        [only_strings(references[row]) for row in rows],
-    )
-    work = Work()
-    scores = scorer.score_tokenized(tokenized, weights, work)
-    for row, reason in zip(rows, _score_reasons(scores), strict=True):
-        reasons[row] = reason
-    return ScoredPairs(
-        rows=np.array(rows, dtype=np.int64),
-        scores=scores,
-        reasons=[None if reason is None else str(reason) for reason in reasons],
-        work=work,
-    )
+
+    setting: RowSetting
+    key: IdfKey
+    rows: npt.NDArray[np.int64]
 
 
 def score_table(
-    scorer: BertScorer,
+    scorer_of: Callable[[RowSetting], BertScorer],
     table: pa.Table,
     fields: TableFields,
     *,
-    idf: IdfTable | None,
-    signature: Signature,
+    settings: RunSettings,
+    idf: IdfTables | None,
     unreadable: Mapping[int, str] = MappingProxyType({}),
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
-        scorer: The loaded scorer.
+        scorer_of: Returns the loaded scorer of a setting.
         table: Input rows with all their columns.
-        fields: The columns of texts.
-        idf: The idf table, if the scorer uses idf weights.
-        signature: How the scores are made. The part's metadata has it with the fingerprint of the
-            idf table.
+        fields: The columns of texts, and of groups if there are tables of groups.
+        settings: How the rows of each language are scored. The part's metadata has the signature
+            with the fingerprint of the idf tables.
+        idf: The idf tables, if the scorers use idf weights.
         unreadable: Reason of each row that could not be read, and whose columns are null.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    references = column_of(table, fields.reference_column)
-    pairs = score_rows(
-        scorer,
-        texts_from_column(column_of(table, fields.candidate_column)),
-        reference_texts(references),
-        weights=scorer.token_weights(idf),
+    texts, keys = PairTexts.of_table(table, fields, unreadable), row_keys(table, fields.idf)
+    if idf is not None:
+        texts = _without_table_rejected(texts, keys, idf)
+    scored = []
+    for subset in rows_by_setting(texts, keys, settings):
+        scorer = scorer_of(subset.setting)
+        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
+        scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
+    return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
+
+
+def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
+    """Return the rows that can be scored, by the setting and the idf table they are scored with."""
+    usable = texts.usable
+    codes = keys.codes[usable]
+    # One sort finds the rows of all keys, of which there may be thousands. Stable: rows ascend.
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(keys.keys) + 1))
+    return [
+        RowsOfSetting(setting=settings.sole, key=key, rows=usable[order[start:stop]])
+        for key, start, stop in zip(keys.keys, bounds[:-1], bounds[1:], strict=True)
+        if stop > start
+    ]
+
+
+def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
+    """Give a reason to the rows that have no idf table, if they have none yet."""
+    known = [idf.get(key) is not None for key in keys.keys]
+    reasons = list(texts.reasons)
+    for row in texts.usable.tolist():
+        code = keys.codes[row]
+        if code == NO_KEY:
+            reasons[row] = Reason.NO_IDF_GROUP
+        elif not known[code]:
+            reasons[row] = Reason.NO_IDF_TABLE
+    return replace(texts, reasons=reasons)
+
+
+def score_rows(
+    scorer: BertScorer,
+    texts: PairTexts,
+    rows: npt.NDArray[np.int64],
+    *,
+    weights: TokenWeights,
+) -> ScoredRows:
+    """Score some pairs with one scorer.
+
+    Args:
+        scorer: The loaded scorer.
+        texts: The texts.
+        rows: Positions of the pairs, none of which has a reason. Shape (M,).
+        weights: Token weights.
+    """
+    positions = rows.tolist()
+    tokenized = scorer.tokenize(
+        [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
+        [only_strings(texts.references[row]) for row in positions],
     )
-    for row, reason in unreadable.items():
-        pairs.reasons[row] = reason
+    work = Work()
+    scores = scorer.score_tokenized(tokenized, weights, work)
+    return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
+
+
+def _with_scores(
+    table: pa.Table,
+    fields: TableFields,
+    pairs: ScoredPairs,
+    settings: RunSettings,
+    idf: IdfTables | None,
+) -> ScoredTable:
+    """Append the score columns to a table."""
+    rescaled = settings.sole.config.rescale
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=scorer.config.rescale).items()
+        for name, column in pairs.by_column(rescaled=rescaled).items()
     }
-    if not is_list(references.type):
+    if not is_list(column_of(table, fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
     return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(signature, idf)),
+        table=columns.append_scores(table, added, _metadata(settings.sole, idf)),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
         work=pairs.work,
     )
 
 
-def unreadable_rows(lines: Lines | None) -> dict[int, str]:
-    """Return the reason of each row of a split that could not be read."""
-    return {} if lines is None else {row: str(line.reason) for row, line in lines.bad.items()}
-
-
-def final_signature(signature: Signature, idf: IdfTable | None) -> Signature:
-    """Return the signature with the fingerprint of the idf table."""
-    return signature if idf is None else dataclasses.replace(signature, idf=idf.fingerprint)
-
-
-def _metadata(signature: Signature, idf: IdfTable | None) -> dict[str, str]:
+def _metadata(setting: RowSetting, idf: IdfTables | None) -> dict[str, str]:
     """Return the metadata of a part."""
-    signature = final_signature(signature, idf)
+    signature = setting.final_signature(idf)
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
         SIGNATURE_KEY: signature.format(),

@@ -1,10 +1,9 @@
 """Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipelines.dump.plan import few_rows_words, grouped
-from pipelines.dump.splits import Split
+from pipelines.dump.plan import few_rows_words, grouped, rows_words
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
 from pipelines.score.prepare import ScoreJob
@@ -14,36 +13,27 @@ SHOWN_FILES = 10
 
 def show_plan(job: ScoreJob, estimated: str) -> Shown:
     """Return the table of the plan, for --dry-run."""
-    goal = job.spec.goal
+    goal, signature = job.spec.goal, job.spec.settings.sole.signature
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
-    pending, unsure = (
-        _rows_words(splits) for splits in (job.standing.pending, job.standing.unsure)
-    )
     rows = {
-        "model": job.spec.signature.model,
-        "layer": job.spec.signature.num_layers,
+        "model": signature.model,
+        "layer": signature.num_layers,
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{job.plan.rows_words}{few}",
+        "rows": f"{rows_words(job.plan.splits)}{few}",
         "splits": f"{goal.parts:,}",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": pending,
-        "rows to compare first": unsure,
+        "rows to score": rows_words(job.standing.pending),
+        "rows to compare first": rows_words(job.standing.unsure),
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
-        "signature": job.spec.signature.format(),
+        "signature": signature.format(),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
     return Shown("Plan", ("", ""), [*rows.items(), *listed])
-
-
-def _rows_words(splits: Sequence[Split]) -> str:
-    """Return the number of rows of splits, estimated where it is not known."""
-    about = "" if all(split.num_rows is not None for split in splits) else "about "
-    return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:

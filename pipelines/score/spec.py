@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bertscore_core import ScorerConfig, Signature
 from pipelines.dump.columns import TableFields
 from pipelines.run.folder import OutputFolder
+from pipelines.score.settings import RunSettings
 from pipelines.score.summary import RunGoal
 
 
@@ -15,10 +15,8 @@ class ScoreSpec:
     Attributes:
         run: Identifies this run; a new one for each.
         folder: Output folder of the run.
-        config: How to score.
+        settings: How the rows of each language are scored.
         fields: The columns of texts.
-        signature: How the scores are made, without the fingerprint of a counted idf table.
-        max_length: Most tokens of a text; longer texts are cut. None for no limit.
         digest: Digest of the run's identity, in the record of every part.
         goal: What the totals are compared with at the end of the run.
         detached: Whether no launcher waits for the end of the job.
@@ -26,10 +24,8 @@ class ScoreSpec:
 
     run: str
     folder: OutputFolder
-    config: ScorerConfig
+    settings: RunSettings
     fields: TableFields
-    signature: Signature
-    max_length: int | None
     digest: str
     goal: RunGoal
     detached: bool = False

@@ -11,12 +11,6 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from bertscore_core import (
-    BertScorer,
-    IdfTable,
-    ScorerConfig,
-    Signature,
-)
 from pipelines.dump.columns import TableFields
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
@@ -25,6 +19,7 @@ from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
+from pipelines.idf.tables import IdfTables
 from pipelines.run import counters
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
@@ -33,10 +28,11 @@ from pipelines.score.records import PartRecord, read_record, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
-from pipelines.score.rows import score_table, unreadable_rows
+from pipelines.score.rows import score_table
+from pipelines.score.scorers import LoadedScorers
+from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
-from pipelines.scorer import load_scorer
 
 logger = logging.getLogger(__name__)
 
@@ -49,37 +45,37 @@ FAILED = "failed"
 _IDF_REASON = "the idf table leaves out a file that could not be read"
 
 
-class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
+class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     """Runs BERTScore inside Beam's RunInference, on elements that are whole chunks of pairs.
 
     It makes batches by token count over all pairs of a chunk, so that the scores depend on the
     chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
     """
 
-    def __init__(self, config: ScorerConfig, fields: TableFields, signature: Signature) -> None:
-        """Keep the settings; the model is loaded on the worker.
+    def __init__(self, settings: RunSettings, fields: TableFields) -> None:
+        """Keep the settings; models are loaded on the worker.
 
         Args:
-            config: How to score.
+            settings: How the rows of each language are scored, without the fingerprint of a
+                counted idf table: each chunk brings the table.
             fields: The columns of texts.
-            signature: How the scores are made, without the fingerprint of a counted idf table: each
-                chunk brings the table.
         """
         super().__init__()
-        self._config = config
+        self._settings = settings
         self._fields = fields
-        self._signature = signature
 
-    def load_model(self) -> BertScorer:
+    def load_model(self) -> LoadedScorers:
         """Load the scorer, once a process.
 
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
-        return load_scorer(self._config, self._signature.backend)
+        scorers = LoadedScorers()
+        scorers(self._settings.sole)
+        return scorers
 
     def run_inference(
-        self, batch: Chunk, model: BertScorer, inference_args: dict[str, Any] | None = None
+        self, batch: Chunk, model: LoadedScorers, inference_args: dict[str, Any] | None = None
     ) -> Sequence[ScoredChunk]:
         """Score one chunk."""
         started = time.perf_counter()
@@ -87,9 +83,9 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, BertScorer]):
             model,
             batch.table,
             self._fields,
+            settings=self._settings,
             idf=batch.idf,
-            signature=self._signature,
-            unreadable=unreadable_rows(batch.lines),
+            unreadable={} if batch.lines is None else batch.lines.reasons,
         )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
@@ -126,22 +122,22 @@ class ScoreSplits(beam.PTransform):
 
     If an earlier run has made a part of a split, it is compared with the split's rows first.
 
-    The idf table is a side input of the reader and not of the scoring step: Beam does not fuse a
+    The idf tables are a side input of the reader and not of the scoring step: Beam does not fuse a
     step that has a side input with the steps before it, and would store the rows between the two.
 
     Attributes:
         spec: The run.
-        idf: Singleton with the idf table, or None.
+        idf: Singleton with the idf tables, or None.
     """
 
     spec: ScoreSpec
-    idf: beam.PCollection[IdfTable] | None = None
+    idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several outputs
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = ChunkModelHandler(self.spec.config, self.spec.fields, self.spec.signature)
+        handler = ChunkModelHandler(self.spec.settings, self.spec.fields)
         # Chunk: the rows of one split.
         reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
@@ -168,7 +164,7 @@ class ReadSplit(beam.DoFn):
         self._digest = spec.digest
         self._fields = spec.fields
 
-    def process(self, element: Split, idf: IdfTable | None = None) -> Iterator[Any]:
+    def process(self, element: Split, idf: IdfTables | None = None) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
         earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
@@ -192,6 +188,7 @@ class ReadSplit(beam.DoFn):
             rows.table,
             fields.candidate_column,
             fields.reference_column,
+            fields.idf.names,
             utc_times=element.utc_times,
             lines=rows.lines,
         )

@@ -17,8 +17,8 @@ from pipelines.dump.plan import Plan
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.read_split import read_split
 from pipelines.dump.texts import Reason, reference_texts, texts_from_column
-from pipelines.score.rows import score_table
 from tests.support.hostile import not_utf8
+from tests.support.scoring import score_all_rows
 
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
@@ -127,7 +127,7 @@ def score_any_texts(
             "reference": pa.array(references, pa.list_(pa.string())),
         }
     )
-    found = score_table(scorer, table, FIELDS, idf=None, signature=scorer.signature()).table
+    found = score_all_rows(scorer, table, FIELDS).table
     assert found.select(table.column_names).equals(table)
     scores = np.stack([found[name].to_numpy() for name in MEASURES])
     for row, reason in enumerate(found["bertscore_error"].to_pylist()):

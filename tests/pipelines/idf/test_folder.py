@@ -8,6 +8,7 @@ from bertscore_core import DocumentFrequencies, IdfTable
 from pipelines.cli import main as cli
 from pipelines.files.read import exists
 from pipelines.idf.steps import SaveIdf
+from pipelines.idf.tables import IdfTables
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
 
@@ -23,7 +24,7 @@ TABLE = IdfTable(
 
 def save(folder):
     with beam.Pipeline(runner="FnApiRunner") as root:
-        _ = root | beam.Create([TABLE]) | SaveIdf(folder, "idf.npz")
+        _ = root | beam.Create([IdfTables.of(TABLE)]) | SaveIdf(folder, "idf.npz")
 
 
 @pytest.mark.job

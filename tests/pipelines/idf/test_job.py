@@ -110,7 +110,7 @@ def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch
     assert "no table was saved" in capsys.readouterr().err
     assert len(list((tmp_path / ".table.npz.run" / COUNTS_FOLDER).rglob("*.npz"))) == 7
     assert cli.main(command(dump, table)) == cli.DONE
-    assert load_idf(str(table)).frequencies.num_documents == 60
+    assert load_idf(str(table)).num_documents == 60
 
 
 def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_path):

@@ -28,8 +28,8 @@ from pipelines.dump.columns import OUTPUT_COLUMNS, TableFields
 from pipelines.pairs.handler import BertScoreModelHandler, PairScore
 from pipelines.pairs.transform import ScorePairs
 from pipelines.run import counters
-from pipelines.score.rows import score_table
 from tests.support.dumps import pair_rows
+from tests.support.scoring import score_all_rows
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = [
@@ -137,7 +137,7 @@ def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
     scorer = BertScorer(CONFIG)
     fields = TableFields(candidate_column="candidate", reference_column="reference")
     table = pa.Table.from_pylist(rows)
-    job = score_table(scorer, table, fields, idf=None, signature=scorer.signature()).table
+    job = score_all_rows(scorer, table, fields).table
     for row, expected in zip(sorted(found, key=lambda r: r["id"]), job.to_pylist(), strict=True):
         assert row == {**expected, "bertscore_best_reference": None}
 

@@ -12,9 +12,9 @@ from bertscore_core import BertScorer, ScorerConfig, Signature
 from pipelines.dump.columns import TableFields
 from pipelines.pairs.handler import BertScoreModelHandler
 from pipelines.pairs.transform import ScorePairs
-from pipelines.score.rows import score_table
 from tests.support.dumps import read_output
 from tests.support.jobs import run_job
+from tests.support.scoring import score_all_rows
 from tests.support.tiny_models import FAMILIES
 
 PAIRS = [
@@ -111,13 +111,8 @@ def test_library_table_and_handler_agree_to_the_bit(family, ways, tmp_path):
         expected = of_library(scorer, table)
         signature = scorer.signature(table)
         assert signature.empty == rule
-        found = score_table(
-            scorer,
-            pa.table({"candidate": CANDIDATES, "reference": REFERENCES}),
-            FIELDS,
-            idf=table,
-            signature=scorer.signature(),
-        ).table
+        pairs = pa.table({"candidate": CANDIDATES, "reference": REFERENCES})
+        found = score_all_rows(scorer, pairs, FIELDS, idf=table).table
         assert of_columns(found) == expected
         assert found.schema.metadata[b"bertscore.signature"].decode() == signature.format()
         handler = BertScoreModelHandler(config, idf=table)

@@ -6,16 +6,16 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
 from pipelines.dump.columns import TableFields
-from pipelines.dump.texts import readable_references
-from pipelines.score.rows import score_table
+from pipelines.dump.texts import countable_references
 from tests.support.dumps import pair_rows
+from tests.support.scoring import score_all_rows
 from tests.support.tiny_models import build_tiny_model
 
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 
 
 def run(scorer, table):
-    return score_table(scorer, table, FIELDS, idf=None, signature=scorer.signature())
+    return score_all_rows(scorer, table, FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_truncated_rows_are_marked(scorer):
 
 def test_idf_corpus_leaves_out_what_cannot_be_scored_against():
     column = pa.chunked_array([pa.array([["a", "b"], None, [], ["c", None], [""]])])
-    assert readable_references(column) == ["a", "b", ""]
+    assert countable_references(column) == [["a", "b"], None, None, None, [""]]

@@ -1,0 +1,140 @@
+"""The file of several idf tables, and what chooses the table of a row."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable
+from pipelines.dump.columns import IdfColumns
+from pipelines.idf.row_keys import NO_KEY, row_keys
+from pipelines.idf.tables import WHOLE, IdfKey, IdfTables
+
+
+def table(number: int = 5, *, tokenizer: str = "t") -> IdfTable:
+    frequencies = DocumentFrequencies(
+        num_documents=9, ids=np.array([number], np.int32), counts=np.array([2], np.int64)
+    )
+    return IdfTable(frequencies=frequencies, tokenizer=tokenizer, max_length=8, corpus="c")
+
+
+GROUPS = IdfTables(
+    tables={IdfKey("zh", ("b",)): table(6), IdfKey("en", ("a\udc80",)): table(5)},
+    corpus="c",
+    group_columns=("testset",),
+)
+
+
+def same(one: IdfTables, other: IdfTables) -> bool:
+    prints = [{key: kept.fingerprint for key, kept in t.tables.items()} for t in (one, other)]
+    rest = [(t.corpus, t.group_columns, t.fingerprint) for t in (one, other)]
+    return prints[0] == prints[1] and rest[0] == rest[1]
+
+
+def test_file_of_one_table_is_that_of_the_table_itself():
+    one = IdfTables.of(table())
+    assert one.to_bytes() == table().to_bytes()
+    assert one.fingerprint == table().fingerprint
+    assert same(IdfTables.from_bytes(one.to_bytes()), one)
+    assert IdfTables.from_bytes(one.to_bytes()).only("it").fingerprint == table().fingerprint
+
+
+def test_file_of_several_tables_gives_them_back_whatever_their_order():
+    data = GROUPS.to_bytes()
+    assert same(IdfTables.from_bytes(data), GROUPS)
+    turned = IdfTables(
+        tables=dict(reversed(GROUPS.tables.items())), corpus="c", group_columns=("testset",)
+    )
+    assert turned.to_bytes() == data
+    assert turned.fingerprint == GROUPS.fingerprint
+    with pytest.raises(IdfError, match="expected one for all pairs"):
+        GROUPS.only("the file")
+
+
+def test_file_without_any_table_can_be_read():
+    empty = IdfTables(tables={}, corpus="c", group_columns=("testset",))
+    assert same(IdfTables.from_bytes(empty.to_bytes()), empty)
+
+
+def test_fingerprint_of_several_tables_depends_on_their_keys_and_weights():
+    swapped = dict(zip(GROUPS.tables, reversed(GROUPS.tables.values()), strict=True))
+    other = IdfTables(tables=swapped, corpus="c", group_columns=("testset",))
+    assert other.fingerprint != GROUPS.fingerprint
+    renamed = IdfTables(tables=GROUPS.tables, corpus="d", group_columns=("other",))
+    assert renamed.fingerprint == GROUPS.fingerprint
+
+
+def forge(compression: int = zipfile.ZIP_STORED, **changes: object) -> bytes:
+    """Return the bytes of a set with other values in its list."""
+    buffer = io.BytesIO()
+    line, _, archived = GROUPS.to_bytes().partition(b"\n")
+    with zipfile.ZipFile(io.BytesIO(archived)) as good:
+        listed = json.loads(good.read("tables.json")) | changes
+        with zipfile.ZipFile(buffer, "w", compression) as archive:
+            archive.writestr("tables.json", json.dumps(listed))
+            for name in ("table-00000.npz", "table-00001.npz"):
+                archive.writestr(name, good.read(name))
+    return line + b"\n" + buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK\x05\x06" + b"\0" * 17,
+        GROUPS.to_bytes()[:-40],
+        GROUPS.to_bytes()[:-300],
+        GROUPS.to_bytes().replace(b"PK\x03\x04", b"PK\x03\x05"),
+        GROUPS.to_bytes().replace(b"set/1", b"set/2"),
+        forge(zipfile.ZIP_DEFLATED),
+        forge(corpus=3),
+        forge(group_columns="testset"),
+        forge(group_columns=["testset", "more"]),
+        forge(tables={}),
+        forge(tables=[{"language": "en", "group": ["a"]}] * 2),
+        forge(tables=[{"language": "en", "group": [str(n)]} for n in range(10_001)]),
+        forge(tables=[{"language": "en", "group": [str(n)]} for n in range(3)]),
+        forge(tables=[{"language": None, "group": ["a"]}]),
+        forge(tables=[{"language": "en", "group": [1]}]),
+        forge(tables=[{"group": ["a"]}]),
+        forge(tables=[7]),
+    ],
+)
+def test_hostile_bytes_are_refused(data):
+    with pytest.raises(IdfError, match="idf table"):
+        IdfTables.from_bytes(data, "x")
+
+
+def test_rows_of_one_group_have_one_key_whatever_the_type_of_its_columns():
+    texts = pa.table({"testset": ["a", "b", None, "a"], "year": [2023, 2024, 2023, 2023]})
+    found = row_keys(texts, IdfColumns(group=("testset", "year")))
+    assert found.keys == (IdfKey(group=("a", "2023")), IdfKey(group=("b", "2024")))
+    assert found.codes.tolist() == [0, 1, NO_KEY, 0]
+    years = [
+        pa.array([2023], pa.int16()),
+        pa.array([2023.0]),
+        pa.array(["2023"]),
+        pa.array(["2023"]).dictionary_encode(),
+        pa.array(["2023"], pa.large_string()),
+    ]
+    keys = {row_keys(pa.table({"y": year}), IdfColumns(group=("y",))).keys for year in years}
+    assert keys == {(IdfKey(group=("2023",)),)}
+
+
+def test_value_that_is_nan_or_no_valid_text_chooses_no_table():
+    offsets = pa.array([0, 1, 2], pa.int32()).buffers()[1]
+    broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xffa")])
+    for column in (broken, pa.array([float("nan"), 1.5])):
+        codes = row_keys(pa.table({"g": column}), IdfColumns(group=("g",))).codes
+        assert codes.tolist() == [NO_KEY, 0]
+    none = row_keys(pa.table({"g": pa.nulls(2)}), IdfColumns(group=("g",)))
+    assert none.codes.tolist() == [NO_KEY, NO_KEY]
+
+
+def test_without_groups_all_rows_have_one_key():
+    found = row_keys(pa.table({"reference": ["a", None]}), IdfColumns())
+    assert found.keys == (WHOLE,)
+    assert found.codes.tolist() == [0, 0]

@@ -1,0 +1,23 @@
+"""Score one table with one loaded scorer, as a run without a column of languages does."""
+
+import pyarrow as pa
+
+from bertscore_core import BertScorer, IdfTable
+from pipelines.dump.columns import TableFields
+from pipelines.idf.tables import IdfTables
+from pipelines.score.rows import ScoredTable, score_table
+from pipelines.score.settings import RowSetting, RunSettings
+
+
+def score_all_rows(
+    scorer: BertScorer, table: pa.Table, fields: TableFields, idf: IdfTable | None = None
+) -> ScoredTable:
+    """Score every row of a table with a scorer."""
+    setting = RowSetting(
+        config=scorer.config,
+        signature=scorer.signature(),
+        max_length=scorer.tokenizer.max_length,
+    )
+    tables = None if idf is None else IdfTables.of(idf)
+    settings = RunSettings.of_all_rows(setting)
+    return score_table(lambda _: scorer, table, fields, settings=settings, idf=tables)
