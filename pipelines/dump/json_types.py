@@ -9,6 +9,9 @@ import pyarrow as pa
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _LARGEST_UNSIGNED = (1 << 64) - 1
+# Arrow cannot read a schema back that nests deeper than about 60 levels.
+_MAX_DEPTH = 24
+_TOO_DEEP = "too deep"
 
 
 class DriftError(ValueError):
@@ -32,7 +35,8 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
     """Return the columns of some rows, in the order in which they first appear.
 
     Where values disagree the first one decides, except that numbers with and without a fraction
-    are float64. A column of nulls alone is string. An object that is always empty has no column.
+    are float64. A column of nulls alone is string. An object that is always empty has no column,
+    nor has what is nested deeper than 24 levels.
     """
     whole = _Seen(kind="object")
     for row in rows:
@@ -134,19 +138,19 @@ _NUMBERS = {
 }
 
 
-def _look(seen: _Seen, value: Any) -> None:
+def _look(seen: _Seen, value: Any, depth: int = 0) -> None:
     """Take note of a value."""
     if value is None:
         return
-    kind = _kind(value)
+    kind = _kind(value) if depth <= _MAX_DEPTH else _TOO_DEEP
     seen.kind = _NUMBERS.get(frozenset((seen.kind, kind)), seen.kind or kind)
     if seen.kind == kind == "object":
         for name, inner in value.items():
-            _look(seen.fields.setdefault(name, _Seen()), inner)
+            _look(seen.fields.setdefault(name, _Seen()), inner, depth + 1)
     elif seen.kind == kind == "list":
         seen.item = seen.item or _Seen()
         for item in value:
-            _look(seen.item, item)
+            _look(seen.item, item, depth + 1)
 
 
 def _fields(seen: _Seen) -> list[pa.Field]:
@@ -163,7 +167,9 @@ def _is_utf8(name: str) -> bool:
 
 
 def _type(seen: _Seen) -> pa.DataType | None:
-    """Return the type of a place, None for objects that are always empty."""
+    """Return the type of a place, None for objects that are always empty, or nested too deep."""
+    if seen.kind == _TOO_DEEP:
+        return None
     if seen.kind == "object":
         fields = _fields(seen)
         return pa.struct(fields) if fields else None
