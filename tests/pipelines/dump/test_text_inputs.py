@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,6 +145,20 @@ def test_bad_line_costs_one_row_and_is_told_by_its_byte(tmp_path, monkeypatch, l
         assert "x" not in lines.bad[3].message.split("expected")[0].replace("exp", "")
     if b'candidate": "a' in line:
         assert table["candidate"][3].as_py() == "b"
+
+
+def test_twenty_thousand_rows_are_the_same_from_every_format(tmp_path):
+    columns = pair_rows(20_000)
+    rows = [list(row) for row in zip(columns["candidate"], columns["reference"], strict=True)]
+    table = pa.table({name: columns[name] for name in HEADER})
+    pq.write_table(table, tmp_path / "a.parquet")
+    named = [dict(zip(HEADER, row, strict=True)) for row in rows]
+    write_text(tmp_path / "b.jsonl.gz", to_jsonl(named))
+    write_text(tmp_path / "c.csv", to_csv([HEADER, *rows]))
+    for name in ("a.parquet", "b.jsonl.gz", "c.csv"):
+        plan = plan_text(tmp_path / name, 3000)
+        assert len(plan.splits) == 7
+        assert read_plan(plan)[0].equals(table)
 
 
 def test_bad_csv_records_cost_one_row_each(tmp_path):
