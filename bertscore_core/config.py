@@ -35,6 +35,7 @@ from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
 from bertscore_core.resolve import ModelFiles, resolve_model
 from bertscore_core.signature import ANY_BATCH, Signature
 from bertscore_core.tokenization import MaxLength, TextTokenizer, load_tokenizer
+from bertscore_core.windows import check_long_text
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,9 @@ class ScorerConfig:
             language and model.
         max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
+        long_text: What is done with a text longer than that: `truncate` cuts it; `error` gives its
+            pair no scores; `windows` scores all of it, with vectors from overlapping windows of
+            `max_length` tokens. See `bertscore_core.windows`.
         adds_prefix_space: Put a space before every text. None: as bert-score does.
         empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
             `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
@@ -89,6 +93,7 @@ class ScorerConfig:
     rescale: bool = False
     baseline: str | Baseline | None = None
     max_length: MaxLength = None
+    long_text: str = "truncate"
     adds_prefix_space: bool | None = None
     empty: str | None = None
     fast_tokenizer: bool = False
@@ -108,6 +113,7 @@ class ScorerConfig:
         """Refuse values and combinations that are wrong for every model."""
         check_dtype(self.dtype)
         check_semantics(self.layer_semantics)
+        check_long_text(self.long_text, self.max_length)
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
                 f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
@@ -171,7 +177,7 @@ class Settings:
             attention=config.attention,
             backend=self.backend,
             num_threads=config.num_threads,
-            max_length=self.tokenizer.max_length,
+            max_length=self.tokenizer.longest_input,
             trust_remote_code=config.trust_remote_code,
         )
 
@@ -196,7 +202,7 @@ class Settings:
     def signature(self, idf: IdfTable | None = None) -> Signature:
         """Return the signature of scores made with these settings. Reads the weight files."""
         config, baseline = self.config, self.baseline
-        length = self.tokenizer.max_length
+        length = self.tokenizer.longest_input
         return Signature(
             model=self.files.name,
             weights=self.files.weights_digest(),
@@ -205,6 +211,7 @@ class Settings:
             tokenizer=self.tokenizer.fingerprint,
             prefix_space="yes" if self.tokenizer.adds_prefix_space else "no",
             max_length="unlimited" if length is None else str(length),
+            long_text=config.long_text,
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
@@ -281,6 +288,7 @@ def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
         adds_prefix_space=config.adds_prefix_space,
         trust_remote_code=config.trust_remote_code,
         fast=config.fast_tokenizer,
+        in_windows=config.long_text == "windows",
     )
 
 
@@ -290,7 +298,7 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
             files,
             dtype=config.dtype,
             device=config.device,
-            max_length=tokenizer.max_length,
+            max_length=tokenizer.longest_input,
             own_code=config.trust_remote_code,
         )
     if config.backend != "torch":
@@ -308,8 +316,8 @@ def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
         raise ConfigError(
             f"max_length unlimited cannot be used with {files.name}, whose encoder has positions "
             f"for {positions} tokens and none beyond; expected a number up to that. Leave "
-            "max_length out to cut texts, or choose a model that compares positions, such as T5, "
-            "XLNet or DeBERTa."
+            "max_length out to cut texts, add long_text windows (--long-text windows) to score "
+            "all of them, or choose a model that compares positions, such as T5, XLNet or DeBERTa."
         )
     if isinstance(config.max_length, int) and config.max_length > positions:
         raise ConfigError(

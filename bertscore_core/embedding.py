@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights
 from bertscore_core.memory import Budget, Result, attempt
 from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.windows import Windows, WindowShape
 from bertscore_core.work import Work
 
 
@@ -51,6 +53,7 @@ def embed(
     pad_id: int,
     budget: Budget,
     work: Work,
+    shape: WindowShape | None = None,
 ) -> EmbeddedTexts:
     """Embed some of the texts; each vector is divided by its length, without an epsilon.
 
@@ -65,24 +68,30 @@ def embed(
         pad_id: Token id to pad with.
         budget: Memory bounds.
         work: Where the forward passes are counted.
+        shape: The windows of texts that are too long for one pass; None if every text fits.
     """
     device, lengths = encoder.device, texts.lengths
-    limit = budget.batch_limit(int(lengths[needed].sum()))
-    batches = [needed[batch] for batch in plan_batches(lengths[needed], max_batch_tokens=limit)]
-    order = np.concatenate(batches)  # texts in the order in which they are laid out
-    ids = texts.gather(order)
+    windows = Windows.cut(needed, lengths[needed], shape)
+    limit = budget.batch_limit(int(windows.lengths.sum()))
+    batches = plan_batches(windows.lengths, max_batch_tokens=limit)
+    # In the order in which they are laid out. The windows of a text are as long as any, so they
+    # stay side by side, and the vectors that are kept of them lie end to end.
+    windows = windows.select(np.concatenate(batches))
+    ids, given, kept = windows.gather(texts), _ends(windows.lengths), _ends(windows.kept)
+    begins = np.flatnonzero(windows.starts == 0)  # the first window of each text
     starts = np.full(len(texts), -1, dtype=np.int64)
-    starts[order] = np.cumsum(lengths[order]) - lengths[order]
-    vectors = torch.empty((encoder.num_outputs, len(ids), encoder.hidden_size), device=device)
-    queue = _Queue(batches[::-1], lengths, budget, work)
+    starts[windows.texts[begins]] = kept[begins]
+    vectors = torch.empty((encoder.num_outputs, kept[-1], encoder.hidden_size), device=device)
+    queue = _Queue(_runs(batches)[::-1], windows.lengths, budget, work)
     running: deque[_Running] = deque()
     try:
         while queue.pending or running:
             if queue.pending and len(running) < encoder.in_flight:
                 rows = queue.take()
-                first = int(starts[rows[0]])
-                place = slice(first, first + int(lengths[rows].sum()))
-                start = partial(_start, encoder, rows, place, ids[place], lengths[rows], pad_id)
+                first, end = rows[0], rows[-1] + 1
+                place = slice(int(kept[first]), int(kept[end]))
+                own = ids[given[first] : given[end]]
+                start = partial(_start, encoder, rows, place, own, windows.select(rows), pad_id)
                 started = queue.attempt(rows, start)
                 if started is not None:
                     running.append(started)
@@ -91,14 +100,26 @@ def embed(
                 if queue.attempt(batch.rows, partial(_finish, batch, vectors)) is not None:
                     work.batches += 1
                     work.lowered_batches += budget.lowered
-                    work.tokens += batch.place.stop - batch.place.start
+                    work.tokens += int(windows.lengths[batch.rows].sum())
                     work.padded_tokens += batch.padded_tokens
     finally:
         # After an error, a batch that still runs must not lose the memory it writes to.
         for batch in running:
             with suppress(Exception):
                 batch.hidden()
-    return EmbeddedTexts(vectors, to_device(weights.of(ids), device), starts, lengths)
+    laid_out = weights.of(texts.gather(windows.texts[begins]))
+    return EmbeddedTexts(vectors, to_device(laid_out, device), starts, lengths)
+
+
+def _ends(counts: IntArray) -> IntArray:
+    """Return where each of N runs of so many begins, and where the last ends. Shape (N + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _runs(batches: list[IntArray]) -> list[IntArray]:
+    """Number what the batches hold, one after the other."""
+    ends = _ends(np.array([len(batch) for batch in batches], dtype=np.int64))
+    return [np.arange(first, end) for first, end in pairwise(ends)]
 
 
 @dataclass(slots=True)
@@ -106,8 +127,8 @@ class _Queue:
     """Batches that wait for the encoder.
 
     Attributes:
-        pending: Texts of each batch, longest first. The last batch is the next.
-        lengths: Tokens of each text.
+        pending: Windows of each batch, longest first. The last batch is the next.
+        lengths: Tokens of each window.
         budget: Memory bounds, which are lowered if memory is too small.
         work: Where failed attempts are counted.
     """
@@ -176,10 +197,10 @@ class _Running(NamedTuple):
     """A batch that is being encoded.
 
     Attributes:
-        rows: Its texts.
-        place: Where their tokens go among all embeddings.
+        rows: Its windows.
+        place: Where the tokens that are kept go among all embeddings.
         hidden: Waits for the hidden states and returns them. Shape (layers, B, S, H).
-        positions: Positions that hold tokens, among all B * S.
+        positions: Positions of the tokens that are kept, among all B * S.
         padded_tokens: B * S.
     """
 
@@ -195,14 +216,17 @@ def _start(
     rows: IntArray,
     place: slice,
     ids: npt.NDArray[np.int32],
-    counts: IntArray,
+    windows: Windows,
     pad_id: int,
 ) -> _Running:
-    """Start to encode B texts whose tokens are laid end to end, the longest first."""
-    device = encoder.device
-    inside = np.arange(counts[0])[None, :] < counts[:, None]
+    """Start to encode B windows whose tokens are laid end to end, the longest first."""
+    device, counts = encoder.device, windows.lengths
+    steps = np.arange(counts[0])[None, :]
+    inside = steps < counts[:, None]
     padded = np.full(inside.shape, pad_id, dtype=np.int64)
     padded[inside] = ids
-    positions = to_device(np.flatnonzero(inside), device)
+    first = windows.first[:, None]
+    is_kept = (steps >= first) & (steps < first + windows.kept[:, None])
+    positions = to_device(np.flatnonzero(is_kept), device)
     hidden = encoder.start(to_device(padded, device), to_device(counts, device))
     return _Running(rows, place, hidden, positions, inside.size)

@@ -12,7 +12,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -168,6 +168,35 @@ def _is_token(key: object) -> TypeGuard[int]:
     return isinstance(key, Integral) and int(key) >= 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRows:
+    """Which rows of a corpus were counted, if not all.
+
+    Attributes:
+        key_columns: Rows that are equal in these columns counted once; empty if each one counted.
+        rows: Rows whose references could be counted.
+        duplicates: Rows left out, since another row of their key was counted.
+        conflicts: Rows among these whose references differ from those that were counted.
+        without_key: Rows with no value in a key column; each of them was counted.
+    """
+
+    key_columns: tuple[str, ...] = ()
+    rows: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    without_key: int = 0
+
+    def __add__(self, other: "CountedRows") -> "CountedRows":
+        """Return the sums of both; the key is the same."""
+        return CountedRows(
+            key_columns=self.key_columns or other.key_columns,
+            rows=self.rows + other.rows,
+            duplicates=self.duplicates + other.duplicates,
+            conflicts=self.conflicts + other.conflicts,
+            without_key=self.without_key + other.without_key,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IdfTable:
     """Document frequencies of a corpus, and the tokenizer they were counted with.
@@ -177,17 +206,19 @@ class IdfTable:
         tokenizer: Fingerprint of the tokenizer.
         max_length: Truncation length in tokens; None if texts were not cut.
         corpus: Name or digest of what was counted.
+        counted: Which rows were counted; None if all were. It changes no weight.
     """
 
     frequencies: DocumentFrequencies
     tokenizer: str
     max_length: int | None
     corpus: str = ""
+    counted: CountedRows | None = None
 
     @property
     def fingerprint(self) -> str:
         """Digest of everything that changes a weight. 16 hexadecimal digits."""
-        # Without `corpus`, which is only a name.
+        # Without `corpus`, which is only a name, and `counted`, which the counts follow from.
         head = json.dumps([FORMAT, self.frequencies.num_documents, self.tokenizer, self.max_length])
         digest = hashlib.sha256(head.encode())
         # Little-endian, so that the digest is the same on every platform.
@@ -225,13 +256,15 @@ class IdfTable:
 
     def to_bytes(self) -> bytes:
         """Return the table as an .npz archive, without pickled objects."""
-        head = {
+        head: dict[str, Any] = {
             "format": FORMAT,
             "tokenizer": self.tokenizer,
             "max_length": self.max_length,
             "corpus": self.corpus,
             "num_documents": self.frequencies.num_documents,
         }
+        if self.counted is not None:
+            head["counted"] = asdict(self.counted)
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
@@ -265,6 +298,7 @@ class IdfTable:
                 tokenizer=head["tokenizer"],
                 max_length=head["max_length"],
                 corpus=head["corpus"],
+                counted=_counted_rows(head.get("counted")),
             )
         except Exception as error:
             raise IdfError(
@@ -295,6 +329,19 @@ def _check_head(head: Mapping[str, object]) -> None:
         raise ValueError("max_length is no length")
     if not isinstance(head["tokenizer"], str) or not isinstance(head["corpus"], str):
         raise ValueError("tokenizer or corpus is no text")
+
+
+def _counted_rows(fields: Any) -> CountedRows | None:
+    """Return which rows were counted; ValueError for values that no count gives."""
+    if fields is None:
+        return None
+    counted = CountedRows(**fields | {"key_columns": tuple(fields["key_columns"])})
+    numbers = (counted.rows, counted.duplicates, counted.conflicts, counted.without_key)
+    if not all(type(number) is int and 0 <= number <= _MOST_DOCUMENTS for number in numbers):
+        raise ValueError("counted holds no numbers of rows")
+    if not all(isinstance(name, str) for name in counted.key_columns):
+        raise ValueError("counted names no columns")
+    return counted
 
 
 def _check_counts(ids: npt.NDArray[Any], counts: npt.NDArray[Any], documents: int) -> None:

@@ -1,12 +1,13 @@
 """Scores of many pairs: every distinct text is encoded once, then pairs are matched in place.
 
-Pairs are processed in windows whose embeddings fit a byte budget on the device. In a window, texts
+Pairs are processed in blocks whose embeddings fit a byte budget on the device. In a block, texts
 are encoded in batches of similar length, their unit-length embeddings are laid end to end without
 padding, and pairs are matched from there. The plan depends only on the pairs and the budget, so the
 same split gives the same bits on every worker.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import ModuleType
@@ -21,9 +22,10 @@ from bertscore_core.embedding import EmbeddedTexts, embed, to_device
 from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import TokenWeights
-from bertscore_core.matching import PairScores, greedy_match
+from bertscore_core.matching import PairScores, greedy_match, greedy_match_in_tiles
 from bertscore_core.memory import Budget, attempt
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs
+from bertscore_core.windows import WindowShape
 from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ def score_pairs(
     pad_id: int,
     budget: Budget,
     work: Work,
+    shape: WindowShape | None = None,
 ) -> FloatArray:
     """Score P pairs of texts.
 
@@ -45,10 +48,11 @@ def score_pairs(
         pairs: The pairs.
         weights: Token weights.
         pad_id: Token id to pad with.
-        budget: Memory bounds. If memory is too small for them, batches and windows are halved and
+        budget: Memory bounds. If memory is too small for them, batches and blocks are halved and
             the budget is lowered. This changes scores only by rounding: by 2e-7 in float32, by far
             more in bfloat16 and float16 (1.8e-3 was measured).
         work: Where the forward passes are counted.
+        shape: The windows of texts that are too long for one pass; None if every text fits.
 
     Returns:
         Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 if the
@@ -59,13 +63,13 @@ def score_pairs(
     """
     lengths = pairs.texts.lengths
     scores = np.empty((encoder.num_outputs, len(pairs), 3), dtype=np.float32)
-    for planned in _windows(pairs, encoder, budget):
+    for planned in _blocks(pairs, encoder, budget):
         pending = [planned]
         while pending:
             rows = pending.pop()
-            window = pairs.select(rows)
-            # A text that is in several pairs of the window is encoded once.
-            needed = np.unique(np.concatenate([window.candidates, window.references]))
+            block = pairs.select(rows)
+            # A text that is in several pairs of the block is encoded once.
+            needed = np.unique(np.concatenate([block.candidates, block.references]))
             embed_needed = partial(
                 embed,
                 encoder,
@@ -75,8 +79,9 @@ def score_pairs(
                 pad_id=pad_id,
                 budget=budget,
                 work=work,
+                shape=shape,
             )
-            found = attempt(partial(_score_window, embed_needed, window, budget))
+            found = attempt(partial(_score_block, embed_needed, block, budget))
             if found is not None:
                 scores[:, rows] = found
                 continue
@@ -84,25 +89,25 @@ def score_pairs(
                 raise _memory_error(encoder.device, lengths, budget)
             # Half of what failed, not of the budget, which may be far above what was needed.
             failed = _bytes_per_token(encoder) * int(lengths[needed].sum())
-            budget.lower(window_bytes=failed // 2)
+            budget.lower(block_bytes=failed // 2)
             half = len(rows) // 2
             work.retries += 1
             pending += [rows[half:], rows[:half]]
     return scores
 
 
-def _score_window(
-    embed_needed: Callable[[], EmbeddedTexts], window: TextPairs, budget: Budget
+def _score_block(
+    embed_needed: Callable[[], EmbeddedTexts], block: TextPairs, budget: Budget
 ) -> FloatArray:
-    return _match(embed_needed(), window.candidates, window.references, budget)
+    return _match(embed_needed(), block.candidates, block.references, budget)
 
 
-def _windows(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
-    """Cut the pairs into windows whose texts fit the budget; equal references stay together.
+def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
+    """Cut the pairs into blocks whose texts fit the budget; equal references stay together.
 
-    All layers of a text take much memory, so windows of all layers have few batches. They are
+    All layers of a text take much memory, so blocks of all layers have few batches. They are
     filled with pairs of similar length, since a batch is padded to its longest text and only texts
-    of the same window can share a batch.
+    of the same block can share a batch.
     """
     bytes_per_token = _bytes_per_token(encoder)
     lengths, candidates, references = pairs.texts.lengths, pairs.candidates, pairs.references
@@ -115,9 +120,9 @@ def _windows(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[Int
     for position, pair in enumerate(order.tolist()):
         new = {int(candidates[pair]), int(references[pair])} - seen
         added = sum(int(lengths[text]) for text in new)
-        if (tokens + added) * bytes_per_token > budget.window_bytes and position > start:
+        if (tokens + added) * bytes_per_token > budget.block_bytes and position > start:
             yield order[start:position]
-            # A text of the previous window is encoded again if this one needs it, too.
+            # A text of the previous block is encoded again if this one needs it, too.
             seen, start = set(), position
             new = {int(candidates[pair]), int(references[pair])}
             tokens, added = 0, sum(int(lengths[text]) for text in new)
@@ -154,7 +159,20 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
 def _match(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
 ) -> FloatArray:
-    """Match the pairs of a window. Shape (layers, P, 3)."""
+    """Match the pairs of a block. Shape (layers, P, 3)."""
+    scores = np.empty((len(embedded.vectors), len(candidates), 3), dtype=np.float32)
+    lengths = embedded.lengths
+    is_long = lengths[candidates] * lengths[references] > budget.pair_elements
+    for chosen, match in ((~is_long, _match_whole), (is_long, _match_in_tiles)):
+        if chosen.any():
+            scores[:, chosen] = match(embedded, candidates[chosen], references[chosen], budget)
+    return scores
+
+
+def _match_whole(
+    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
+) -> FloatArray:
+    """Match pairs whose similarities fit the memory. Shape (layers, P, 3)."""
     # On a GPU the fused kernel needs no padded copies and waits for no transfer.
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
@@ -170,6 +188,39 @@ def _match(
         for vectors in embedded.vectors
     ]
     return torch.stack(layers).cpu().numpy()
+
+
+def _match_in_tiles(
+    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
+) -> FloatArray:
+    """Match long pairs one by one, tile by tile. Shape (layers, P, 3).
+
+    Also on a GPU: the fused kernel would leave a pair to two of its processors.
+    """
+    side = max(math.isqrt(budget.match_elements), 1)
+    pairs = []
+    for candidate, reference in zip(candidates, references, strict=True):
+        left, right = _place(embedded, candidate), _place(embedded, reference)
+        layers = [
+            _in_one(
+                greedy_match_in_tiles(
+                    vectors[left],
+                    vectors[right],
+                    embedded.weights[left],
+                    embedded.weights[right],
+                    side=side,
+                )
+            )
+            for vectors in embedded.vectors
+        ]
+        pairs.append(torch.cat(layers))
+    return torch.stack(pairs, dim=1).cpu().numpy()
+
+
+def _place(embedded: EmbeddedTexts, text: int) -> slice:
+    """Return where the tokens of a text are."""
+    start = int(embedded.starts[text])
+    return slice(start, start + int(embedded.lengths[text]))
 
 
 @cache
@@ -196,7 +247,7 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 def _match_gathered(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
 ) -> FloatArray:
-    """Match the pairs of a window in padded batches of similar length. Shape (layers, P, 3)."""
+    """Match pairs in padded batches of similar length. Shape (layers, P, 3)."""
     layers, _, hidden_size = embedded.vectors.shape
     longest = np.maximum(embedded.lengths[candidates], embedded.lengths[references])
     # For each token of the longer text: two embeddings, and a row of similarities.

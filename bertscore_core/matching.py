@@ -58,6 +58,45 @@ def greedy_match(
     return combine(precision, recall, candidate_lengths, reference_lengths)
 
 
+def greedy_match_in_tiles(
+    candidate: Tensor,
+    reference: Tensor,
+    candidate_weights: Tensor,
+    reference_weights: Tensor,
+    *,
+    side: int,
+) -> PairScores:
+    """Score one pair whose C x R similarities need not be in memory at the same time.
+
+    The scores are those of `greedy_match` up to the rounding of single similarities: a maximum over
+    tiles is the maximum over all.
+
+    Args:
+        candidate: Unit-length token embeddings. Shape (C, H), C at least 1.
+        reference: The same. Shape (R, H), R at least 1.
+        candidate_weights: Token weights. Shape (C,), float32.
+        reference_weights: Token weights. Shape (R,), float32.
+        side: Most tokens of either text in a tile.
+
+    Returns:
+        Precision, recall and F1. Shape (1,) each, float32.
+    """
+    row_best = torch.full_like(candidate_weights, float("-inf"))
+    column_best = torch.full_like(reference_weights, float("-inf"))
+    for first in range(0, len(candidate), side):
+        rows = row_best[first : first + side]  # a view, as `columns` is
+        for other in range(0, len(reference), side):
+            columns = column_best[other : other + side]
+            tile = (candidate[first : first + side] @ reference[other : other + side].T).float()
+            # NaN is kept, as by `amax`.
+            torch.maximum(rows, tile.amax(dim=1), out=rows)
+            torch.maximum(columns, tile.amax(dim=0), out=columns)
+    lengths = torch.tensor([[len(candidate)], [len(reference)]], device=candidate.device)
+    precision = _weighted_mean(row_best[None], candidate_weights[None])
+    recall = _weighted_mean(column_best[None], reference_weights[None])
+    return combine(precision, recall, *lengths)
+
+
 def _padding_mask(lengths: Tensor, width: int) -> Tensor:
     """Return True for positions after each text's last token. Shape (B, width)."""
     return torch.arange(width, device=lengths.device)[None, :] >= lengths[:, None]

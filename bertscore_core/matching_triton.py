@@ -1,6 +1,6 @@
 """Greedy matching of pairs in one CUDA kernel, which reads embeddings where they are.
 
-Nothing is gathered or padded, and similarities never leave the chip, so a window of pairs needs no
+Nothing is gathered or padded, and similarities never leave the chip, so a block of pairs needs no
 memory but its embeddings. The rules are those of `bertscore_core.matching`. This module imports
 Triton if it is installed, so import it only if the device is a GPU.
 """

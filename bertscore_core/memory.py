@@ -21,7 +21,7 @@ _OUT_OF_MEMORY = (
 )
 
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
-_WINDOW_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
+_BLOCK_BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 _MATCH_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 
 # On a CPU, a small number of texts is cut into this many batches of at least this many tokens, for
@@ -49,15 +49,19 @@ class Budget:
 
     Attributes:
         batch_tokens: Padded tokens of a forward pass.
-        window_bytes: Bytes of embeddings on the device.
-        match_elements: Numbers gathered for one matching batch, embeddings and similarities.
+        block_bytes: Bytes of embeddings on the device.
+        match_elements: Numbers gathered for one matching batch, embeddings and similarities; also
+            the similarities of a tile.
+        pair_elements: Most similarities of one pair that are in memory at the same time. A pair
+            with more is matched in tiles.
         pieces: Batches to make at least, if the texts are long enough for that.
         lowered: Whether memory was too small for the requested bounds.
     """
 
     batch_tokens: int
-    window_bytes: int
+    block_bytes: int
     match_elements: int
+    pair_elements: int = 1 << 24
     pieces: int = 1
     lowered: bool = False
 
@@ -66,13 +70,13 @@ class Budget:
         """The batches, as the signature names them: `1024`, or `1024/4` with four pieces."""
         return f"{self.batch_tokens}" + (f"/{self.pieces}" if self.pieces > 1 else "")
 
-    def lower(self, *, batch_tokens: int | None = None, window_bytes: int | None = None) -> None:
+    def lower(self, *, batch_tokens: int | None = None, block_bytes: int | None = None) -> None:
         """Lower a bound, for this call and all later ones."""
         # Never raised again: what failed once would fail again, and each failure costs a retry.
         if batch_tokens is not None:
             self.batch_tokens = min(self.batch_tokens, batch_tokens)
-        if window_bytes is not None:
-            self.window_bytes = min(self.window_bytes, window_bytes)
+        if block_bytes is not None:
+            self.block_bytes = min(self.block_bytes, block_bytes)
         self.lowered = True
 
     def batch_limit(self, tokens: int) -> int:
@@ -103,7 +107,7 @@ class Budget:
             tokens //= 2
         return cls(
             batch_tokens=batch_tokens or tokens,
-            window_bytes=_WINDOW_BYTES[kind],
+            block_bytes=_BLOCK_BYTES[kind],
             match_elements=_MATCH_ELEMENTS[kind],
             pieces=_CPU_PIECES if kind == "cpu" and batch_tokens is None else 1,
         )

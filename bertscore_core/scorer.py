@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,23 @@ from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle
 from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError
+from bertscore_core.given_texts import References, as_groups, check_texts, number_texts
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
-from bertscore_core.tokenization import TextTokenizer, is_encodable
-from bertscore_core.tokens import FloatArray, IntArray, TextPairs, TokenizedTexts
+from bertscore_core.tokenization import TextTokenizer
+from bertscore_core.tokens import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    TextPairs,
+    TokenIds,
+    TokenizedTexts,
+)
 from bertscore_core.work import Work
-
-References = Sequence[str] | Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,14 @@ class TokenizedPairs:
     candidates: IntArray
     references: IntArray
     counts: IntArray
+
+    def over_all(self, combine: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Combine a value of each text over a candidate and all its references. Shape (N,)."""
+        starts = np.cumsum(self.counts) - self.counts
+        over: npt.NDArray[Any] = combine(
+            values[self.candidates], _reduce(combine, values[self.references], starts)
+        )
+        return over
 
     def flat(self) -> TextPairs:
         """Return one pair for each reference."""
@@ -101,7 +115,7 @@ class BertScorer:
             references: One text each, or a list of texts each.
             corpus: Name of the references, kept in the table.
         """
-        flat = [text for group in _as_groups(references) for text in group]
+        flat = [text for group in as_groups(references) for text in group]
         return IdfTable(
             frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
             tokenizer=self.tokenizer.fingerprint,
@@ -141,9 +155,9 @@ class BertScorer:
             Zhang et al. 2020, section 3; bert-score 0.3.13 at batch size 1.
         """
         # Once, since a generator can be read only once, and idf is counted before scoring.
-        references = _as_groups(references)
+        references = as_groups(references)
         if idf is None and self.config.idf:
-            _check(candidates, references)
+            check_texts(candidates, references)
             idf = self.count_idf(references)
         # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
@@ -171,9 +185,9 @@ class BertScorer:
 
     def tokenize(self, candidates: Sequence[str], references: References) -> TokenizedPairs:
         """Do the part of `score` that needs no encoder. Arguments and errors are the same."""
-        groups = _as_groups(references)
-        _check(candidates, groups)
-        texts, candidate_ids, reference_ids, counts = _number_texts(candidates, groups)
+        groups = as_groups(references)
+        check_texts(candidates, groups)
+        texts, candidate_ids, reference_ids, counts = number_texts(candidates, groups)
         return TokenizedPairs(
             texts=self.tokenizer.encode(texts),
             candidates=candidate_ids,
@@ -199,16 +213,22 @@ class BertScorer:
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
+        chosen = has_tokens & ~np.repeat(self._too_long(pairs), pairs.counts)
         flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
+        shape = self.tokenizer.windows
+        work.planned_tokens += (
+            int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
+        )
         with self._lock, self._timed(work):
-            flat[:, has_tokens] = score_pairs(
+            flat[:, chosen] = score_pairs(
                 self.encoder,
-                flat_pairs.select(has_tokens),
+                flat_pairs.select(chosen),
                 weights,
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
                 work=work,
+                shape=self.tokenizer.windows,
             )
         self._check_finite(flat, flat_pairs, weights)
         return self._assemble(flat, pairs)
@@ -224,6 +244,19 @@ class BertScorer:
         finally:
             self._last_used = time.monotonic()
             work.busy_seconds += self._last_used - started
+
+    def _too_long(self, pairs: TokenizedPairs) -> BoolArray:
+        """Tell which candidates are not scored, since a text of theirs is too long. Shape (N,)."""
+        if self.config.long_text != "error":
+            return np.zeros(len(pairs.counts), dtype=np.bool_)
+        return pairs.over_all(np.logical_or, pairs.texts.truncated)
+
+    def _windows(self, pairs: TokenizedPairs) -> TokenIds:
+        """Return the most windows of a text of each candidate. Shape (N,), int32."""
+        shape = self.tokenizer.windows
+        if shape is None:
+            return np.ones(len(pairs.counts), dtype=np.int32)
+        return pairs.over_all(np.maximum, shape.counts(pairs.texts.lengths)).astype(np.int32)
 
     def _check_finite(self, flat: FloatArray, pairs: TextPairs, weights: TokenWeights) -> None:
         """Raise an error if a score is NaN although the weights of its text have a sum."""
@@ -245,6 +278,8 @@ class BertScorer:
         flat = score_empty(flat, empty.either, rule)
         # Each measure by itself, as bert-score does.
         raw = drop_empty(_reduce(np.maximum, flat, starts, axis=1), all_empty, rule)
+        too_long = self._too_long(pairs)
+        raw = np.where(too_long[None, :, None], np.float32(np.nan), raw)
         final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
         lengths = tokens.lengths.astype(np.int32)
 
@@ -263,8 +298,9 @@ class BertScorer:
             best_reference=best if self.config.all_layers else best[0],
             candidate_tokens=lengths[pairs.candidates],
             reference_tokens=_reduce(np.add, lengths[pairs.references], starts).astype(np.int32),
-            truncated=tokens.truncated[pairs.candidates]
-            | _reduce(np.logical_or, tokens.truncated[pairs.references], starts),
+            truncated=pairs.over_all(np.logical_or, tokens.truncated) & ~too_long,
+            too_long=too_long,
+            windows=self._windows(pairs),
             empty_candidate=_reduce(np.logical_or, empty.candidate, starts),
             empty_reference=_reduce(np.logical_and, empty.reference, starts),
             counted_as_empty=_reduce(np.logical_and, empty.counted | empty.either, starts)
@@ -280,81 +316,10 @@ class BertScorer:
         return self.baseline.row(self.settings.num_layers)
 
 
-def _as_groups(references: References) -> list[Sequence[str]]:
-    """Return a list of references for every candidate."""
-    if isinstance(references, str):
-        raise InputError("references is one text; expected a list of texts. Put it in a list.")
-    return [(group,) if isinstance(group, str) else group for group in references]
-
-
 def _have_a_sum(weights: FloatArray) -> bool:
     """Tell whether the sum of weights is not 0. A user's weights may be negative and cancel out."""
     # Relative to the weights: a sum in float32 is rarely exactly 0.
     return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
-
-
-def _check(candidates: Sequence[object], groups: Sequence[object]) -> None:
-    # A text is a sequence of texts, too: its characters would be scored one by one.
-    if isinstance(candidates, str):
-        raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
-    if not isinstance(candidates, Sized):
-        raise InputError(
-            f"candidates is a {type(candidates).__name__}, which has no length; expected a list of "
-            "texts. Make one of it: list(candidates)."
-        )
-    if len(candidates) != len(groups):
-        raise InputError(
-            f"got {len(candidates)} candidates and {len(groups)} references; expected one "
-            "reference, or one list of references, for every candidate."
-        )
-    for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
-        references = group if _is_group(group) else [group]
-        texts = [candidate, *references]
-        if not all(isinstance(text, str) for text in texts):
-            raise _no_text(position, candidate, references)
-        if len(texts) == 1:
-            raise InputError(
-                f"pair {position} has an empty list of references; expected at least one. Leave "
-                "the pair out."
-            )
-        if not all(isinstance(text, str) and is_encodable(text) for text in texts):
-            raise InputError(
-                f"pair {position} holds a lone surrogate, which is no character; expected valid "
-                "Unicode. Decode the source with errors='replace'."
-            )
-
-
-def _is_group(group: object) -> TypeGuard[Collection[object]]:
-    return isinstance(group, Collection) and not isinstance(group, (str, bytes))
-
-
-def _no_text(position: int, candidate: object, references: Iterable[object]) -> InputError:
-    """Return an error that names the side that is not a text and its type, but not its value."""
-    sides = [("candidate", candidate), *(("reference", text) for text in references)]
-    side, value = next((side, text) for side, text in sides if not isinstance(text, str))
-    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
-    found = type(value).__name__ + (" (nan)" if is_nan else "")
-    missing = is_nan or value is None
-    cure = "Fill what is missing, or leave the pair out." if missing else "Convert it."
-    return InputError(
-        f"pair {position} holds something that is no text: got a {side} of type {found}; expected "
-        f"str. {cure}"
-    )
-
-
-def _number_texts(
-    candidates: Sequence[str], groups: Sequence[Sequence[str]]
-) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """Number the distinct texts, references first, in order of appearance."""
-    numbers: dict[str, int] = {}
-    reference_ids = [numbers.setdefault(text, len(numbers)) for group in groups for text in group]
-    candidate_ids = [numbers.setdefault(text, len(numbers)) for text in candidates]
-    return (
-        list(numbers),
-        np.array(candidate_ids, dtype=np.int64),
-        np.array(reference_ids, dtype=np.int64),
-        np.array([len(group) for group in groups], dtype=np.int64),
-    )
 
 
 def _reduce(

@@ -30,6 +30,11 @@ class Scores:
         candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
         reference_tokens: Tokens of all its references together. Shape (N,), int32.
         truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
+        too_long: Whether a text is longer than the maximum length and the pair is therefore not
+            scored: all scores are NaN, and such a text has the maximum length as its number of
+            tokens. Only with `long_text` `error`. Shape (N,).
+        windows: Windows of the text of the pair with the most of them; 1 if all texts fit. More
+            only with `long_text` `windows`. Shape (N,), int32.
         empty_candidate: Whether the candidate is empty: it has only special tokens. Shape (N,).
         empty_reference: Whether all references are empty. Shape (N,).
         counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
@@ -46,6 +51,8 @@ class Scores:
     candidate_tokens: TokenIds
     reference_tokens: TokenIds
     truncated: BoolArray
+    too_long: BoolArray
+    windows: TokenIds
     empty_candidate: BoolArray
     empty_reference: BoolArray
     counted_as_empty: BoolArray
@@ -79,6 +86,8 @@ class Scores:
             candidate_tokens=counts,
             reference_tokens=counts,
             truncated=marks,
+            too_long=marks,
+            windows=counts,
             empty_candidate=marks,
             empty_reference=marks,
             counted_as_empty=marks,
@@ -107,7 +116,8 @@ class Scores:
     @property
     def unweighted(self) -> BoolArray:
         """Pairs with a text that is not empty but has no token with a weight. Shape (N,)."""
-        unweighted: BoolArray = ~(self.scored | self.empty_candidate | self.empty_reference)
+        others = self.empty_candidate | self.empty_reference | self.too_long
+        unweighted: BoolArray = ~(self.scored | others)
         return unweighted
 
     def __repr__(self) -> str:
@@ -131,7 +141,9 @@ class ScoreSummary:
         recall: The same.
         f1: The same.
         truncated: Scored rows with a text that was cut at the maximum length.
-        reasons: Number of rows by the reason they have, such as that of a rejected pair.
+        windowed: Scored rows with a text in several windows.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
     """
 
     rows: int = 0
@@ -140,7 +152,9 @@ class ScoreSummary:
     recall: float = 0.0
     f1: float = 0.0
     truncated: int = 0
+    windowed: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -150,8 +164,10 @@ class ScoreSummary:
         f1: npt.NDArray[np.floating],
         *,
         truncated: npt.NDArray[np.bool_],
+        windowed: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
+        rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
         """Sum the scores of the scored rows. Each array has shape (scored,)."""
         return cls(
@@ -162,7 +178,9 @@ class ScoreSummary:
             recall=math.fsum(recall.tolist()),
             f1=math.fsum(f1.tolist()),
             truncated=int(np.count_nonzero(truncated)),
+            windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
+            rejected_reasons=dict(rejected_reasons),
         )
 
     def __add__(self, other: "ScoreSummary") -> "ScoreSummary":
@@ -174,7 +192,9 @@ class ScoreSummary:
             recall=self.recall + other.recall,
             f1=self.f1 + other.f1,
             truncated=self.truncated + other.truncated,
+            windowed=self.windowed + other.windowed,
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+            rejected_reasons=dict(Counter(self.rejected_reasons) + Counter(other.rejected_reasons)),
         )
 
     @property

@@ -22,6 +22,7 @@ _SHORT = {
     "tokenizer": "t",
     "prefix_space": "ps",
     "max_length": "ml",
+    "long_text": "lt",
     "idf": "i",
     "baseline": "b",
     "empty": "e",
@@ -35,6 +36,10 @@ _SHORT = {
 }
 _LONG = {short: name for name, short in _SHORT.items()}
 _HEADS = {"bertscore": False, "bs": True}
+
+# Fields that are left out if they have this value, which scores had before there was the field. So
+# signatures and folders of earlier versions stay equal to those of this one.
+_LEFT_OUT = {"long_text": "truncate"}
 
 ANY_BATCH = "any"
 """Written instead of a batch budget if scores do not depend on it."""
@@ -51,7 +56,9 @@ class Signature:
         layer_semantics: `cut` (output of the encoder cut at the layer) or `hidden` (hidden state).
         tokenizer: Fingerprint of the tokenizer.
         prefix_space: `yes` if a space is put before each text.
-        max_length: Truncation length in tokens, or `unlimited`.
+        max_length: Tokens of the longest text that is scored as it is, or `unlimited`.
+        long_text: What is done with longer texts, one of `windows.LONG_TEXT_RULES`. Not written if
+            they are cut: `truncate`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: What a pair with an empty side scores before rescaling: `reference` for what
@@ -74,6 +81,7 @@ class Signature:
     tokenizer: str
     prefix_space: str
     max_length: str
+    long_text: str = "truncate"
     idf: str
     baseline: str
     empty: str
@@ -85,9 +93,14 @@ class Signature:
     torch: str
     transformers: str
 
+    def fields(self) -> dict[str, str]:
+        """Return the fields that are written, by name and in order."""
+        values: dict[str, str] = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if _LEFT_OUT.get(name) != value}
+
     def format(self, *, short: bool = False) -> str:
         """Return the signature as one line of `key:value` fields joined by `|`."""
-        fields = dataclasses.asdict(self).items()
+        fields = self.fields().items()
         names = (_SHORT[name] if short else name for name, _ in fields)
         # Escapes "|", ":" and line breaks, so that any value fits the form.
         values = (quote(value, safe="/@+ ,=()[]") for _, value in fields)
@@ -123,6 +136,7 @@ class Signature:
         if "dtype" in values:
             before = ANY_BATCH if values["dtype"] == "float32" else "unknown"
             values.setdefault("batch_tokens", before)
+        values = {**_LEFT_OUT, **values}
         missing = _SHORT.keys() - values.keys()
         if missing:
             raise SignatureError(f"the signature lacks {', '.join(sorted(missing))}.")

@@ -8,19 +8,20 @@ single tokenizer classes lost.
 
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 from transformers import AutoTokenizer
 
+from bertscore_core.beginnings import beginning_of, reads_word_by_word
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
 from bertscore_core.fast_rules import apply_fast_rule
 from bertscore_core.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.resolve import ModelFiles
 from bertscore_core.tokens import TokenizedTexts
+from bertscore_core.windows import WindowShape
 
 MaxLength = int | Literal["unlimited", "reference"] | None
 """Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
@@ -34,21 +35,19 @@ _CHUNK_TEXTS = 8192
 # bounds memory: until a chunk is done it keeps what it cuts off, 150 bytes for each character.
 _CHUNK_CHARACTERS = 1 << 20
 
+# Has a token in every vocabulary, if only the unknown one.
+_ANY_TEXT = "a"
+
 # Characters of a long text that are tried first, for each token of the maximum length.
 _HEAD_CHARACTERS = 32
-
-# Where a long text may be cut: before a space. No normaliser joins a space to the character before
-# it, except to white space and to marks that are written with what follows; these are excluded.
-_WORD_END = re.compile(
-    r"[^\s\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U00010000-\U0010ffff](?= )"
-)
 
 
 class TextTokenizer:
     """A model's tokenizer, with the rules of bert-score.
 
     Attributes:
-        max_length: Truncation length in tokens, special ones included; None if unlimited.
+        max_length: Truncation length in tokens, special ones included; None if texts are not cut.
+        windows: The windows of longer texts; None if there are none. Texts are not cut then.
         adds_prefix_space: Whether a space is put before every text that is not empty.
         zero_weight_ids: Ids that weigh 0 without idf: separator and classifier token.
         pad_id: Id used for padding.
@@ -62,6 +61,7 @@ class TextTokenizer:
         max_length: int | None,
         adds_prefix_space: bool,
         rule: LegacyRule = LegacyRule(),  # noqa: B008  it is frozen
+        in_windows: bool = False,
     ) -> None:
         """Wrap a transformers tokenizer; most callers want `load_tokenizer`."""
         if tokenizer.pad_token_id is None:
@@ -72,7 +72,7 @@ class TextTokenizer:
         self._tokenizer = tokenizer
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
         self._rule = rule
-        self.max_length = max_length
+        self.max_length = None if in_windows else max_length
         self.adds_prefix_space = adds_prefix_space
         self.pad_id: int = tokenizer.pad_token_id
         self.zero_weight_ids: tuple[int, ...] = tuple(
@@ -85,10 +85,16 @@ class TextTokenizer:
             self._backend.no_truncation()
         # Before truncation is set, which is part of the backend's state but not of the tokenizer.
         self.fingerprint = self._fingerprint()
-        if self._backend is not None and max_length is not None:
-            self._backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
-        self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
+        if self._backend is not None and self.max_length is not None:
+            self._backend.enable_truncation(self.max_length, direction=tokenizer.truncation_side)
+        self._reads_heads = self._backend is not None and reads_word_by_word(tokenizer)
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
+        self.windows = self._window_shape(max_length) if in_windows and max_length else None
+
+    @property
+    def longest_input(self) -> int | None:
+        """Tokens of the longest input that the encoder gets; None if any number."""
+        return self.max_length if self.windows is None else self.windows.length
 
     def encode(self, texts: Sequence[str]) -> TokenizedTexts:
         """Turn N texts into token ids.
@@ -167,7 +173,7 @@ class TextTokenizer:
         if self.max_length is None or not self._reads_heads:
             return list(self._backend.encode_batch_fast(prepared))  # type: ignore[union-attr]
         size = self.max_length * _HEAD_CHARACTERS
-        heads = [_head(text, size) for text in prepared]
+        heads = [beginning_of(text, size) for text in prepared]
         for head, text in zip(heads, prepared, strict=True):
             if len(head) < len(text):
                 text.encode()  # finds lone surrogates in the rest of the text, too
@@ -175,7 +181,7 @@ class TextTokenizer:
         for index, text in enumerate(prepared):
             # Too short, if no token was cut off: try with more of the text.
             while len(heads[index]) < len(text) and not encodings[index].overflowing:
-                heads[index] = _head(text, 4 * len(heads[index]))
+                heads[index] = beginning_of(text, 4 * len(heads[index]))
                 (encodings[index],) = self._backend.encode_batch_fast(  # type: ignore[union-attr]
                     [heads[index]]
                 )
@@ -200,6 +206,23 @@ class TextTokenizer:
             return list(self._tokenizer.build_inputs_with_special_tokens([]))
         return list(self._tokenizer.encode(text, add_special_tokens=True, **options))
 
+    def _window_shape(self, length: int) -> WindowShape:
+        """Find out how many special tokens are before a text, and how many after it."""
+        if self._backend is None:
+            leading = self._tokenizer.build_inputs_with_special_tokens([-1]).index(-1)
+        else:
+            # 1 on special tokens that were added, 0 on those of the text.
+            added = self._backend.encode(_ANY_TEXT).special_tokens_mask
+            if 0 not in added:
+                raise ConfigError(
+                    "long_text windows cannot be used with this tokenizer: got no token for "
+                    f"{_ANY_TEXT!r}; expected one, which shows where special tokens are put. "
+                    "Choose long_text truncate."
+                )
+            leading = added.index(0)
+        trailing = len(self.empty_ids) - leading
+        return WindowShape(length=length, leading=leading, trailing=trailing)
+
     def _fingerprint(self) -> str:
         if self._backend is not None:
             content = self._backend.to_str()
@@ -214,63 +237,6 @@ class TextTokenizer:
             ).encode()
         )
         return digest.hexdigest()[:16]
-
-
-def _head(text: str, size: int) -> str:
-    """Return the beginning of a long text, up to the first end of a word after `size` characters.
-
-    Return the whole text if it is not much longer, or if there is no such place.
-    """
-    if len(text) <= 2 * size:
-        return text
-    end = _WORD_END.search(text, size)
-    return text if end is None else text[: end.end()]
-
-
-def _reads_word_by_word(tokenizer: Any) -> bool:
-    """Tell whether text after a space never changes the tokens before it.
-
-    True if the backend normalises character by character, splits at every space before its model
-    sees the pieces, cuts texts at the end, and has no added token with a space. False for anything
-    else, which may read texts as a whole.
-    """
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    return (
-        tokenizer.truncation_side == "right"
-        and not any(" " in token["content"] for token in state["added_tokens"])
-        and _keeps_spaces(state["normalizer"])
-        and _splits_at_spaces(state["pre_tokenizer"])
-    )
-
-
-def _keeps_spaces(step: Mapping[str, Any] | None) -> bool:
-    """Tell whether a normaliser, given by its saved state, never looks across a space."""
-    match step:
-        case None | {"type": "BertNormalizer" | "Precompiled" | "Lowercase" | "StripAccents"}:
-            return True
-        case {"type": "NFC" | "NFD" | "NFKC" | "NFKD"}:
-            return True
-        case {"type": "Replace", "pattern": {"String": old}, "content": new}:
-            return " " not in old + new
-        case {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}:
-            return True
-        case {"type": "Sequence", "normalizers": steps}:
-            return all(map(_keeps_spaces, steps))
-    return False
-
-
-def _splits_at_spaces(step: Mapping[str, Any] | None) -> bool:
-    """Tell whether a pre-tokenizer, given by its saved state, splits a text at every space."""
-    match step:
-        case {"type": "BertPreTokenizer" | "Whitespace" | "WhitespaceSplit"}:
-            return True
-        case {"type": "ByteLevel", "use_regex": splits} | {"type": "Metaspace", "split": splits}:
-            return bool(splits)
-        case {"type": "Split", "pattern": {"String": " "}, "behavior": behavior, "invert": False}:
-            return behavior in ("Removed", "Isolated", "MergedWithNext")
-        case {"type": "Sequence", "pretokenizers": [first, *_]}:
-            return _splits_at_spaces(first)  # the others see its pieces one by one
-    return False
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -292,6 +258,7 @@ def load_tokenizer(
     adds_prefix_space: bool | None = None,
     trust_remote_code: bool = False,
     fast: bool = False,
+    in_windows: bool = False,
 ) -> TextTokenizer:
     """Load a model's tokenizer and decide its truncation length and prefix space.
 
@@ -301,6 +268,7 @@ def load_tokenizer(
         adds_prefix_space: Overrides the registry's rule.
         trust_remote_code: Whether code from the model's folder may run.
         fast: Make the ids of transformers 4's fast tokenizer, not of its slow one.
+        in_windows: Do not cut texts; the length is that of the windows of longer texts.
 
     Raises:
         ConfigError: no length was given and the tokenizer states none (bert-score would score texts
@@ -336,6 +304,7 @@ def load_tokenizer(
             files.adds_prefix_space() if adds_prefix_space is None else adds_prefix_space
         ),
         rule=rule,
+        in_windows=in_windows,
     )
 
 

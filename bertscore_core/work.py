@@ -10,9 +10,11 @@ class Work:
 
     Attributes:
         batches: Forward passes.
-        tokens: Tokens of the texts encoded.
+        planned_tokens: Tokens of the texts to encode. A text may be encoded again, so that `tokens`
+            may come to more.
+        tokens: Tokens encoded. A token in several windows of a long text is counted for each.
         padded_tokens: The same with padding, which is computed, too.
-        retries: Forward passes or windows repeated in pieces because memory was too small.
+        retries: Forward passes or blocks of pairs repeated in pieces because memory was too small.
         lowered_batches: Forward passes under a budget that was lowered because memory was too
             small, in this call or before. They are not the batches that the signature names.
         busy_seconds: Time in which the call used the device.
@@ -21,6 +23,7 @@ class Work:
     """
 
     batches: int = 0
+    planned_tokens: int = 0
     tokens: int = 0
     padded_tokens: int = 0
     retries: int = 0
@@ -33,6 +36,11 @@ class Work:
         # By name, so that a new count cannot be forgotten here.
         names = [field.name for field in dataclasses.fields(self)]
         return Work(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    @property
+    def share(self) -> float:
+        """Share of the planned tokens that is encoded, from 0 to 1."""
+        return min(self.tokens / self.planned_tokens, 1.0) if self.planned_tokens else 0.0
 
     @property
     def padding(self) -> float:

@@ -35,6 +35,7 @@ GROUPS = {
     "Model and texts": (
         *("model", "revision", "allow_pickle_weights", "language"),
         *("candidate_column", "reference_column", "num_layers", "max_length"),
+        "long_text",
     ),
     "Scores": ("idf", "rescale", "baseline", "empty"),
     "The sample": (

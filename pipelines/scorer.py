@@ -45,6 +45,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
         model=options.model,
         language=options.language,
         max_length=options.max_length,
+        long_text=options.long_text,
         revision=options.revision,
     )
     if not isinstance(options, ScoreOptions):

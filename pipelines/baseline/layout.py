@@ -68,3 +68,8 @@ def pairs_record_path(language: str) -> str:
 def moments_folder(language: str, model: str) -> str:
     """Return the folder of a model's moments."""
     return f"{MOMENTS_FOLDER}/{language}/{model}"
+
+
+def below_moments(path: str) -> str:
+    """Return the path of sums below the folder of all sums."""
+    return path.removeprefix(f"{MOMENTS_FOLDER}/")

@@ -20,7 +20,7 @@ from pipelines.baseline import layout
 from pipelines.baseline.plan import BaselineJob, BaselineModel
 from pipelines.baseline.records import PairsRecord, digest_of
 from pipelines.files.read import open_source
-from pipelines.run import counters
+from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
@@ -85,9 +85,7 @@ def score_stage(
         build=lambda root: root | beam.Create(parts) | beam.Reshuffle() | score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=layout.MOMENTS_FOLDER,
-        amounts={
-            part.moments.removeprefix(f"{layout.MOMENTS_FOLDER}/"): part.rows for part in parts
-        },
+        amounts={layout.below_moments(part.moments): part.rows for part in parts},
         unit="pairs",
     )
 
@@ -175,7 +173,9 @@ class BaselineModelHandler(ModelHandler[_ReadPairs, _SummedPairs, BertScorer]):
         self, batch: _ReadPairs, model: BertScorer, inference_args: dict[str, Any] | None = None
     ) -> Sequence[_SummedPairs]:
         """Score one part."""
-        return [_SummedPairs(batch.part, sum_scores(model, batch.table))]
+        work = Work()
+        with live.doing(layout.below_moments(batch.part.moments), lambda: work.share):
+            return [_SummedPairs(batch.part, sum_scores(model, batch.table, work))]
 
     def get_num_bytes(self, batch: _ReadPairs) -> int:
         """Size of the part."""
@@ -217,15 +217,15 @@ class ScorePairParts(beam.PTransform):
         )
 
 
-def sum_scores(scorer: BertScorer, pairs: pa.Table) -> Moments:
+def sum_scores(scorer: BertScorer, pairs: pa.Table, work: Work) -> Moments:
     """Score pairs at every layer and add up; pairs without a score are left out.
 
     Args:
         scorer: With all layers, and no scores for empty texts.
         pairs: Of `PAIR_SCHEMA`.
+        work: Where the work of the device is counted.
     """
     tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
-    work = Work()
     scores = scorer.score_tokenized(tokenized, scorer.token_weights(None), work)
     counters.count(counters.PAIRS_SCORED, len(scores))
     counters.count_work(work)

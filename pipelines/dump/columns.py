@@ -20,6 +20,7 @@ BEST_REFERENCE = "bertscore_best_reference"
 CANDIDATE_TOKENS = "bertscore_candidate_tokens"
 REFERENCE_TOKENS = "bertscore_reference_tokens"
 TRUNCATED = "bertscore_truncated"
+WINDOWS = "bertscore_windows"
 ERROR = "bertscore_error"
 
 # In the order in which they follow the input's columns.
@@ -34,6 +35,7 @@ OUTPUT_COLUMNS = (
     CANDIDATE_TOKENS,
     REFERENCE_TOKENS,
     TRUNCATED,
+    WINDOWS,
     ERROR,
 )
 

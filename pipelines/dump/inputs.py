@@ -48,6 +48,7 @@ class InputFile:
             depend on which other files are there.
         trouble: Why it cannot be read, None for a file. It may be a folder then.
         message: The trouble in words.
+        input_format: Format of the file, a `formats.Format`; `auto` to go by its name.
     """
 
     path: str
@@ -56,6 +57,7 @@ class InputFile:
     root: str = ""
     trouble: Trouble | None = None
     message: str = ""
+    input_format: str = AUTO
 
 
 def expand_inputs(
@@ -102,7 +104,9 @@ def expand_inputs(
                 "elsewhere. Choose another --output."
             )
         for one in kept:
-            found.setdefault(with_scheme(result.fs, one.path), (one, _input_file(result.fs, one)))
+            found.setdefault(
+                with_scheme(result.fs, one.path), (one, _input_file(result.fs, one, input_format))
+            )
         again += result.again
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
@@ -159,7 +163,7 @@ def file_version(path: str) -> str:
     return _version(fs, inner, fs.info(inner))
 
 
-def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
+def _input_file(fs: AbstractFileSystem, found: Found, input_format: str) -> InputFile:
     """Describe one file."""
     return InputFile(
         path=with_scheme(fs, found.path),
@@ -168,6 +172,7 @@ def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
         root=with_scheme(fs, found.root),
         trouble=found.trouble,
         message=found.message,
+        input_format=input_format,
     )
 
 

@@ -54,12 +54,14 @@ class Plan:
     Attributes:
         splits: All splits, by file and then by row.
         rejected_files: Files rejected, by path.
+        split_rows: Most rows in a split.
         digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
             read. 16 hex digits. It does not depend on the cut into splits.
     """
 
     splits: tuple[Split, ...]
     rejected_files: tuple[RejectedFile, ...]
+    split_rows: int
     digest: str
 
     @property

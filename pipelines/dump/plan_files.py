@@ -23,7 +23,7 @@ from pipelines.dump.columns import (
     check_columns,
     root_of,
 )
-from pipelines.dump.formats import AUTO, Codec, Format, format_of, not_parquet_hint
+from pipelines.dump.formats import Codec, Format, format_of, not_parquet_hint
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
 from pipelines.dump.int96 import COARSE
@@ -32,8 +32,15 @@ from pipelines.dump.logical_types import lost_types_message
 from pipelines.dump.null_lists import null_lists_message
 from pipelines.dump.partitions import partition_schema, partitions_of
 from pipelines.dump.plan import FileReason, Plan, RejectedFile, grouped
-from pipelines.dump.splits import Split, byte_part_name, check_targets, part_name, plan_file
-from pipelines.dump.text_layout import cut_text, read_text_layout
+from pipelines.dump.splits import (
+    Split,
+    byte_part_name,
+    check_targets,
+    part_name,
+    plan_file,
+    rows_for_workers,
+)
+from pipelines.dump.text_layout import TextLayout, cut_text, read_text_layout
 from pipelines.dump.text_source import read_head
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.limits import too_long_to_read, too_long_to_write
@@ -66,15 +73,55 @@ class _RejectedError(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A file that can be planned: what its splits share, and its layout."""
+
+    blank: Split
+    layout: FileLayout | TextLayout
+
+    @property
+    def rows(self) -> int:
+        """Its rows, estimated for a file of text."""
+        if isinstance(self.layout, TextLayout):
+            return self.layout.about_rows
+        return sum(group.num_rows for group in self.layout.row_groups)
+
+    def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
+        """Cut it into splits; a damaged file of text is rejected."""
+        targets = {"target_rows": target_rows, "target_bytes": target_bytes}
+        blank, layout = self.blank, self.layout
+        if isinstance(layout, TextLayout):
+            with _rejecting(FileReason.NOT_TEXT):
+                return cut_text(blank.path, layout, blank, **targets)
+        splits = plan_file(
+            blank.path,
+            blank.input_name,
+            layout.row_groups,
+            file_size=layout.file_size,
+            file_version=blank.file_version,
+            **targets,
+        )
+        return [
+            replace(
+                split,
+                timestamp_unit=blank.timestamp_unit,
+                utc_times=blank.utc_times,
+                partitions=blank.partitions,
+            )
+            for split in splits
+        ]
+
+
 def plan_inputs(
     files: Sequence[InputFile],
     *,
     candidate_column: str | None,
     reference_column: str,
-    target_rows: int,
+    target_rows: int | None,
     target_bytes: int,
+    workers: int | None = None,
     written: Callable[[str], Iterable[str]] | None = None,
-    input_format: str = AUTO,
     choosing: Mapping[str, str] | None = None,
 ) -> Plan:
     """Look at every file and cut the good ones into splits.
@@ -83,11 +130,11 @@ def plan_inputs(
         files: What to plan, as `expand_inputs` returns it.
         candidate_column: Name or dotted path of the candidates, None if only references are wanted.
         reference_column: Name or dotted path of the references.
-        target_rows: Most rows in a split.
+        target_rows: Most rows in a split; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split.
+        workers: Number of workers that share the splits; None if it is not known.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
-        input_format: Format of all files, a `formats.Format`; `auto` to go by their names.
         choosing: Further columns that are needed, since their values choose something, each with
             the option that names it.
 
@@ -98,12 +145,11 @@ def plan_inputs(
     """
     names = input_names([file.path for file in files], _root_of(files))
     columns = _Columns(candidate_column, reference_column, choosing or {})
-    targets = {"target_rows": target_rows, "target_bytes": target_bytes}
-    check_targets(**targets)
+    check_targets(target_rows or 1, target_bytes)
 
-    def plan_one(file: InputFile) -> list[Split] | RejectedFile:
+    def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
-        kind, codec = format_of(file.path, input_format)
+        kind, codec = format_of(file.path, file.input_format)
         try:
             _check_place(file, name, written, is_text=kind is not Format.PARQUET)
             blank = Split(
@@ -115,24 +161,43 @@ def plan_inputs(
                 partitions=partitions_of(file.path),
             )
             if kind is Format.PARQUET:
-                return _plan_parquet(blank, columns, targets)
-            return _plan_text(blank, kind, codec, columns, targets)
+                return _parquet_layout(blank, columns)
+            return _text_layout(blank, kind, codec, columns)
         except _RejectedError as error:
             return _rejected(file.path, name, error)
 
     with ThreadPoolExecutor(IO_THREADS) as pool:
-        outcomes = list(pool.map(plan_one, files))
+        outcomes = list(pool.map(look_at, files))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
-    planned = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
-    if not planned:
+    measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
+    if not measured:
         raise _nothing_left(rejected)
-    splits = tuple(split for one_file in planned for split in one_file)
+    most_rows = target_rows
+    if most_rows is None:
+        most_rows = rows_for_workers(sum(one.rows for one in measured), workers)
+    check_targets(most_rows, target_bytes)
+
+    def cut(one: _Measured) -> list[Split] | RejectedFile:
+        try:
+            return one.cut(most_rows, target_bytes)
+        except _RejectedError as error:
+            return _rejected(one.blank.path, one.blank.input_name, error)
+
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        pieces = list(pool.map(cut, measured))
+    # Only a file that must be read to be cut can still turn out to be damaged.
+    rejected += tuple(piece for piece in pieces if isinstance(piece, RejectedFile))
+    splits = tuple(
+        split for piece in pieces if not isinstance(piece, RejectedFile) for split in piece
+    )
+    if not splits:
+        raise _nothing_left(rejected)
     digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
-    return Plan(splits=splits, rejected_files=rejected, digest=digest)
+    return Plan(splits=splits, rejected_files=rejected, split_rows=most_rows, digest=digest)
 
 
-def _plan_parquet(blank: Split, columns: _Columns, targets: Mapping[str, int]) -> list[Split]:
-    """Cut a Parquet file.
+def _parquet_layout(blank: Split, columns: _Columns) -> _Measured:
+    """Look at a Parquet file.
 
     Raises:
         _RejectedError: If it cannot be planned.
@@ -140,29 +205,12 @@ def _plan_parquet(blank: Split, columns: _Columns, targets: Mapping[str, int]) -
     layout = _usable_layout(blank, columns)
     # Without candidates only references are read, and no column is passed through.
     unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
-    splits = plan_file(
-        blank.path,
-        blank.input_name,
-        layout.row_groups,
-        file_size=layout.file_size,
-        file_version=blank.file_version,
-        **targets,
-    )
-    return [
-        replace(
-            split,
-            timestamp_unit=unit,
-            utc_times=layout.utc_times,
-            partitions=blank.partitions,
-        )
-        for split in splits
-    ]
+    shared = replace(blank, timestamp_unit=unit, utc_times=layout.utc_times)
+    return _Measured(blank=shared, layout=layout)
 
 
-def _plan_text(
-    blank: Split, kind: Format, codec: Codec, columns: _Columns, targets: Mapping[str, int]
-) -> list[Split]:
-    """Cut a file of JSON lines, CSV or TSV.
+def _text_layout(blank: Split, kind: Format, codec: Codec, columns: _Columns) -> _Measured:
+    """Look at a file of JSON lines, CSV or TSV.
 
     Raises:
         _RejectedError: If it cannot be planned.
@@ -172,8 +220,7 @@ def _plan_text(
     with _rejecting(FileReason.NOT_TEXT):
         layout = read_text_layout(blank.path, kind, codec, wanted)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
-    with _rejecting(FileReason.NOT_TEXT):
-        return cut_text(blank.path, layout, replace(blank, file_size=layout.file_size), **targets)
+    return _Measured(blank=replace(blank, file_size=layout.file_size), layout=layout)
 
 
 def _root_of(files: Sequence[InputFile]) -> str | None:

@@ -34,6 +34,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
     rest = {
         "format": _PLAN_FORMAT,
+        "split_rows": plan.split_rows,
         "digest": plan.digest,
         "rejected_files": [asdict(file) for file in plan.rejected_files],
     }
@@ -72,6 +73,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
                 )
                 for file in rest["rejected_files"]
             ),
+            split_rows=int(rest["split_rows"]),
             digest=str(rest["digest"]),
         )
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:

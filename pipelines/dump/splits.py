@@ -17,6 +17,14 @@ from dataclasses import dataclass
 
 from bertscore_core.errors import ConfigError
 
+# 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
+# costs little, large enough that a part is worth a file.
+MOST_SPLIT_ROWS = 20_000
+# Texts are sorted by length within a split: smaller splits have more padding.
+LEAST_SPLIT_ROWS = 500
+# The last split of each worker ends at another time. With four, the wait is an eighth on average.
+SPLITS_PER_WORKER = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
@@ -85,6 +93,11 @@ class Split:
         return bool(self.schema)
 
     @property
+    def offset(self) -> int:
+        """Where the split begins in its file: a row, or a byte in a file of text."""
+        return self.start if self.is_text else self.row_offset
+
+    @property
     def part_name(self) -> str:
         """Path of the part below the output folder. Names sort in row order."""
         if self.is_text:
@@ -104,6 +117,19 @@ class Split:
         """The same for this split, which also depends on where a file of text is cut."""
         places = (str(self.start), str(self.stop)) if self.is_text else ()
         return _digest(self.file_reading, *places)
+
+
+def rows_for_workers(rows: int, workers: int | None) -> int:
+    """Return how many rows a split should have, so that all workers have work until the end.
+
+    Args:
+        rows: Rows of all files.
+        workers: Number of workers that share them; None if it is not known.
+    """
+    if workers is None:
+        return MOST_SPLIT_ROWS
+    evenly = math.ceil(rows / (workers * SPLITS_PER_WORKER))
+    return min(max(evenly, LEAST_SPLIT_ROWS), MOST_SPLIT_ROWS)
 
 
 def part_name(input_name: str, row_offset: int) -> str:

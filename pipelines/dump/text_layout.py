@@ -5,6 +5,7 @@ found: see `text_cuts`.
 """
 
 import base64
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ from pipelines.dump.text_source import open_text, read_head
 from pipelines.dump.texts import Reason
 from pipelines.files.credentials import mask_credentials
 
+# About how many times smaller compressed texts are.
+_PACKED = 3
 SAMPLE_BYTES = 1024 * 1024
 """Bytes of a file, decompressed, in which its columns and their types are found."""
 
@@ -45,6 +48,12 @@ class TextLayout:
     schema: pa.Schema
     mean_bytes: float
     file_size: int
+
+    @property
+    def about_rows(self) -> int:
+        """Rows of the file, estimated from the first ones."""
+        size = self.file_size * (_PACKED if self.codec else 1)
+        return math.ceil(size / self.mean_bytes)
 
 
 def read_text_layout(

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NO_REFERENCES = "no_references"
     INVALID_UTF8 = "invalid_utf8"
     NOT_TEXT = "not_text"
+    TOO_LONG = "too_long"
     NO_IDF_GROUP = "no_idf_group"
     NO_IDF_TABLE = "no_idf_table"
     NO_WEIGHTED_TOKEN = "no_weighted_token"

@@ -7,6 +7,7 @@
 After a run was killed, the next one counts only the splits that have no counts yet.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import apache_beam as beam
 
 from bertscore_core import ConfigError, ScorerConfig, TextTokenizer
 from bertscore_core.config import settle_tokenizer
+from pipelines.dump.columns import IdfColumns
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped, rows_words
 from pipelines.dump.plan_files import plan_inputs
@@ -25,29 +27,35 @@ from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
 from pipelines.files.read import exists, is_file
 from pipelines.files.write import write_atomically
+from pipelines.idf.owners import num_buckets
+from pipelines.idf.record import table_warnings
+from pipelines.idf.sample import repeats_in_sample
 from pipelines.idf.steps import (
     COUNTS_FOLDER,
     CountDocumentFrequencies,
     Counting,
     SaveIdf,
     Vocabulary,
-    load_idf,
+    note_path,
 )
 from pipelines.idf.tables import WHOLE
+from pipelines.options.base import DumpOptions
 from pipelines.options.idf import IdfOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from pipelines.run.folder import PLAN_FILE, OutputFolder
+from pipelines.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
 from pipelines.run.job import JobKind, Say
 from pipelines.run.lock import LOCK_FILE, FolderLostError
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.printing import escape_line
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS, given_split_rows
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.scorer import scorer_config
 
 _TABLE_FILE = "table.npz"
+_NOTE_FILE = note_path(_TABLE_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,25 +115,33 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         table = absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
         _check_table(table, options)
+        work_folder = _work_folder(table)
+        target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
         plan = plan_inputs(
             expand_inputs(options.input, input_format=options.input_format),
             candidate_column=None,
             reference_column=options.reference_column,
-            target_rows=options.split_rows,
+            target_rows=target_rows,
             target_bytes=options.split_bytes,
-            input_format=options.input_format,
+            workers=runner.expected_workers,
+            choosing=idf_columns(options).options,
         )
     check_all_reached(plan)
     return IdfPlan(
         options=options,
         runner=runner,
         table=table,
-        output=_work_folder(table),
+        output=work_folder,
         config=config,
         tokenizer=tokenizer,
         plan=plan,
     )
+
+
+def idf_columns(options: DumpOptions) -> IdfColumns:
+    """Return the columns that say how references are counted."""
+    return IdfColumns(key=options.idf_key, group=options.idf_group)
 
 
 def _check_table(table: str, options: IdfOptions) -> None:
@@ -162,11 +178,13 @@ def show_idf(planned: IdfPlan) -> Shown:
         "input files": f"{plan.num_files:,}",
         "rows": rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
-        "splits": f"{len(plan.splits):,}",
+        "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    return Shown("Plan", ("", ""), [*rows.items(), *rejected])
+    words = repeats_in_sample(plan.splits, options.reference_column, idf_columns(options))
+    warned = [] if words is None else [("warning", words)]
+    return Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned])
 
 
 def refuse_idf(planned: IdfPlan) -> Outcome | None:
@@ -188,7 +206,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     """
     _check_table(planned.table, planned.options)
     folder.delete_temporary()
-    folder.delete(_TABLE_FILE)
+    folder.delete(_TABLE_FILE, _NOTE_FILE)
+    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
     counting, splits = _counting(planned, folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
@@ -212,6 +231,8 @@ def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
         vocabularies={WHOLE.language: vocabulary},
         reference_column=planned.options.reference_column,
         corpus=planned.plan.digest,
+        columns=idf_columns(planned.options),
+        buckets=num_buckets(planned.plan.about_rows),
         kept=folder,
     )
 
@@ -223,7 +244,7 @@ def idf_stages(job: IdfJob) -> Iterator[Stage]:
     yield replace(
         _stage(planned.runner, job.folder, counting),
         folder=COUNTS_FOLDER,
-        amounts={name: number for name, number in rows.items() if name not in job.reused},
+        amounts=rows,
         unit="rows",
     )
 
@@ -250,19 +271,25 @@ def conclude_idf(job: IdfJob) -> Outcome:
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
         folder.delete(PLAN_FILE)
-        words = "a file could not be read; no table was saved. Run the same command again."
+        problem = json.loads(folder.read(_NOTE_FILE))["problem"]
+        words = f"{problem}: no table was saved. Run the same command again."
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
+        counted = json.loads(folder.read(_NOTE_FILE))
         folder.check()  # the table is outside the folder, whose own writes check the lock
         write_atomically(planned.table, folder.read(_TABLE_FILE))
-        tables = load_idf(planned.table)
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
     shown = escape_line(mask_credentials(planned.table))
-    documents = f"{tables.num_documents:,} references of {plan.num_files:,} files"
+    documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
+    if counted["group_columns"]:
+        documents += f" in {counted['tables']:,} tables"
+    if counted["key_columns"]:
+        documents += f", without {counted['rows_left_out']:,} rows of keys counted already"
     return Outcome(
         status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
-        text=f"{documents}: {shown} ({tables.fingerprint})",
+        text=f"{documents}: {shown} ({counted['fingerprint']})",
+        warnings=tuple(table_warnings(counted)),
     )
 
 
@@ -287,6 +314,7 @@ def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
         vocabularies={WHOLE.language: vocabulary},
         reference_column=options.reference_column,
         corpus="",
+        columns=idf_columns(options),
     )
     yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
 

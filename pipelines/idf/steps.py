@@ -3,41 +3,55 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints import no_annotations
 
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.config import settle_tokenizer
+from bertscore_core.idf import CountedRows
 from pipelines.dump.columns import COUNT_ALL, IdfColumns, column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
+from pipelines.dump.texts import countable_references
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import read_bytes
-from pipelines.idf.counts import SplitCount, count_references
+from pipelines.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows
+from pipelines.idf.record import describe_tables
 from pipelines.idf.row_keys import row_keys
-from pipelines.idf.tables import WHOLE, IdfKey, IdfTables
-from pipelines.run import counters
+from pipelines.idf.tables import MOST_TABLES, WHOLE, IdfTables
+from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 
 logger = logging.getLogger(__name__)
 
 COUNTS_FOLDER = "counts"
 
-INCOMPLETE = "incomplete:"
-"""Prefix of the corpus of a table without the splits that could not be read. A run with such a
-table scores nothing and does not succeed, and the next run counts again."""
+_UNREADABLE = "the idf table leaves out a file that could not be read"
+_TOO_MANY = (
+    f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
+    "each test set. Name columns with fewer values"
+)
+
+_FAILED = "failed"
+_ALONE = "alone"
 
 
 def is_incomplete(tables: IdfTables | None) -> bool:
-    """Tell whether tables leave out a split that could not be read, so their weights are wrong."""
-    return tables is not None and tables.corpus.startswith(INCOMPLETE)
+    """Tell whether tables must not be used, since their weights would be wrong.
+
+    A run with such tables scores nothing and does not succeed, and the next run counts again.
+    """
+    return tables is not None and tables.problem != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +87,7 @@ class Counting:
         reference_column: Column of references.
         corpus: Fingerprint of the corpus, kept in the table.
         columns: Columns that say how references are counted.
+        buckets: Number of buckets of keys. It changes no result.
         kept: Folder where the count of each split is kept, so that a run that was killed does not
             count it again; None to keep none.
     """
@@ -81,6 +96,7 @@ class Counting:
     reference_column: str
     corpus: str
     columns: IdfColumns = COUNT_ALL
+    buckets: int = 1
     kept: OutputFolder | None = None
 
     @property
@@ -95,17 +111,23 @@ class Counting:
     def tables_of(self, count: SplitCount) -> IdfTables:
         """Return a count as tables."""
         corpus = join_corpus(self.corpus, count.content)
-        corpus = f"{INCOMPLETE}{corpus}" if count.unreadable else corpus
-        frequencies = dict(count.frequencies)
+        by_key = dict(count.by_key)
         if self.has_one_table:  # also of a corpus without a reference
-            frequencies.setdefault(WHOLE, DocumentFrequencies.zero())
+            nothing = CountedRows(key_columns=self.columns.key)
+            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
         return IdfTables(
             tables={
-                key: self.vocabularies[key.language].table_of(counted, corpus)
-                for key, counted in frequencies.items()
+                key: replace(
+                    self.vocabularies[key.language].table_of(counted.frequencies, corpus),
+                    counted=counted.rows if self.columns.names else None,
+                )
+                for key, counted in by_key.items()
             },
             corpus=corpus,
             group_columns=self.columns.group,
+            without_table=count.without_table,
+            repeats=(count.repeats.rows, count.repeats.distinct),
+            problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
         )
 
     @property
@@ -135,6 +157,9 @@ class Counting:
 class CountDocumentFrequencies(beam.PTransform):
     """Splits -> the IdfTables over all their references, one element.
 
+    With keys, a first pass over the splits finds the one row of each key that counts. Only digests
+    of keys and positions of rows cross a stage boundary, never a text.
+
     Attributes:
         counting: What is counted, and how.
     """
@@ -143,8 +168,13 @@ class CountDocumentFrequencies(beam.PTransform):
 
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
+        chosen = (
+            splits | "ChooseRows" >> _ChooseRows(self.counting)
+            if self.counting.columns.key
+            else splits | "EveryRow" >> beam.Map(ToCount)
+        )
         return (
-            splits
+            chosen
             # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(_CountSplit(self.counting))
             # A global combine has a single key. The fan-out merges tables on many workers first.
@@ -170,6 +200,8 @@ def join_corpus(versions: str, content: int) -> str:
 @dataclass
 class SaveIdf(beam.PTransform):
     """Write the tables and pass them on, so that they are saved before they are used.
+
+    A note beside them says how they were counted.
 
     Tables that leave out a file would give every token a wrong weight, and are not written.
 
@@ -203,9 +235,87 @@ def load_idf(path: str) -> IdfTables:
 
 
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    if not is_incomplete(tables):
-        folder.write(name, tables.to_bytes())
+    # Tables of an earlier run keep its note, which says more than their file.
+    is_new = tables.repeats is not None
+    described = json.dumps(describe_tables(tables)).encode()
+    note = {note_path(name): described} if is_new else {}
+    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
     return tables
+
+
+def note_path(name: str) -> str:
+    """Return the path of the file beside a table that says how it was counted."""
+    return f"{name.removesuffix('.npz')}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ToCount:
+    """A split, and which of its rows are counted.
+
+    Attributes:
+        split: The split.
+        owned: The rows; None for all.
+        is_readable: Whether the rows could be chosen.
+    """
+
+    split: Split
+    owned: Owned | None = None
+    is_readable: bool = True
+
+
+@dataclass
+class _ChooseRows(beam.PTransform):
+    """Splits -> ToCount, with one row for each key of the whole corpus.
+
+    Attributes:
+        counting: What is counted, and how.
+    """
+
+    counting: Counting
+
+    @no_annotations  # Beam has no type hint for several outputs
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
+        """Compare the keys of each bucket, and give every split its rows back."""
+        find = beam.ParDo(_FindKeys(self.counting)).with_outputs(_ALONE, _FAILED, main="keys")
+        found = splits | "FindKeys" >> find
+        owned = (
+            # KeyedRows: 28 bytes a row.
+            found.keys
+            | "ByBucket" >> beam.GroupByKey()
+            | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
+        )
+        parts = {
+            "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
+            "owned": (owned, found[_ALONE]) | "AllOwned" >> beam.Flatten(),
+            "failed": found[_FAILED],
+        }
+        return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
+
+
+def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
+    _, parts = joined
+    owned = Owned.merge(parts["owned"])
+    is_readable = not list(parts["failed"])
+    for split in parts["split"]:
+        yield ToCount(split, owned, is_readable)
+
+
+class _FindKeys(beam.DoFn):
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def process(self, split: Split) -> Iterator[tuple[int, KeyedRows] | TaggedOutput]:
+        counting = self._counting
+        try:
+            table = read_split(split, counting.read_columns)
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            yield TaggedOutput(_FAILED, (split.part_name, True))
+            return
+        references = countable_references(column_of(table, counting.reference_column))
+        rows, alone = keyed_rows(split, table, counting.columns, references)
+        yield TaggedOutput(_ALONE, (split.part_name, alone))
+        yield from rows.buckets(counting.buckets)
 
 
 class _CountSplit(beam.DoFn):
@@ -218,46 +328,66 @@ class _CountSplit(beam.DoFn):
             language: settle_tokenizer(one.config) for language, one in vocabularies.items()
         }
 
-    def process(self, split: Split) -> Iterator[SplitCount]:
-        counted = self._kept(split)
+    def process(self, chosen: ToCount) -> Iterator[SplitCount]:
+        counted = self._kept(chosen)
         if counted is None:
-            counted = self._counted(split)
+            counted = self._counted(chosen)
         counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        live.counted(chosen.split.about_rows)
         yield counted
 
-    def _counted(self, split: Split) -> SplitCount:
-        counting = self._counting
+    def _counted(self, chosen: ToCount) -> SplitCount:
+        counting, split = self._counting, chosen.split
+        if not chosen.is_readable:
+            return SplitCount(unreadable=1)
         try:
             table = read_split(split, counting.read_columns)
         except UNREADABLE as error:
             logger.warning("not counted: %s", mask_credentials(str(error)))
             return SplitCount(unreadable=1)
-        column = column_of(table, counting.reference_column)
-        counted = SplitCount(
-            frequencies=count_references(
-                self._tokenizers, column, row_keys(table, counting.columns)
-            ),
-            content=content_of(split, table.num_rows, counting.digest_of(table), counting.columns),
+        counted = count_rows(
+            self._tokenizers,
+            countable_references(column_of(table, counting.reference_column)),
+            row_keys(table, counting.columns),
+            counting.columns.key,
+            chosen.owned,
         )
-        if counting.kept is not None:
-            counting.kept.write(counting.count_path(split), counting.tables_of(counted).to_bytes())
+        content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
+        counted = replace(counted, content=content)
+        if counting.kept is not None and not counted.too_many:
+            tables = counting.tables_of(counted)
+            kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
+            counting.kept.write(counting.count_path(split), kept.to_bytes())
         return counted
 
-    def _kept(self, split: Split) -> SplitCount | None:
+    def _kept(self, chosen: ToCount) -> SplitCount | None:
         """Return the count of the same rows that an earlier run kept; None without one."""
-        if self._counting.kept is None:
+        if self._counting.kept is None or not chosen.is_readable:
             return None
-        (data,) = self._counting.kept.read_if_there(self._counting.count_path(split))
+        (data,) = self._counting.kept.read_if_there(self._counting.count_path(chosen.split))
         with suppress(IdfError):  # a damaged one is counted again
-            if data is not None:
-                tables = IdfTables.from_bytes(data)
-                _, content = split_corpus(tables.corpus)
-                return SplitCount(frequencies=_frequencies(tables), content=content)
+            kept = None if data is None else KeptCount.from_bytes(data)
+            # With keys, a change of another file can change which rows of this one count.
+            if kept is not None and kept.owned == _digest(chosen):
+                return _count_of(kept)
         return None
 
 
-def _frequencies(tables: IdfTables) -> dict[IdfKey, DocumentFrequencies]:
-    return {key: table.frequencies for key, table in tables.tables.items()}
+def _digest(chosen: ToCount) -> str:
+    return "" if chosen.owned is None else chosen.owned.digest
+
+
+def _count_of(kept: KeptCount) -> SplitCount:
+    tables = kept.tables
+    return SplitCount(
+        by_key={
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        },
+        repeats=kept.repeats,
+        without_table=tables.without_table,
+        content=split_corpus(tables.corpus)[1],
+    )
 
 
 def content_of(split: Split, rows: int, digest: str, columns: IdfColumns) -> int:

@@ -60,11 +60,18 @@ class IdfTables:
         tables: The tables.
         corpus: Name or digest of what was counted, as `IdfTable.corpus`.
         group_columns: The columns whose values are `IdfKey.group`.
+        without_table: Rows whose references could be counted but that have no group.
+        repeats: Rows counted, and about how many different references they have; None if that is
+            not known. Not in the file.
+        problem: Why the tables must not be used; "" if they may. Such tables are not written.
     """
 
     tables: Mapping[IdfKey, IdfTable]
     corpus: str = ""
     group_columns: tuple[str, ...] = ()
+    without_table: int = 0
+    repeats: tuple[int, int] | None = None
+    problem: str = ""
 
     @classmethod
     def of(cls, table: IdfTable) -> "IdfTables":
@@ -139,6 +146,7 @@ class IdfTables:
         listed = {
             "corpus": self.corpus,
             "group_columns": list(self.group_columns),
+            "without_table": self.without_table,
             "tables": [{"language": key.language, "group": list(key.group)} for key in keys],
         }
         buffer = io.BytesIO()
@@ -193,7 +201,12 @@ def _read_set(data: bytes) -> IdfTables:
             if ids > _MOST_IDS:
                 raise ValueError(f"more than {_MOST_IDS} token ids in all tables")
             tables[key] = table
-    return IdfTables(tables=tables, corpus=listed["corpus"], group_columns=columns)
+    return IdfTables(
+        tables=tables,
+        corpus=listed["corpus"],
+        group_columns=columns,
+        without_table=listed["without_table"],
+    )
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
@@ -209,6 +222,8 @@ def _check_list(listed: Any) -> tuple[list[IdfKey], tuple[str, ...]]:
     columns, tables = listed["group_columns"], listed["tables"]
     if not isinstance(listed["corpus"], str) or not _are_texts(columns):
         raise ValueError("corpus or group_columns is no text")
+    if type(listed["without_table"]) is not int or listed["without_table"] < 0:
+        raise ValueError("without_table is no number of rows")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise ValueError(f"no list of at most {MOST_TABLES} tables")
     for table in tables:

@@ -15,9 +15,6 @@ from pipelines.options.checks import check_at_least, check_value
 from pipelines.options.near_names import unknown_key
 from pipelines.options.values import fit_value, plain_value
 
-# 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
-# costs little and 2 to 50 workers are evenly busy, large enough that a part is worth a file.
-DEFAULT_SPLIT_ROWS = 20_000
 # As the Parquet file counts them, encoded and not compressed: a column of repeated long texts can
 # be many times larger in memory. A worker holds a split as Arrow, as Python texts and as tokens.
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
@@ -135,13 +132,22 @@ class DumpOptions(RunOptions):
         language: Language of the texts; it chooses the model and the baseline.
         reference_column: Column of the references: a text or a list of texts in each row. A dotted
             path (`response.text`) leads into nested columns.
+        idf_key: Columns that identify a reference. Rows that are equal in them count once for idf,
+            such as those of several systems on one test set.
+        idf_group: Columns that name the test set of a row. Each test set has its own idf table, and
+            keys are compared within it.
         max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
             model's own limit.
+        long_text: What is done with a longer text: `truncate` cuts it; `error` rejects its row for
+            the reason `too_long`; `windows` scores all of it, in overlapping windows of
+            `max_length` tokens.
         revision: Revision of a model on the hub: a branch, tag or commit.
         input_format: Format of the input: `auto` goes by the names of the files (.parquet, .jsonl,
             .ndjson, .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which
             quotes are ordinary characters.
         split_rows: Most rows in a split; about as many where a file is cut without being read.
+            `auto` takes 500 to 20,000, so that every worker gets several splits; a folder with an
+            earlier run keeps the number of that run.
         split_bytes: Most bytes in a split, uncompressed; encoded, as Parquet counts them.
         min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
     """
@@ -150,10 +156,13 @@ class DumpOptions(RunOptions):
     model: str | None = None
     language: str | None = None
     reference_column: str = "reference"
+    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
+    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     max_length: int | Literal["unlimited"] | None = None
+    long_text: Literal["truncate", "error", "windows"] = "truncate"
     revision: str | None = None
     input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
-    split_rows: int = DEFAULT_SPLIT_ROWS
+    split_rows: int | Literal["auto"] = "auto"
     split_bytes: int = DEFAULT_SPLIT_BYTES
     min_rows: int = DEFAULT_MIN_ROWS
 
@@ -168,8 +177,18 @@ class DumpOptions(RunOptions):
             cure="Name what to score.",
         )
         self._check_texts("input", "model", "language", "reference_column", "revision")
-        for name in ("split_rows", "split_bytes"):
-            check_at_least(name, getattr(self, name), 1)
+        self._check_texts("idf_key", "idf_group")
+        columns = (*self.idf_key, *self.idf_group)
+        check_value(
+            "idf_key and idf_group",
+            columns,
+            fine=len(set(columns)) == len(columns),
+            expected="each column once",
+            cure="Keys are compared within their group: leave its columns out of the key.",
+        )
+        check_at_least("split_bytes", self.split_bytes, 1)
+        if self.split_rows != "auto":
+            check_at_least("split_rows", self.split_rows, 1)
         check_at_least("min_rows", self.min_rows, 0)
         if self.max_length != "unlimited":
             check_at_least("max_length", self.max_length, 1)

@@ -60,6 +60,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)
         _check_idf(self.idf)
+        _check_idf_columns(self)
         _check_rescale(self)
 
 
@@ -72,6 +73,24 @@ def _check_idf(idf: str) -> None:
         fine=idf in IDF_WORDS or "/" in idf or "." in idf,
         expected="'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
         cure=f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
+    )
+
+
+def _check_idf_columns(options: ScoreOptions) -> None:
+    """Raise for options about counting where nothing is counted, or weighted."""
+    check_value(
+        "idf_key",
+        options.idf_key,
+        fine=options.idf == "corpus" or not options.idf_key,
+        expected="a key only together with --idf corpus",
+        cure="A saved table was counted before: give the key to `bertscore-beam idf`.",
+    )
+    check_value(
+        "idf_group",
+        options.idf_group,
+        fine=options.idf != "none" or not options.idf_group,
+        expected="groups only together with idf",
+        cure="Add --idf corpus, or leave --idf-group out.",
     )
 
 

@@ -67,6 +67,7 @@ class PairScore(NamedTuple):
         candidate_tokens: Tokens of the candidate, special ones included.
         reference_tokens: Tokens of all its references together.
         truncated: Whether a text was cut to the maximum length.
+        windows: Windows of the text with the most of them, if long texts are scored in windows.
         error: Why there are no scores, or why to check them: a value of
             `pipelines.dump.texts.Reason`.
     """
@@ -82,6 +83,7 @@ class PairScore(NamedTuple):
     candidate_tokens: Optional[int]  # noqa: UP045
     reference_tokens: Optional[int]  # noqa: UP045
     truncated: Optional[bool]  # noqa: UP045
+    windows: Optional[int]  # noqa: UP045
     error: Optional[str]  # noqa: UP045
 
 
@@ -214,7 +216,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]
-        scores = _pair_scores(scored, several, rescaled=model.scorer.config.rescale)
+        scores = _pair_scores(scored, several, model.scorer.config)
         return [
             PredictionResult(pair, score, model.model_id)
             for pair, score in zip(batch, scores, strict=True)
@@ -341,10 +343,10 @@ def _field(pair: PairLike, name: str) -> Any:
 
 
 def _pair_scores(
-    scored: ScoredPairs, several: Sequence[bool], *, rescaled: bool
+    scored: ScoredPairs, several: Sequence[bool], config: ScorerConfig
 ) -> Iterator[PairScore]:
     """Yield the scores of each pair, with a best reference if there is a list of references."""
-    by_column = scored.by_column(rescaled=rescaled)
+    by_column = scored.by_column(rescaled=config.rescale, windowed=config.long_text == "windows")
     nothing = [None] * len(scored)
     best = by_column[columns.BEST_REFERENCE].tolist()
     values = {name: column.tolist() for name, column in by_column.items()} | {

@@ -32,7 +32,8 @@ class ScorePairs(beam.PTransform):
     `bertscore_f1`, with a rescaling scorer `bertscore_raw_precision` and so on,
     `bertscore_best_reference` (None if the reference is a single text; left out if the schema has
     only single texts), `bertscore_candidate_tokens`, `bertscore_reference_tokens`,
-    `bertscore_truncated` and `bertscore_error`. No pair is dropped: a pair that cannot be scored
+    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, and
+    `bertscore_error`. No pair is dropped: a pair that cannot be scored
     has its reason in the last column and None in the others.
 
     A PCollection with a schema (Rows, NamedTuples) gives Rows, and their schema has the columns. A
@@ -88,8 +89,10 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        rescaled = self._handler.config.rescale
-        names = [name for name in OUTPUT_COLUMNS if rescaled or name not in _RAW]
+        config = self._handler.config
+        left_out = frozenset() if config.rescale else _RAW
+        left_out |= frozenset() if config.long_text == "windows" else {columns.WINDOWS}
+        names = [name for name in OUTPUT_COLUMNS if name not in left_out]
         fields = _schema_fields(pairs.element_type)
         if fields is None:
             return (

@@ -20,6 +20,7 @@ from pipelines.files.reach import NotBegunError, before_work, reaching
 from pipelines.options.base import RunOptions
 from pipelines.run.describe import print_job
 from pipelines.run.folder import OutputFolder
+from pipelines.run.live import live_folder
 from pipelines.run.lock import hold
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.progress import RunProgress, show_progress
@@ -150,8 +151,19 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say) -> None:
             pipeline.run()
         return
     started = time.time() if stage.started is None else stage.started
-    progress = RunProgress(folder.path(stage.folder), stage.amounts, started, stage.unit)
-    with local_workers(runner) as terminal, ExitStack() as stack:
+    with (
+        local_workers(runner) as terminal,
+        live_folder(enabled=runner.is_local) as live,
+        ExitStack() as stack,
+    ):
         if stage.amounts:
+            progress = RunProgress(
+                folder=folder.path(stage.folder),
+                amounts=stage.amounts,
+                started=started,
+                unit=stage.unit,
+                first=stage.first,
+                live=live,
+            )
             stack.enter_context(show_progress(progress, Console(file=terminal)))
         pipeline.run().wait_until_finish()

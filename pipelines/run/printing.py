@@ -1,4 +1,4 @@
-"""Escape characters that control a terminal; names of files cannot be trusted.
+"""Text for people: durations, and names of files, which cannot be trusted.
 
 All text for a terminal or a log passes through one of these functions: it may contain names of
 files, their content, and messages of other libraries.
@@ -6,6 +6,7 @@ files, their content, and messages of other libraries.
 
 import json
 import logging
+import math
 import re
 
 # Controls (C0 except tab and newline, DEL, C1), marks that change the direction of writing, other
@@ -37,3 +38,17 @@ class EscapingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         return escape_text(super().format(record))
+
+
+def duration_words(seconds: float) -> str:
+    """Format a duration to two digits: 40 s, 12 min, 3 h 20 min, 2 days 5 h."""
+    if seconds < 90:
+        return f"{max(math.ceil(seconds / 5) * 5, 0)} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        hours, minutes = divmod(round(minutes, -1), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"

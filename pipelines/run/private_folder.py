@@ -1,4 +1,4 @@
-"""Folders for sockets that only this user can reach.
+"""Folders that only this user can reach, for the sockets and the progress of workers.
 
 A socket in the file system accepts connections only from users who may enter its folder.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bertscore_core import ConfigError
 
-_PREFIX = "bertscore-beam-sockets-"
+_PREFIX = "bertscore-beam-workers-"
 
 _LONGEST_PATH = 103
 """Most bytes of a socket's path on every system; Linux allows 107."""
@@ -27,7 +27,7 @@ def make_private_folder(longest_name: int) -> Path:
     It is locked while this process lives. Folders of killed processes are removed first.
 
     Args:
-        longest_name: Characters of the longest name of a socket in it.
+        longest_name: Characters of the longest name of a socket in it; 0 for no socket.
 
     Raises:
         ConfigError: No folder can be made.
@@ -49,7 +49,11 @@ def make_private_folder(longest_name: int) -> Path:
 def remove_private_folder(folder: Path) -> None:
     """Remove a folder that `make_private_folder` made."""
     descriptor = _held.pop(folder, None)
-    shutil.rmtree(folder, ignore_errors=True)
+    # Under another name a process that still writes there does not find it any more.
+    gone = folder.with_name(f"{folder.name}-gone")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
     if descriptor is not None:
         os.close(descriptor)
 

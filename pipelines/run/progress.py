@@ -1,33 +1,48 @@
-"""The progress of a run, read from the files that appear in the output folder.
+"""The progress of a run: from the files that appear in its folder, and from local workers.
 
-This works with every runner. On a terminal it is a bar, in a log a plain line now and then.
+Files work with every runner. Workers of this machine also report how far they are in a file. On a
+terminal the progress is a bar, in a log a plain line now and then.
 """
 
+import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from pipelines.files.listing import list_files
+from pipelines.run.live import read_live
+from pipelines.run.printing import duration_words
 
 POLL_SECONDS = 1.0
-LOG_SECONDS = 30.0
+LOG_SECONDS = (2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
 _PAUSE_PER_LISTING = 10
 """The pause is at least this many times as long as listing the folder took, which takes seconds for
 100,000 files."""
 
 
 class RunProgress:
-    """Adds up the amounts of the files that appear in a folder.
+    """Adds up the amounts of the files that appear in a folder, and what workers report.
 
     Attributes:
         planned: The sum of all expected amounts.
+        look_seconds: How long the last look took.
     """
 
-    def __init__(self, folder: str, amounts: Mapping[str, int], started: float, unit: str) -> None:
+    def __init__(
+        self,
+        *,
+        folder: str,
+        amounts: Mapping[str, int],
+        started: float,
+        unit: str,
+        first: tuple[int, str] = (0, ""),
+        live: Path | None = None,
+    ) -> None:
         """Keep the expected amounts.
 
         Args:
@@ -36,33 +51,86 @@ class RunProgress:
                 folder.
             started: When the run began, in seconds since the epoch.
             unit: Unit of the amounts.
+            first: How much a step before the main one reads, and the unit of it.
+            live: Folder with the reports of local workers, if there are any.
         """
         self._folder = folder
         self._amounts = amounts
-        self._started = started
         self._unit = unit
-        self._first: tuple[float, int] | None = None
+        self._first, self._first_unit = first
+        self._live = live
+        self._main = _Pace(started)
+        self._before = _Pace(started)
         self.planned = sum(amounts.values())
+        self.look_seconds = 0.0
 
-    def done(self) -> int:
-        """Return the sum of the amounts of the files that are there."""
-        return sum(self._amounts.get(name, 0) for name in list_files(self._folder))
+    def look(self) -> None:
+        """Look at the files and the reports.
 
-    def line(self, done: int) -> str:
-        """Return the progress as one line.
-
-        The time left is estimated from the pace since the first file, so the time that the workers
-        take to start does not count.
+        Raises:
+            OSError: The folder cannot be listed at the moment.
         """
-        now = time.time()
-        if done and self._first is None:
-            self._first = (now, done)
-        rate = done / max(now - self._started, 1e-9)
-        left = "time left unknown"
-        if self._first is not None and done > self._first[1]:
-            pace = (done - self._first[1]) / max(now - self._first[0], 1e-9)
-            left = f"{(self.planned - done) / pace:.0f} s left"
-        return f"{done:,} of {self.planned:,} {self._unit}, {rate:.1f}/s, {left}"
+        began = time.monotonic()
+        there = self._amounts.keys() & list_files(self._folder).keys()
+        self.look_seconds = time.monotonic() - began
+        live = read_live(self._live)
+        reported = {
+            name: share * self._amounts[name]
+            for name, share in live.doing.items()
+            if name in self._amounts and name not in there
+        }
+        self._before.note(min(live.counted, self._first))
+        self._main.note(sum(self._amounts[name] for name in there) + int(sum(reported.values())))
+
+    @property
+    def done(self) -> int:
+        """The amount that is done. It never falls."""
+        return self._main.done
+
+    def line(self) -> str:
+        """Return the progress as one line."""
+        if self._before.done and not self._main.has_moved:
+            return self._before.line(self._first, self._first_unit)
+        return self._main.line(self.planned, self._unit)
+
+
+class _Pace:
+    """An amount that grows, and how fast.
+
+    The pace is counted from the first growth, so that neither the start of the workers nor what an
+    earlier run did is in it.
+    """
+
+    def __init__(self, started: float) -> None:
+        self.done = 0
+        self._started = started
+        self._at_first: int | None = None
+        self._moved: tuple[float, int] | None = None
+
+    @property
+    def has_moved(self) -> bool:
+        return self._moved is not None
+
+    def note(self, amount: int) -> None:
+        self.done = max(self.done, amount)
+        if self._at_first is None:
+            self._at_first = self.done
+        if self._moved is None and self.done > self._at_first:
+            self._moved = (time.time(), self.done)
+
+    def line(self, planned: int, unit: str) -> str:
+        """Return the amount, the rate and the time left as text."""
+        shown = f"{self.done:,} of {planned:,} {unit}"
+        if self.done >= planned:
+            return f"{shown}, finishing"
+        if self._moved is None:
+            return f"{shown}, time left unknown"
+        now, (since, then) = time.time(), self._moved
+        if self.done == then:  # one look is not enough for a pace: count from the start
+            since, then = self._started, self._at_first or 0
+        rate = max(self.done - then, 0) / max(now - since, 1e-9)
+        left = duration_words((planned - self.done) / rate) if rate else "unknown time"
+        return f"{shown}, {rate:.1f}/s, {left} left"
 
 
 @contextmanager
@@ -83,29 +151,28 @@ def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) ->
     columns = (BarColumn(), TextColumn("{task.fields[line]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task: TaskID = bar.add_task("", total=progress.planned, line="starting")
-        for done in _counts(progress, POLL_SECONDS, stop):
-            bar.update(task, completed=done, line=progress.line(done))
+        for _ in _looks(progress, [POLL_SECONDS], stop):
+            bar.update(task, completed=progress.done, line=progress.line())
 
 
 def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) -> None:
-    for done in _counts(progress, LOG_SECONDS, stop):
-        console.print(progress.line(done), markup=False, highlight=False)
+    for _ in _looks(progress, LOG_SECONDS, stop):
+        console.print(progress.line(), markup=False, highlight=False)
 
 
-def _counts(progress: RunProgress, every: float, stop: threading.Event) -> Iterator[int]:
-    """Yield the amount that is done again and again, until `stop` is set.
+def _looks(
+    progress: RunProgress, pauses: Sequence[float], stop: threading.Event
+) -> Iterator[RunProgress]:
+    """Look at the progress again and again, until `stop` is set, and yield it.
 
     Args:
-        progress: Counts.
-        every: Seconds between two counts, more if counting itself takes long.
+        progress: What is looked at.
+        pauses: Seconds before each look; the last is repeated. More if looking itself takes long.
         stop: Set when the run has ended.
     """
-    pause = every
-    while not stop.wait(pause):
-        started = time.monotonic()
-        try:
-            done = progress.done()
-        except OSError:  # a short failure of the disk or the store only skips a line
-            continue
-        pause = max(every, _PAUSE_PER_LISTING * (time.monotonic() - started))
-        yield done
+    for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
+        if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
+            return
+        with suppress(OSError):  # a short failure of the disk or the store only skips a line
+            progress.look()
+            yield progress

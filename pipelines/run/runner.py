@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
     StandardOptions,
+    WorkerOptions,
     _BeamArgumentParser,
 )
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -133,6 +134,14 @@ class Runner:
     def has_separate_workers(self) -> bool:
         """Whether FnApiRunner's workers are other processes, here or in a worker pool."""
         return self.is_fn_api and (self.workers > 1 or self.pool is not None)
+
+    @property
+    def expected_workers(self) -> int | None:
+        """Worker processes that share the splits; None if another service chooses their number."""
+        if self.is_fn_api:
+            return self.workers
+        given = self.beam_options.view_as(WorkerOptions)
+        return given.max_num_workers or given.num_workers or None
 
     @property
     def threads(self) -> int | None:

@@ -25,6 +25,7 @@ class Stage:
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
             Without any, no progress is shown.
         unit: Unit of the amounts.
+        first: How much is read before the first file can appear, and its unit.
         started: When the run began, in seconds since the epoch; None for the start of the stage.
     """
 
@@ -35,4 +36,5 @@ class Stage:
     folder: str = ""
     amounts: Mapping[str, int] = field(default_factory=dict)
     unit: str = "files"
+    first: tuple[int, str] = (0, "")
     started: float | None = None

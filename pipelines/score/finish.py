@@ -1,17 +1,21 @@
 """The end of a run: totals, the summary and, last of all, the success marker."""
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
-from pipelines.idf.steps import is_incomplete
+from pipelines.idf.record import describe_tables
+from pipelines.idf.steps import is_incomplete, note_path
 from pipelines.idf.tables import IdfTables
-from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.run.success import declare_success, is_marked_by
-from pipelines.score.records import PartRecord, delete_plans, read_parts
+from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
 from pipelines.score.spec import ScoreSpec
@@ -89,6 +93,8 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         doubled=stale_parts(plan, sizes),
         whole_idf=not is_incomplete(idf),
     )
+    if idf is not None:
+        summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
         rejects = rejected_files(plan.rejected_files, missing, dict(new.failures))
         folder.write(FILES_FILE, rejects)
@@ -100,6 +106,17 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
+
+
+def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
+    """Return how the tables were counted; an earlier run may know more than their file says."""
+    described = describe_tables(idf)
+    (data,) = folder.read_if_there(note_path(IDF_FILE))
+    with suppress(ValueError):  # a damaged note
+        noted: dict[str, Any] = {} if data is None else json.loads(data)
+        if idf.repeats is None and noted.get("fingerprint") == idf.fingerprint:
+            return {**described, **noted}
+    return described
 
 
 def _finish(totals: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> RunTotals:

@@ -14,6 +14,7 @@ from pipelines.dump.read_split import read_split
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.counts import SplitCount
+from pipelines.idf.owners import num_buckets
 from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
@@ -106,6 +107,8 @@ def idf_table(
         vocabularies={WHOLE.language: vocabulary},
         reference_column=spec.fields.reference_column,
         corpus=corpus,
+        columns=spec.fields.idf,
+        buckets=num_buckets(spec.goal.about_rows),
     )
     count = CountDocumentFrequencies(counting)
     unless_same = CountUnlessSame(count, source.path, spec.folder, spec.digest)

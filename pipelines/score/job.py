@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
+from pipelines.idf.record import table_warnings
+from pipelines.idf.sample import repeats_in_sample
 from pipelines.idf.steps import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
@@ -33,6 +36,7 @@ from pipelines.run.job import JobKind, Say
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.read_plan import ReadPlan
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
 from pipelines.score.estimate import estimate_words
@@ -60,7 +64,10 @@ from pipelines.score.summary import RunGoal, RunTotals
 def show_score(planned: ScorePlan) -> Shown:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    return show_plan(job, estimate_words(job))
+    fields, words = planned.fields, None
+    if job.idf.must_count:
+        words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
+    return show_plan(job, estimate_words(job), [] if words is None else [words])
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -132,6 +139,7 @@ def start_run(job: ScoreJob) -> None:
             "corpus": job.plan.digest,
             "rows": job.plan.num_rows,
             "parts": len(job.plan.splits),
+            SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
         },
     )
@@ -151,13 +159,13 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     A detached job is submitted in any case, since its sender waits for the state of the job.
     """
     if job.work or job.spec.detached:
-        # A part that is only compared has its record from the start: it shows no progress.
-        pending = job.standing.pending
-        rows = {record_name(split.part_name): split.about_rows for split in pending}
+        # All parts, so that the rows shown are those of the whole run.
+        rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
+            first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,
         )
@@ -224,6 +232,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
+    warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
     if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(
@@ -233,7 +242,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     )
 
 
-def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]:
+def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
     """Return the exit status of a run, and the reasons if it is not a success."""
     rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
@@ -248,7 +257,7 @@ def _verdict(job: ScoreJob, summary: dict[str, object]) -> tuple[int, list[str]]
     if doubled := summary["doubled_parts"]:
         words += f" {doubled} parts hold rows twice; the next run deletes them."
     if not summary["whole_idf"]:
-        words += " The idf table leaves out a file: nothing is scored."
+        words += f" Nothing is scored: {summary['idf']['problem']}."
     return BROKEN, [words]
 
 

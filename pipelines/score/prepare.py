@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from bertscore_core import ScorerConfig, Settings
+from bertscore_core import ConfigError, ScorerConfig, Settings
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -18,6 +18,7 @@ from pipelines.dump.splits import Split
 from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
+from pipelines.idf.job import idf_columns
 from pipelines.idf.steps import load_idf
 from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
@@ -25,6 +26,7 @@ from pipelines.run.folder import OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
+from pipelines.run.split_size import given_split_rows
 from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
@@ -109,20 +111,23 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         runner.check_output(output)
         # Before the lock is written: it must not be written into another run's folder.
         check_stands_alone(output, list_files(output))
+        target_rows = given_split_rows(options, OutputFolder(output))
     given_idf = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
         given_idf.check_fits(settings.tokenizer.fingerprint, settings.tokenizer.max_length)
+        _check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         plan = plan_inputs(
             files,
             candidate_column=options.candidate_column,
             reference_column=options.reference_column,
-            target_rows=options.split_rows,
+            target_rows=target_rows,
             target_bytes=options.split_bytes,
-            input_format=options.input_format,
+            workers=runner.expected_workers,
+            choosing=table_fields(options).idf.options,
             written=lambda part: [
                 join(output, name) for name in (part, record_path(part), rows_path(part))
             ],
@@ -146,7 +151,25 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
 def table_fields(options: ScoreOptions) -> TableFields:
     """Return the columns of texts."""
     return TableFields(
-        candidate_column=options.candidate_column, reference_column=options.reference_column
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        idf=idf_columns(options),
+    )
+
+
+def _check_groups(tables: IdfTables, group: tuple[str, ...]) -> None:
+    """Check that the groups of a saved table are those of the run.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    if tables.group_columns == group:
+        return
+    there, given = " ".join(tables.group_columns), " ".join(group)
+    cure = f"Add --idf-group {there}." if there else "Leave --idf-group out, or count with it."
+    raise ConfigError(
+        f"the idf table was counted {f'by groups of {there}' if there else 'without groups'}: got "
+        f"{f'--idf-group {given}' if given else 'no --idf-group'}; expected the same. {cure}"
     )
 
 
@@ -208,6 +231,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
     return RunGoal(
         parts=len(plan.splits),
         rows=plan.num_rows,
+        about_rows=plan.about_rows,
         files=planned.num_files,
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),

@@ -33,7 +33,7 @@ IDF_FILE = "_manifest/idf.npz"
 _RECORD_SUFFIX = ".json"
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
-_RECORD_FORMAT = 3
+_RECORD_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,8 @@ def _is_well_typed(record: PartRecord) -> bool:
         *asdict(record.digests).values(),
     )
     numbers = (record.row_offset, record.num_rows, record.file_size)
-    counts = (record.part_bytes, record.summary.rows, record.summary.truncated)
+    summary = record.summary
+    counts = (record.part_bytes, summary.rows, summary.truncated, summary.windowed)
     work = asdict(record.work).values()
     dropped = record.dropped.values()
     return (

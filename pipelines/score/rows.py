@@ -126,6 +126,30 @@ class RowsOfSetting:
     rows: npt.NDArray[np.int64]
 
 
+class RowProgress:
+    """How much of a table is scored. Another thread may ask for it meanwhile."""
+
+    def __init__(self, rows: int) -> None:
+        """Begin with nothing.
+
+        Args:
+            rows: Rows of the table.
+        """
+        self._rows = rows
+        self._begun: list[tuple[int, Work]] = []
+
+    def begin(self, rows: int) -> Work:
+        """Begin with some of the rows, and return the counts of their work."""
+        work = Work()
+        self._begun.append((rows, work))
+        return work
+
+    @property
+    def share(self) -> float:
+        """The share that is scored, from 0 to 1."""
+        return sum(rows * work.share for rows, work in self._begun) / max(self._rows, 1)
+
+
 def score_table(
     scorer_of: Callable[[RowSetting], BertScorer],
     table: pa.Table,
@@ -134,6 +158,7 @@ def score_table(
     settings: RunSettings,
     idf: IdfTables | None,
     unreadable: Mapping[int, str] = MappingProxyType({}),
+    progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
@@ -145,6 +170,7 @@ def score_table(
             with the fingerprint of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
         unreadable: Reason of each row that could not be read, and whose columns are null.
+        progress: Follows the work, if given.
 
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
@@ -156,7 +182,8 @@ def score_table(
     for subset in rows_by_setting(texts, keys, settings):
         scorer = scorer_of(subset.setting)
         weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
-        scored.append(score_rows(scorer, texts, subset.rows, weights=weights))
+        work = Work() if progress is None else progress.begin(len(subset.rows))
+        scored.append(score_rows(scorer, texts, subset.rows, weights=weights, work=work))
     return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
 
 
@@ -193,6 +220,7 @@ def score_rows(
     rows: npt.NDArray[np.int64],
     *,
     weights: TokenWeights,
+    work: Work | None = None,
 ) -> ScoredRows:
     """Score some pairs with one scorer.
 
@@ -201,13 +229,14 @@ def score_rows(
         texts: The texts.
         rows: Positions of the pairs, none of which has a reason. Shape (M,).
         weights: Token weights.
+        work: Where the work of the device is counted; None to begin a new count.
     """
+    work = Work() if work is None else work
     positions = rows.tolist()
     tokenized = scorer.tokenize(
         [candidate for row in positions if isinstance(candidate := texts.candidates[row], str)],
         [only_strings(texts.references[row]) for row in positions],
     )
-    work = Work()
     scores = scorer.score_tokenized(tokenized, weights, work)
     return ScoredRows(rows=rows, scores=scores, reasons=_score_reasons(scores), work=work)
 
@@ -220,10 +249,11 @@ def _with_scores(
     idf: IdfTables | None,
 ) -> ScoredTable:
     """Append the score columns to a table."""
-    rescaled = settings.sole.config.rescale
+    config = settings.sole.config
+    windowed = config.long_text == "windows"
     added = {
         name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(rescaled=rescaled).items()
+        for name, column in pairs.by_column(rescaled=config.rescale, windowed=windowed).items()
     }
     if not is_list(column_of(table, fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
@@ -253,4 +283,5 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE
+    reasons[scores.too_long] = Reason.TOO_LONG
     return reasons.tolist()

@@ -89,8 +89,10 @@ class ScoredPairs:
             self.scores.recall[kept],
             self.scores.f1[kept],
             truncated=self.scores.truncated[kept],
+            windowed=self.scores.windows[kept] > 1,
             rows=len(self),
             reasons=Counter(reason for reason in self.reasons if reason is not None),
+            rejected_reasons=Counter(self.rejected().values()),
         )
 
     def rejected(self) -> dict[int, str]:
@@ -102,14 +104,15 @@ class ScoredPairs:
             if reason is not None and row not in scored
         }
 
-    def by_column(self, *, rescaled: bool) -> dict[str, ScoreColumn]:
+    def by_column(self, *, rescaled: bool, windowed: bool = False) -> dict[str, ScoreColumn]:
         """Return the scores of all N pairs by column, without the reasons.
 
         Args:
             rescaled: Whether to include the raw scores.
+            windowed: Whether to include the number of windows.
         """
         scores, kept = self.scores, self.scores.scored
-        seen = np.ones(len(self.rows), dtype=np.bool_)
+        seen = ~self.scores.too_long  # the tokens of others were not counted to the end
         result = {
             columns.PRECISION: self._lay_out(scores.precision, kept),
             columns.RECALL: self._lay_out(scores.recall, kept),
@@ -123,6 +126,8 @@ class ScoredPairs:
         result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
         result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
         result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
+        if windowed:
+            result[columns.WINDOWS] = self._lay_out(scores.windows, seen)
         return result
 
     def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:

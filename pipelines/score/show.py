@@ -1,6 +1,6 @@
 """Texts about a scoring run: its plan, its summary, and the gates it has not passed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipelines.dump.plan import few_rows_words, grouped, rows_words
@@ -11,8 +11,8 @@ from pipelines.score.prepare import ScoreJob
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str) -> Shown:
-    """Return the table of the plan, for --dry-run."""
+def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+    """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, signature = job.spec.goal, job.spec.settings.sole.signature
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
@@ -22,7 +22,7 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{rows_words(job.plan.splits)}{few}",
-        "splits": f"{goal.parts:,}",
+        "splits": f"{goal.parts:,}, of at most {job.plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": rows_words(job.standing.pending),
@@ -33,7 +33,8 @@ def show_plan(job: ScoreJob, estimated: str) -> Shown:
         "signature": signature.format(),
     }
     listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
-    return Shown("Plan", ("", ""), [*rows.items(), *listed])
+    warned = [("warning", words) for words in warnings]
+    return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
 
 
 def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
@@ -57,10 +58,14 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
         rows.append((name, "none scored" if value is None else f"{value:.6f}"))
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
-    rows += [(f"  {reason}", f"{number:,}") for reason, number in summary["reasons"].items()]
+    rows += _reason_rows(summary, scored=True)
+    rows.append(("rejected", f"{summary['rejected']:,}"))
+    rows += _reason_rows(summary, scored=False)
     dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
     rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    if summary["windowed"]:
+        rows.append(("scored in windows", f"{summary['windowed']:,}"))
     if summary["num_parts_of_inputs_gone"]:
         rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
     rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
@@ -75,6 +80,17 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     return Shown("BERTScore", ("", ""), rows)
 
 
+def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
+    """Return a row for each reason that rows with scores have, or rows without."""
+    rejected = summary["rejected_reasons"]
+    numbers = (
+        {reason: number - rejected.get(reason, 0) for reason, number in summary["reasons"].items()}
+        if scored
+        else rejected
+    )
+    return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
+
+
 def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     """Return the warning about texts that were cut; None without any."""
     if not summary["truncated"]:
@@ -82,7 +98,8 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
     return (
         f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
         f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
-        "what comes after is not in their scores. The column bertscore_truncated marks them."
+        "what comes after is not in their scores. The column bertscore_truncated marks them. "
+        "--long-text windows scores whole texts."
     )
 
 
@@ -116,7 +133,8 @@ def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
     return (
         f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
         f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
-        "the texts, or score them with a model that takes longer ones."
+        "the texts, score all of them (--long-text windows), or choose a model that takes longer "
+        "ones."
     )
 
 

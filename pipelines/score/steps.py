@@ -20,15 +20,15 @@ from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.steps import is_incomplete
 from pipelines.idf.tables import IdfTables
-from pipelines.run import counters
+from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
 from pipelines.score.chunks import Chunk, ScoredChunk
-from pipelines.score.records import PartRecord, read_record, record_path
+from pipelines.score.records import PartRecord, read_record, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
-from pipelines.score.rows import score_table
+from pipelines.score.rows import RowProgress, score_table
 from pipelines.score.scorers import LoadedScorers
 from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
@@ -41,8 +41,6 @@ REUSED = "reused"
 
 FAILED = "failed"
 """Tag of the output with the splits that could not be read, or have no complete idf table."""
-
-_IDF_REASON = "the idf table leaves out a file that could not be read"
 
 
 class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
@@ -79,14 +77,17 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     ) -> Sequence[ScoredChunk]:
         """Score one chunk."""
         started = time.perf_counter()
-        scored = score_table(
-            model,
-            batch.table,
-            self._fields,
-            settings=self._settings,
-            idf=batch.idf,
-            unreadable={} if batch.lines is None else batch.lines.reasons,
-        )
+        progress = RowProgress(len(batch))
+        with live.doing(record_name(batch.split.part_name), lambda: progress.share):
+            scored = score_table(
+                model,
+                batch.table,
+                self._fields,
+                settings=self._settings,
+                idf=batch.idf,
+                unreadable={} if batch.lines is None else batch.lines.reasons,
+                progress=progress,
+            )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
@@ -181,7 +182,7 @@ class ReadSplit(beam.DoFn):
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
         if is_incomplete(idf):
-            yield self._failed(element, _IDF_REASON)
+            yield self._failed(element, "" if idf is None else idf.problem)
             return
         fields = self._fields
         digests = RowDigests.of(

@@ -128,6 +128,7 @@ class RunGoal:
     Attributes:
         parts: Parts planned.
         rows: Rows planned; None if a file must be read to know.
+        about_rows: The same, estimated if it is not known.
         files: Input files, rejected ones included.
         num_rejected_files: Files rejected.
         num_unreachable_files: Rejected files that could not be reached; the next run tries again.
@@ -143,6 +144,7 @@ class RunGoal:
 
     parts: int = 0
     rows: int | None = 0
+    about_rows: int = 0
     files: int = 0
     num_rejected_files: int = 0
     num_unreachable_files: int = 0
@@ -209,9 +211,11 @@ def judge(
         "max_reject_fraction": goal.max_reject_fraction,
         "truncated": summary.truncated,
         "truncated_fraction": summary.truncated_fraction,
+        "windowed": summary.windowed,
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         "dropped_fields": dict(sorted(total.dropped.items())),
+        "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         **_parts_and_files(goal, new),
         "missing_parts": len(missing),

@@ -33,6 +33,7 @@ SETS: dict[str, tuple[str, str]] = {
         "shapes --rounds 2 --mixed-pairs 600 --ours float32",
         "shapes --rounds 1 --mixed-pairs 40 --short-pairs 64 --long-pairs 2 --ours float32",
     ),
+    "long-texts": ("long_texts", "long_texts --tokens 600 1200 --rounds 1"),
     "overhead": (
         "overhead --pairs 8000 --split-rows 1000 --scaling-pairs 4000 --rounds 1",
         "overhead --pairs 400 --split-rows 100 --scaling-pairs 400 --rounds 1",

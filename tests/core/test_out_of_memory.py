@@ -167,8 +167,8 @@ def test_memory_of_a_failed_step_is_free_before_the_cache_is_emptied(monkeypatch
     assert alive == [False]
 
 
-def test_windows_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
-    """A hundred pairs where twenty fit: the next call starts with windows of that size."""
+def test_blocks_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
+    """A hundred pairs where twenty fit: the next call starts with blocks of that size."""
     config = ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu")
     scorer = BertScorer(config)
     texts = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
@@ -188,7 +188,7 @@ def test_windows_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
         found = scorer.score(candidates, references).f1
         np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL)
     assert len(sizes) < 20
-    assert scorer._budget.window_bytes > 0
+    assert scorer._budget.block_bytes > 0
 
 
 def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypatch, tiny_folder):
@@ -218,7 +218,7 @@ def test_batches_under_a_lowered_budget_are_counted_in_later_calls_too(monkeypat
     assert second.lowered_batches == second.batches > 1
 
 
-def test_failed_window_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
+def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
     """What failed for lack of memory must not take the memory that the next try needs."""
     config = ScorerConfig(model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu")
     scorer = BertScorer(config)

@@ -73,11 +73,11 @@ def test_a_pair_scores_the_same_alone_and_in_company(scorer):
 @given(
     order=st.permutations(range(12)),
     batch_tokens=st.integers(1, 200),
-    window_bytes=st.integers(1, 1 << 16),
+    block_bytes=st.integers(1, 1 << 16),
     match_elements=st.integers(1, 1 << 16),
 )
-def test_scores_do_not_depend_on_order_batches_or_windows(
-    tiny, order, batch_tokens, window_bytes, match_elements
+def test_scores_do_not_depend_on_order_batches_or_blocks(
+    tiny, order, batch_tokens, block_bytes, match_elements
 ):
     words = ["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st"]
     texts = [" ".join(words[(i * k) % 10] for k in range(1, 2 + i % 7)) for i in range(24)]
@@ -85,7 +85,7 @@ def test_scores_do_not_depend_on_order_batches_or_windows(
     expected = stack(tiny.score(candidates, references))
     squeezed = copy.copy(tiny)
     squeezed._budget = Budget(
-        batch_tokens=batch_tokens, window_bytes=window_bytes, match_elements=match_elements
+        batch_tokens=batch_tokens, block_bytes=block_bytes, match_elements=match_elements
     )
     found = stack(squeezed.score([candidates[i] for i in order], [references[i] for i in order]))
     np.testing.assert_allclose(found, expected[:, list(order)], atol=INVARIANCE_ATOL, rtol=0)
@@ -120,27 +120,27 @@ def test_every_text_is_encoded_once(scorer, monkeypatch):
     assert sum(rows) == 3
 
 
-def windows(lengths, candidates, references, *, outputs, tokens):
-    """Return the windows of pairs, for a budget of so many tokens."""
+def blocks(lengths, candidates, references, *, outputs, tokens):
+    """Return the blocks of pairs, for a budget of so many tokens."""
     texts = TokenizedTexts.from_rows([[1] * length for length in lengths])
     encoder = SimpleNamespace(hidden_size=4, num_outputs=outputs)
-    budget = Budget(batch_tokens=1, window_bytes=16 * outputs * tokens, match_elements=1)
+    budget = Budget(batch_tokens=1, block_bytes=16 * outputs * tokens, match_elements=1)
     pairs = TextPairs(texts=texts, candidates=np.array(candidates), references=np.array(references))
-    found = kernel._windows(pairs, encoder, budget)
-    return [window.tolist() for window in found]
+    found = kernel._blocks(pairs, encoder, budget)
+    return [block.tolist() for block in found]
 
 
-def test_windows_of_all_layers_hold_pairs_of_similar_length():
+def test_blocks_of_all_layers_hold_pairs_of_similar_length():
     """References 0 to 3, candidates 4 to 7; every second pair is long."""
     pairs = [3, 50, 4, 60, 5, 40, 3, 50], [4, 5, 6, 7], [0, 1, 2, 3]
-    assert windows(*pairs, outputs=7, tokens=100) == [[2, 0], [1], [3]]
-    assert windows(*pairs, outputs=1, tokens=100) == [[0, 1], [2], [3]]
-    assert windows([10] * 8, *pairs[1:], outputs=7, tokens=40) == [[0, 1], [2, 3]]
+    assert blocks(*pairs, outputs=7, tokens=100) == [[2, 0], [1], [3]]
+    assert blocks(*pairs, outputs=1, tokens=100) == [[0, 1], [2], [3]]
+    assert blocks([10] * 8, *pairs[1:], outputs=7, tokens=40) == [[0, 1], [2, 3]]
 
 
-def test_windows_of_all_layers_keep_equal_references_together():
+def test_blocks_of_all_layers_keep_equal_references_together():
     lengths = [9, 9, 2, 80, 3, 5, 2, 81]  # references 0 and 1
-    found = windows(lengths, [2, 3, 4, 5, 6, 7], [1, 0, 1, 0, 1, 0], outputs=7, tokens=110)
+    found = blocks(lengths, [2, 3, 4, 5, 6, 7], [1, 0, 1, 0, 1, 0], outputs=7, tokens=110)
     assert found == [[0, 2, 4, 1, 3], [5]]
 
 

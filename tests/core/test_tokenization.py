@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertscore_core import ConfigError, InputError, ModelLoadError, load_tokenizer, tokenization
+from bertscore_core import (
+    ConfigError,
+    InputError,
+    ModelLoadError,
+    beginnings,
+    load_tokenizer,
+    tokenization,
+)
 from bertscore_core.resolve import resolve_model
 
 
@@ -88,7 +95,7 @@ def test_very_long_text_is_cut_in_no_time(scorer):
     ],
 )
 def test_texts_are_cut_only_for_what_splits_at_spaces_first(step, splits):
-    assert tokenization._splits_at_spaces(step) is splits
+    assert beginnings._splits_at_spaces(step) is splits
 
 
 @pytest.mark.parametrize("family", ["bert", "byt5", "prophetnet"])

@@ -46,7 +46,7 @@ def plan_text(path: Path | str, rows: int = 20_000, size: int = 1 << 26, **chang
         "target_rows": rows,
         "target_bytes": size,
     }
-    kind = changes.get("input_format", "auto")
+    kind = changes.pop("input_format", "auto")
     return plan_inputs(expand_inputs([str(path)], input_format=kind), **(settings | changes))
 
 

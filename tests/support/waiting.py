@@ -1,19 +1,27 @@
-"""Wait for something to happen, and no longer."""
+"""Wait for something in a test."""
 
+import subprocess
 import time
 from collections.abc import Callable
 
-_STEP_SECONDS = 0.02
 
+def wait_until(
+    happened: Callable[[], object],
+    seconds: float = 120,
+    process: "subprocess.Popen[bytes] | subprocess.Popen[str] | None" = None,
+) -> None:
+    """Wait until something has happened.
 
-def wait_until(happened: Callable[[], object], seconds: float = 60.0) -> None:
-    """Return when it has happened.
+    Args:
+        happened: Returns whether it has.
+        seconds: How long to wait at most.
+        process: A process that makes it happen; the test fails when it ends before.
 
     Raises:
-        TimeoutError: It has not, in all that time.
+        AssertionError: It has not happened in time, or the process has ended.
     """
     end = time.monotonic() + seconds
     while not happened():
-        if time.monotonic() > end:
-            raise TimeoutError(f"it did not happen in {seconds:.0f} s")
-        time.sleep(_STEP_SECONDS)
+        assert time.monotonic() < end, f"it has not happened in {seconds} s"
+        assert process is None or process.poll() is None, f"ended with status {process.returncode}"
+        time.sleep(0.01)

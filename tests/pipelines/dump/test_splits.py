@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertscore_core.errors import ConfigError
-from pipelines.dump.splits import RowGroup, Split, part_name, plan_file
+from pipelines.dump.splits import RowGroup, Split, part_name, plan_file, rows_for_workers
 
 ROW_GROUPS = st.lists(
     st.builds(RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)), max_size=12
@@ -122,3 +122,25 @@ def test_target_below_one_is_refused(rows: int, size: int) -> None:
 
 def test_part_name_has_twelve_digits() -> None:
     assert part_name("x/a.parquet", 20_000) == "x/a.parquet/part-000000020000.parquet"
+
+
+@pytest.mark.parametrize(
+    ("rows", "workers", "expected"),
+    [
+        (19_000, 4, 1_188),  # 16 splits
+        (19_000, 1, 4_750),
+        (728, 2, 500),
+        (0, 3, 500),
+        (10**9, 4, 20_000),
+        (19_000, None, 20_000),
+    ],
+)
+def test_every_worker_gets_several_splits(rows, workers, expected):
+    assert rows_for_workers(rows, workers) == expected
+
+
+@given(st.integers(2_000, 400_000), st.integers(1, 20))
+def test_no_worker_is_idle_while_another_has_many_rows_left(rows: int, workers: int) -> None:
+    most = rows_for_workers(rows, workers)
+    splits = plan(groups(rows), target_rows=most)
+    assert len(splits) >= min(workers * 4, rows // 500)

@@ -31,6 +31,7 @@ EVERY_OPTION: dict[str, Any] = {
     "accelerator": "type:nvidia-l4;count:2;install-nvidia-driver:5xx",
     "beam": ["--runner=DataflowRunner", "--region=europe-west1"],
     "candidate_column": "hyp",
+    "long_text": "windows",
     "num_layers": 17,
     "idf": "corpus",
     "rescale": True,
@@ -57,7 +58,7 @@ def test_defaults_are_those_of_the_readme() -> None:
     assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
     assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
     assert (options.dtype, options.device, options.workers) == ("float32", "auto", 1)
-    assert (options.split_rows, options.max_reject_fraction) == (20_000, 0.01)
+    assert (options.split_rows, options.max_reject_fraction) == ("auto", 0.01)
     assert (options.min_rows, options.max_truncated_fraction) == (1, None)
 
 

@@ -150,8 +150,8 @@ def test_a_name_is_a_configuration():
 
 def test_dicts_keep_their_fields_and_the_columns_follow_in_order(run):
     (found,) = run(ScorePairs(CONFIG), [{"extra": (1, None), **pairs(1)[0]}])
-    rescaled_alone = [name for name in OUTPUT_COLUMNS if "raw" not in name]
-    assert list(found) == ["extra", "id", "candidate", "reference", *rescaled_alone]
+    always = [n for n in OUTPUT_COLUMNS if "raw" not in n and n != "bertscore_windows"]
+    assert list(found) == ["extra", "id", "candidate", "reference", *always]
     assert found["extra"] == (1, None)
     kinds = {type(found[f"bertscore_{name}"]) for name in MEASURES}
     assert kinds == {float}
@@ -208,6 +208,21 @@ def test_named_tuples_give_rows_and_several_references_the_best_one(run):
     assert scored["a cat sat"].reference == pair.reference
     assert scored[None].bertscore_error == "null_candidate"
     assert scored[None].bertscore_best_reference is None
+
+
+def test_long_texts_are_scored_in_windows_or_not_at_all(run):
+    pair = {"candidate": "a cat sat on the mat " * 5, "reference": "the cat sat"}
+    settings = {"max_length": 16, "device": "cpu"}
+    (found,) = run(ScorePairs(ScorerConfig(long_text="windows", **settings)), [pair])
+    expected = BertScorer(ScorerConfig(long_text="windows", empty="zero", **settings)).score(
+        [pair["candidate"]], [pair["reference"]]
+    )
+    assert found["bertscore_f1"] == expected.f1[0]
+    assert found["bertscore_windows"] == expected.windows[0] == 4
+    assert list(found)[-2:] == ["bertscore_windows", "bertscore_error"]
+    (found,) = run(ScorePairs(ScorerConfig(long_text="error", **settings)), [pair])
+    assert (found["bertscore_f1"], found["bertscore_error"]) == (None, "too_long")
+    assert "bertscore_windows" not in found
 
 
 def test_rows_without_a_schema_come_out_as_rows(run):

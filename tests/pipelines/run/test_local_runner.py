@@ -249,16 +249,16 @@ def test_sockets_of_a_killed_run_are_removed_by_the_next(tmp_path, monkeypatch):
     mine = make_private_folder(7)
     with command(*long_job(tmp_path, "--workers", "2"), TMPDIR=str(short)) as process:
         wait_for(process, lambda: has_parts(tmp_path))
-        assert len(list(short.glob("*-sockets-*"))) == 2
+        assert len(list(short.glob("*-workers-*"))) == 3
         process.kill()
         process.wait()
-        assert len(list(short.glob("*-sockets-*"))) == 2
+        assert len(list(short.glob("*-workers-*"))) == 3
     with command(*long_job(tmp_path, "--workers", "2"), TMPDIR=str(short)) as process:
         wait_for(process, lambda: len(listening(family(process))[1]) == 4)
-        assert len(list(short.glob("*-sockets-*"))) == 2
+        assert len(list(short.glob("*-workers-*"))) == 3
         process.send_signal(signal.SIGTERM)
         process.wait(120)
-    assert list(short.glob("*-sockets-*")) == [mine]
+    assert list(short.glob("*-workers-*")) == [mine]
     remove_private_folder(mine)
 
 

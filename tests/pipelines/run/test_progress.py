@@ -1,6 +1,7 @@
 """Progress counts the rows of parts as their records appear."""
 
 import io
+import json
 import threading
 import time
 
@@ -14,21 +15,80 @@ from pipelines.score.records import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
 
 
-def progress_of(output, splits, started):
+def progress_of(output, splits, started, **more):
     rows = {record_name(split.part_name): split.num_rows for split in splits}
-    return RunProgress(join(output, PARTS_FOLDER), rows, started, "rows")
+    return RunProgress(
+        folder=join(output, PARTS_FOLDER), amounts=rows, started=started, unit="rows", **more
+    )
+
+
+def look(progress):
+    progress.look()
+    return progress.line()
+
+
+def finish(output, split):
+    write_atomically(join(output, record_path(split.part_name)), b"{}")
+
+
+def report(live, name, counted=0, **doing):
+    (live / f"{name}.json").write_text(json.dumps({"counted": counted, "doing": doing}))
 
 
 def test_records_of_expected_parts_count(tmp_path):
     output = str(tmp_path)
     splits = [split(10, 0), split(20, 10), split(30, 30)]
     progress = progress_of(output, splits, time.time() - 2)
-    assert (progress.planned, progress.done()) == (60, 0)
-    write_atomically(join(output, record_path(splits[2].part_name)), b"{}")
+    assert look(progress) == "0 of 60 rows, time left unknown"
+    finish(output, splits[2])
     write_atomically(join(output, record_path("other.parquet/part-000000000000.parquet")), b"{}")
-    assert progress.done() == 30
-    assert progress.line(30).startswith("30 of 60 rows, 1")
-    assert "time left unknown" in progress.line(0)
+    assert look(progress).startswith("30 of 60 rows, 1")
+    assert progress.line().endswith(" s left")
+    finish(output, splits[0])
+    finish(output, splits[1])
+    assert look(progress) == "60 of 60 rows, finishing"
+
+
+def test_rows_of_an_earlier_run_count_but_not_in_the_pace(tmp_path):
+    output = str(tmp_path)
+    splits = [split(1000, 0), split(20, 1000), split(20, 1020)]
+    finish(output, splits[0])
+    progress = progress_of(output, splits, time.time() - 10)
+    assert look(progress) == "1,000 of 1,040 rows, time left unknown"
+    finish(output, splits[1])
+    assert look(progress).startswith("1,020 of 1,040 rows, 2.0/s")
+
+
+def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
+    output, live = str(tmp_path / "out"), tmp_path / "live"
+    live.mkdir()
+    splits = [split(100, 0), split(100, 100)]
+    first, second = (record_name(split.part_name) for split in splits)
+    progress = progress_of(output, splits, time.time() - 1, live=live)
+    report(live, "a", **{first: 0.5, "unknown": 1.0})
+    report(live, "b", **{second: 0.25})
+    (live / "damaged.json").write_text("{")
+    assert look(progress).startswith("75 of 200 rows")
+    report(live, "a")
+    assert look(progress).startswith("75 of 200 rows"), "done, and its record is not there yet"
+    finish(output, splits[0])
+    assert look(progress).startswith("125 of 200 rows")
+    finish(output, splits[1])
+    assert look(progress) == "200 of 200 rows, finishing", "a finished part counts once"
+
+
+def test_what_idf_counts_is_shown_until_the_first_row_is_scored(tmp_path):
+    output, live = str(tmp_path / "out"), tmp_path / "live"
+    live.mkdir()
+    counting = (40, "rows counted for idf")
+    progress = progress_of(output, [split(40)], time.time() - 1, live=live, first=counting)
+    assert look(progress) == "0 of 40 rows, time left unknown"
+    report(live, "a", counted=10)
+    assert look(progress).startswith("10 of 40 rows counted for idf, ")
+    report(live, "a", counted=50)
+    assert look(progress) == "40 of 40 rows counted for idf, finishing", "a split was read twice"
+    report(live, "a", counted=50, **{record_name(split(40).part_name): 0.5})
+    assert look(progress).startswith("20 of 40 rows, ")
 
 
 class NotedPauses(threading.Event):
@@ -49,29 +109,28 @@ class TimedListing(RunProgress):
 
     took = ()
 
-    def done(self):
-        started = time.monotonic()
-        done = super().done()
-        self.took = (*self.took, time.monotonic() - started)
-        return done
+    def look(self):
+        super().look()
+        self.took = (*self.took, self.look_seconds)
 
 
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     for number in range(200):
         (tmp_path / f"{number}.json").touch()
-    progress = TimedListing(str(tmp_path), {"7.json": 3, "missing.json": 4}, time.time(), "rows")
+    amounts = {"7.json": 3, "missing.json": 4}
+    progress = TimedListing(folder=str(tmp_path), amounts=amounts, started=time.time(), unit="rows")
     stop = NotedPauses(3)
-    assert list(progress_module._counts(progress, 0.0, stop)) == [3, 3, 3]
+    assert [found.done for found in progress_module._looks(progress, [0.0], stop)] == [3, 3, 3]
     assert stop.pauses[0] == 0.0
     for pause, took in zip(stop.pauses[1:], progress.took, strict=True):
         assert pause >= 10 * took
     stop = NotedPauses(3)
-    assert list(progress_module._counts(progress, 1e6, stop)) == [3, 3, 3]
-    assert stop.pauses == [1e6] * 4
+    assert [found.done for found in progress_module._looks(progress, [1e5, 1e6], stop)] == [3] * 3
+    assert stop.pauses == [1e5, 1e6, 1e6, 1e6]
 
 
 def test_log_gets_plain_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress_module, "LOG_SECONDS", 0.01)
+    monkeypatch.setattr(progress_module, "LOG_SECONDS", (0.01,))
     written = io.StringIO()
     progress = progress_of(str(tmp_path), [split(10)], time.time())
     with show_progress(progress, Console(file=written)):

@@ -47,7 +47,7 @@ def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:
 
 
 def plan_of(*splits: Split) -> Plan:
-    return Plan(splits=splits, rejected_files=(), digest="d")
+    return Plan(splits=splits, rejected_files=(), split_rows=20, digest="d")
 
 
 PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
