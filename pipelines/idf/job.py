@@ -276,6 +276,13 @@ def conclude_idf(job: IdfJob) -> Outcome:
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
         counted = json.loads(folder.read(_NOTE_FILE))
+    # Rows of text files are known only now. Every reference counted is one of a row.
+    seen = counted["documents"] + (counted["rows_left_out"] or 0)
+    if plan.num_rows is None and seen < planned.options.min_rows:
+        _clean_up(folder)
+        few = few_rows_words(seen, planned.options.min_rows)
+        return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
+    with worker_errors():
         folder.check()  # the table is outside the folder, whose own writes check the lock
         write_atomically(planned.table, folder.read(_TABLE_FILE))
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
