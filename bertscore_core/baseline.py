@@ -28,6 +28,8 @@ CUSTOM = "custom"
 
 TABLE_SUFFIX = ".tsv"
 """bert-score's ending of tables, although their columns are separated by commas."""
+IDF_SUFFIX = ".idf"
+"""What the name of a table of scores with idf weights has before its ending."""
 DESCRIPTION_SUFFIX = ".json"
 """Ending of the file next to a table that says how the table was made."""
 
@@ -114,6 +116,27 @@ class Baseline:
         )
 
 
+def idf_mismatch(baseline: Baseline, *, idf: bool) -> str | None:
+    """Say that scores and the table to rescale them with differ in idf weights; None if not.
+
+    Random pairs then do not score 0, but a little more or less. A table without a description, such
+    as a published one, counts as one without idf, as all of bert-score's are.
+
+    Args:
+        baseline: The table.
+        idf: Whether the scores have idf weights.
+    """
+    weighted = baseline.made_with is not None and baseline.made_with.idf != "none"
+    if weighted == idf:
+        return None
+    words = ("with", "without") if idf else ("without", "with")
+    return (
+        f"scores {words[0]} idf weights are rescaled with baseline {baseline.name}, which was made "
+        f"{words[1]} them: random pairs will not score exactly 0. Make a table "
+        f"{words[0]} them: `bertscore-beam baseline{' --idf' if idf else ''}`."
+    )
+
+
 def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:
     """Map the baseline to 0 and 1 to 1: (x - b) / (1 - b), in float32.
 
@@ -175,13 +198,14 @@ def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str)
     )
 
 
-def baseline_path(language: str, model: str) -> str:
+def baseline_path(language: str, model: str, *, idf: bool = False) -> str:
     """Return the path of a table below a folder of tables, in the layout of bert-score's own.
 
     Args:
         language: Language code, upper or lower case.
         model: Registry name or hub id; for a model in a folder, the folder's name, as in
             `ModelFiles.name`. Models in folders with the same name share a table.
+        idf: Whether the table is of scores with idf weights.
 
     Raises:
         ConfigError: the path would be outside the folder, or not the same on every system.
@@ -191,6 +215,8 @@ def baseline_path(language: str, model: str) -> str:
         'en/microsoft/deberta-xlarge-mnli.tsv'
         >>> baseline_path("EN", "FacebookAI/roberta-large")
         'en/roberta-large.tsv'
+        >>> baseline_path("en", "roberta-large", idf=True)
+        'en/roberta-large.idf.tsv'
     """
     # "microsoft/deberta" is a folder and a file in it, as in bert-score.
     code, name = language.lower(), canonical_name(model)
@@ -205,16 +231,19 @@ def baseline_path(language: str, model: str) -> str:
             "':' or '\\\\' and not beginning with '/'. For a model in a folder give the folder's "
             "name alone."
         )
-    return f"{code}/{name}{TABLE_SUFFIX}"
+    return f"{code}/{name}{IDF_SUFFIX if idf else ''}{TABLE_SUFFIX}"
 
 
-def choose_table(names: Iterable[str], language: str, model: str) -> str:
+def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool = False) -> str:
     """Choose the table of a language and a model among the files of a folder.
+
+    With idf the table of idf-weighted scores is chosen, and the other one only if there is none.
 
     Args:
         names: Paths below the folder, with "/" as separator; other files than tables are skipped.
         language: Language code.
         model: As for `baseline_path`.
+        idf: Whether scores have idf weights.
 
     Returns:
         The path below the folder.
@@ -224,9 +253,11 @@ def choose_table(names: Iterable[str], language: str, model: str) -> str:
             model.
         ConfigError: no table can have such a language or model.
     """
-    wanted = baseline_path(language, model)
     # Only tables in the folder of a language; a folder may hold other files.
     kept = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
+    wanted = baseline_path(language, model)
+    if idf and (weighted := baseline_path(language, model, idf=True)) in kept:
+        return weighted
     if wanted not in kept:
         tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in kept)]
         code, _, name = _stem(wanted).partition("/")

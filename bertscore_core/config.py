@@ -349,7 +349,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         config.baseline.check_values()
         return config.baseline
     if config.baseline is not None:
-        return _read_baseline(Path(config.baseline), config.language, files.name)
+        return _read_baseline(Path(config.baseline), config.language, files.name, idf=config.idf)
     # Published baselines are only of models in the registry, so a folder cannot have one.
     if config.language is not None and files.spec is None:
         raise BaselineNotFoundError(
@@ -364,7 +364,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
     return find_baseline(config.language, files.name)
 
 
-def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
+def _read_baseline(path: Path, language: str | None, model: str, *, idf: bool) -> Baseline:
     """Read a table, or the one for a language and a model from a folder of tables."""
     name = CUSTOM
     if path.is_dir():
@@ -377,6 +377,7 @@ def _read_baseline(path: Path, language: str | None, model: str) -> Baseline:
             [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
             language,
             model,
+            idf=idf,
         )
         path, name = path / below, table_name(below)
     try:

@@ -2,8 +2,8 @@
 
 Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
 bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
-would not. Sums are kept by group of pairs, so that the error of a mean can be estimated from the
-differences between groups (the jackknife), which also holds if pairs resemble each other.
+would not. Sums are also kept by host, since pairs that share a host resemble each other: see
+`host_errors`.
 
     part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
 """
@@ -12,28 +12,28 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError
+from bertscore_core.host_errors import effective_hosts, host_robust_errors
+from bertscore_core.host_sums import HostSums
 from bertscore_core.tokens import FloatArray, IntArray
 
 Doubles = npt.NDArray[np.float64]
 
-GROUPS = 64
-"""Number of groups that pairs may belong to: 0 to 63."""
-
 BINS = 200
 """Bins of the histograms, each .01 wide, from -1 to 1."""
 
-FORMAT = "bertscore-moments/1"
+FORMAT = "bertscore-moments/2"
 
 MAX_PAIRS = 2**26
 """Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
 
+_SUMS = ("pairs", "sums", "squares", "histogram", "clipped")
 _SCALE = 2.0**36
 # How far rounding may move precision or recall beyond 1. Measured: 4e-7.
 _SLACK = 1e-4
@@ -44,21 +44,21 @@ class Moments:
     """Sums over the scores of some pairs, for every layer and measure.
 
     Attributes:
-        groups: Groups that have pairs, ascending. Shape (K,), each 0 to `GROUPS` - 1.
-        counts: Pairs of each group. Shape (K,), each at least 1.
-        sums: Precision, recall and F1 added up by group, in steps. Shape (K, L + 1, 3), int64.
+        pairs: Number of pairs. Shape ().
+        sums: Precision, recall and F1 added up, in steps. Shape (L + 1, 3), int64.
         squares: Squares of precision, recall, F1 and of half of precision minus recall, added up,
             in steps. Shape (L + 1, 4), int64.
         histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
         clipped: Number of F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
+        hosts: Sums by the hosts of the sentences; of no bucket where hosts are not known.
     """
 
-    groups: IntArray
-    counts: IntArray
+    pairs: IntArray
     sums: IntArray
     squares: IntArray
     histogram: IntArray
     clipped: IntArray
+    hosts: HostSums
 
     @classmethod
     def zero(cls, rows: int) -> "Moments":
@@ -68,16 +68,16 @@ class Moments:
             rows: Layers scored, the embeddings included: L + 1.
         """
         return cls(
-            groups=np.zeros(0, dtype=np.int64),
-            counts=np.zeros(0, dtype=np.int64),
-            sums=np.zeros((0, rows, 3), dtype=np.int64),
+            pairs=np.zeros((), dtype=np.int64),
+            sums=np.zeros((rows, 3), dtype=np.int64),
             squares=np.zeros((rows, 4), dtype=np.int64),
             histogram=np.zeros((rows, 3, BINS), dtype=np.int64),
             clipped=np.zeros(rows, dtype=np.int64),
+            hosts=HostSums.zero(rows),
         )
 
     @classmethod
-    def of(cls, scores: FloatArray, groups: npt.NDArray[np.integer]) -> "Moments":
+    def of(cls, scores: FloatArray, hosts: npt.NDArray[np.integer] | None = None) -> "Moments":
         """Add up the scores of N pairs.
 
         F1 is the harmonic mean of precision and recall. If their signs differ it can leave [-1, 1],
@@ -86,13 +86,15 @@ class Moments:
 
         Args:
             scores: Precision, recall and F1, not rescaled. Shape (L + 1, N, 3).
-            groups: Group of each pair, 0 to `GROUPS` - 1. Shape (N,).
+            hosts: Bucket of the host of candidate and reference, 0 to `HOST_BUCKETS` - 1. Shape
+                (N, 2). None if hosts are not known, or no two sentences have the same: then pairs
+                count as independent.
 
         Raises:
             InputError: a score is NaN, precision or recall are beyond [-1, 1], shapes do not fit, a
-                group is out of range, or there are more than `MAX_PAIRS` pairs.
+                bucket is out of range, or there are more than `MAX_PAIRS` pairs.
         """
-        _check(scores, groups)
+        _check(scores)
         values = scores.astype(np.float64)
         beyond = np.abs(values[..., 2]) > 1
         np.clip(values[..., 2], -1, 1, out=values[..., 2])
@@ -100,18 +102,13 @@ class Moments:
         steps = np.rint(values * _SCALE).astype(np.int64)
         half_gap = (values[..., 0] - values[..., 1])[..., None] / 2  # half: within [-1, 1], too
         squares = np.rint(np.concatenate([values, half_gap], axis=-1) ** 2 * _SCALE)
-        order = np.argsort(groups, kind="stable")
-        present, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
-        # Sorted by group, each group is one run, and `reduceat` adds up runs. It refuses no runs.
-        sums = np.add.reduceat(steps[:, order], starts, axis=1) if len(present) else steps
         return cls(
-            groups=present.astype(np.int64),
-            counts=counts.astype(np.int64),
-            sums=np.ascontiguousarray(sums.transpose(1, 0, 2)),
-            # By measure, not by group: only the spread over all pairs is needed.
+            pairs=np.array(steps.shape[1], dtype=np.int64),
+            sums=steps.sum(axis=1),
             squares=squares.astype(np.int64).sum(axis=1),
             histogram=_histogram(values),
             clipped=beyond.sum(axis=1, dtype=np.int64),
+            hosts=HostSums.zero(len(steps)) if hosts is None else HostSums.of(steps, hosts),
         )
 
     @classmethod
@@ -119,38 +116,30 @@ class Moments:
         """Add up the moments of disjoint sets of pairs. Only one of them is in memory at a time.
 
         Raises:
-            InputError: there are none, they differ in layers, or they have too many pairs.
+            InputError: there are none, they differ in layers, hosts are known of some only, or they
+                have too many pairs.
         """
-        rows, pairs = None, 0
+        total: Moments | None = None
         for part in parts:
-            if rows is None:
-                rows = part.rows
-                total = cls.zero(rows)
-                counts = np.zeros(GROUPS, dtype=np.int64)
-                sums = np.zeros((GROUPS, rows, 3), dtype=np.int64)
-            if part.rows != rows:
+            if total is None:
+                total = replace(cls.zero(part.rows), hosts=HostSums.spread_out(part.rows))
+            if part.rows != total.rows:
                 raise InputError(
-                    f"moments of {rows} and of {part.rows} layers cannot be added; expected those "
-                    "of one model. Take the parts of one run."
+                    f"moments of {total.rows} and of {part.rows} layers cannot be added; expected "
+                    "those of one model. Take the parts of one run."
                 )
-            pairs += part.num_pairs
-            _check_number(pairs)
-            counts[part.groups] += part.counts
-            sums[part.groups] += part.sums
-            total.squares[...] += part.squares
-            total.histogram[...] += part.histogram
-            total.clipped[...] += part.clipped
-        if rows is None:
+            for name in _SUMS:
+                getattr(total, name)[...] += getattr(part, name)
+            _check_number(total.num_pairs)
+            total.hosts.add(part.hosts)
+        if total is None:
             raise InputError("got no moments to add up; expected at least one part.")
-        (present,) = np.nonzero(counts)
-        return cls(
-            groups=present.astype(np.int64),
-            counts=counts[present],
-            sums=sums[present],
-            squares=total.squares,
-            histogram=total.histogram,
-            clipped=total.clipped,
-        )
+        if total.hosts.sides.sum() not in (0, 2 * total.num_pairs):
+            raise InputError(
+                "moments of pairs with and without hosts cannot be added; expected the hosts of "
+                "all or of none. Take the parts of one run."
+            )
+        return replace(total, hosts=total.hosts.packed())
 
     def __add__(self, other: "Moments") -> "Moments":
         """Return the moments of both sets of pairs together."""
@@ -164,12 +153,12 @@ class Moments:
     @property
     def num_pairs(self) -> int:
         """Pairs added up, N."""
-        return int(self.counts.sum())
+        return int(self.pairs)
 
     @property
     def means(self) -> Doubles:
         """Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs."""
-        return _mean(self.sums.sum(axis=0), self.num_pairs)
+        return _mean(self.sums, self.num_pairs)
 
     @property
     def deviations(self) -> Doubles:
@@ -177,27 +166,32 @@ class Moments:
         return _deviation(self.squares[:, :3], self.means, self.num_pairs)
 
     @property
-    def standard_errors(self) -> Doubles:
+    def naive_errors(self) -> Doubles:
         """Standard error of the means if pairs were independent. Shape (L + 1, 3)."""
         return self.deviations / math.sqrt(max(self.num_pairs, 1))
 
     @property
-    def jackknife_errors(self) -> Doubles:
-        """Standard error of the means from leaving out each group in turn. Shape (L + 1, 3).
+    def standard_errors(self) -> Doubles:
+        """Standard error of the means. Shape (L + 1, 3); NaN where there is none.
 
-        It also holds if the pairs of a group resemble each other. NaN below two groups.
-
-        References:
-            Busing, Meijer, van der Leeden 1999, "Delete-m jackknife for unequal m", equation 8.
-            For a mean their pseudo-values are the groups' own means.
+        It allows for pairs that share a host, and is `naive_errors` where hosts are not known.
         """
-        if len(self.groups) < 2:
-            return np.full((self.rows, 3), np.nan)
-        apart = self.sums / (self.counts[:, None, None] * _SCALE) - self.means
-        weights = self.counts / (self.num_pairs - self.counts)
-        # Groups differ in size, so each counts by its share of the other pairs.
-        variance = (weights[:, None, None] * apart**2).sum(axis=0) / len(self.groups)
-        return np.asarray(np.sqrt(variance), dtype=np.float64)
+        naive = self.naive_errors
+        if not self.knows_hosts:
+            return naive
+        hosts = self.hosts
+        apart = hosts.sums / _SCALE - hosts.pairs[:, None, None] * self.means
+        return host_robust_errors(hosts.sides, hosts.pairs, apart, naive)
+
+    @property
+    def knows_hosts(self) -> bool:
+        """Whether the hosts of the sentences are known."""
+        return bool(len(self.hosts.buckets))
+
+    @property
+    def effective_hosts(self) -> float:
+        """How many hosts of equal size would give the same error; NaN if hosts are not known."""
+        return effective_hosts(self.hosts.sides)
 
     @property
     def gaps(self) -> Doubles:
@@ -207,7 +201,11 @@ class Moments:
 
     @property
     def gap_errors(self) -> Doubles:
-        """Standard error of `gaps` if pairs were independent. Shape (L + 1,)."""
+        """Standard error of `gaps`. Shape (L + 1,).
+
+        Hosts do not matter: chance decides which of two sentences is the candidate, so that what a
+        host adds to precision minus recall has either sign.
+        """
         halves = _deviation(self.squares[:, 3], self.gaps / 2, self.num_pairs)
         return 2 * halves / math.sqrt(max(self.num_pairs, 1))
 
@@ -239,12 +237,14 @@ class Moments:
     def to_bytes(self) -> bytes:
         """Return the moments as an .npz archive; equal moments give equal bytes."""
         head = json.dumps({"format": FORMAT, "scale": _SCALE}).encode()
+        arrays = {name: getattr(self, name) for name in _SUMS}
+        arrays |= {f"host_{name}": getattr(self.hosts, name) for name in HostSums.__slots__}
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
             head=np.frombuffer(head, dtype=np.uint8),
             # Little-endian, so that the bytes are the same on every platform.
-            **{name: getattr(self, name).astype("<i8") for name in self.__slots__},
+            **{name: array.astype("<i8") for name, array in arrays.items()},
         )
         return buffer.getvalue()
 
@@ -266,9 +266,12 @@ class Moments:
                 head = json.loads(archive["head"].tobytes())
                 if head["format"] != FORMAT:
                     raise ValueError(f"format {head['format']}")
-                found = cls(**{name: archive[name].astype(np.int64) for name in cls.__slots__})
-            if not found._is_consistent():
-                raise ValueError("its sums do not belong together")
+                names = [*_SUMS, *(f"host_{name}" for name in HostSums.__slots__)]
+                arrays = {name: archive[name].astype(np.int64) for name in names}
+            sums = {name: arrays.pop(name) for name in _SUMS}
+            by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
+            found = cls(**sums, hosts=HostSums(**by_host))
+            found._check_consistent()
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "
@@ -276,43 +279,37 @@ class Moments:
             ) from error
         return found
 
-    def _is_consistent(self) -> bool:
-        """Tell whether shapes and numbers of pairs agree."""
-        rows, groups = len(self.squares), len(self.groups)
+    def _check_consistent(self) -> None:
+        """Raise ValueError unless shapes and numbers of pairs agree."""
+        rows = len(self.squares)
         shapes = {
-            "groups": (groups,),
-            "counts": (groups,),
-            "sums": (groups, rows, 3),
+            "pairs": (),
+            "sums": (rows, 3),
             "squares": (rows, 4),
             "histogram": (rows, 3, BINS),
             "clipped": (rows,),
         }
-        return (
-            all(getattr(self, name).shape == shape for name, shape in shapes.items())
-            and bool((np.diff(self.groups) > 0).all() and (self.counts > 0).all())
-            and bool(((self.groups >= 0) & (self.groups < GROUPS)).all())
-            and bool((self.histogram.sum(axis=-1) == self.num_pairs).all())
-        )
+        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
+            (self.histogram.sum(axis=-1) == self.num_pairs).all()
+        ):
+            raise ValueError("its sums do not belong together")
+        self.hosts.check(rows, self.num_pairs)
 
 
-def _check(scores: FloatArray, groups: npt.NDArray[np.integer]) -> None:
-    """Check the arguments of `Moments.of`."""
-    if scores.ndim != 3 or scores.shape[2] != 3 or groups.shape != scores.shape[1:2]:
+def _check(scores: FloatArray) -> None:
+    """Check the scores given to `Moments.of`."""
+    if scores.ndim != 3 or scores.shape[2] != 3:
         raise InputError(
-            f"scores and groups do not fit: got shapes {scores.shape} and {groups.shape}; expected "
-            "(layers, pairs, 3) and (pairs,)."
+            f"scores do not fit: got shape {scores.shape}; expected (layers, pairs, 3)."
         )
-    _check_number(len(groups))
-    if not np.issubdtype(groups.dtype, np.integer) or ((groups < 0) | (groups >= GROUPS)).any():
-        raise InputError(
-            f"got a group beyond 0 to {GROUPS - 1}; expected whole numbers in that range."
-        )
+    pairs = scores.shape[1]
+    _check_number(pairs)
     # Comparisons with NaN are false, so NaN is not within.
     within = (np.abs(scores[..., :2]) <= 1 + _SLACK).all(axis=(0, 2))
     wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))
     if len(wrong):
         raise InputError(
-            f"{len(wrong)} of {len(groups)} pairs have scores that are no numbers, or precision or "
+            f"{len(wrong)} of {pairs} pairs have scores that are no numbers, or precision or "
             f"recall beyond 1, such as pair {wrong[0]}; expected raw scores from -1 to 1. Leave "
             "out texts without a token of weight, and do not rescale."
         )

@@ -37,7 +37,7 @@ GROUPS = {
         *("candidate_column", "reference_column", "num_layers", "max_length"),
         "long_text",
     ),
-    "Scores": ("idf", "rescale", "baseline", "empty"),
+    "Scores": ("idf", "rescale", "baseline", "reuse", "empty"),
     "The sample": (
         *("pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
@@ -63,6 +63,7 @@ EXAMPLES: Mapping[str, Any] = {
     "max_truncated_fraction": 0.05,
     "model": "roberta-large",
     "num_layers": 17,
+    "reuse": "latest:build/scores-*",
     "revision": "main",
     "sentences": ["en=data/news.en.txt"],
     "wet": ["data/*.warc.wet.gz"],
@@ -150,8 +151,10 @@ BASELINE = LocalConfig(
         "output": "Tables are LANGUAGE/MODEL.tsv, each with a file that says how it was made and "
         "how exact it is. Names that start with _ hold what a later run can use again. "
         "`score --baseline` takes this folder.",
-        "pairs": "With a million the standard error is about 5e-5, with 100,000 it is 1.6e-4.",
-        "seed": "Another seed gives an independent sample.",
+        "pairs": "A million and 100,000 differ by far less than two crawls.",
+        "seed": "Another seed reads other files of a crawl and draws other sentences. Of the same "
+        "files it gives another sample of the same pages, so that two seeds differ less than two "
+        "crawls.",
         "sentences_per_page": "Then no page dominates the sample.",
         "wet": "Use either this, `sentences` or `crawl`.",
     },

@@ -2,7 +2,9 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from bertscore_core import (
     Baseline,
@@ -53,7 +55,12 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
     baseline = None
     if options.baseline is not None:
         with reaching("baseline", options.baseline):
-            baseline = _read_baseline(options, options.baseline)
+            baseline = read_baseline(
+                options.baseline,
+                language=options.language,
+                model=partial(_model_name, options),
+                idf=options.idf != "none",
+            )
     return replace(
         with_scoring(config, options, runner),
         num_layers=options.num_layers,
@@ -106,11 +113,36 @@ def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, 
     return replace(config, backend=settings.backend), settings
 
 
-def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
-    """Read a table, or choose and read one by language and model from a folder of tables."""
+def _model_name(options: ScoreOptions) -> str:
+    """Return the name of the model that scores, by which a folder of baselines is searched."""
+    named = options.model
+    if named is None and options.language is not None:
+        named = model_for_language(options.language)
+    return resolve_model(
+        named,
+        revision=options.revision,
+        allow_pickle_weights=options.allow_pickle_weights,
+    ).name
+
+
+def read_baseline(
+    path: str, *, language: str | None, model: Callable[[], str], idf: bool
+) -> Baseline:
+    """Read a table, or choose and read one by language and model from a folder of tables.
+
+    Args:
+        path: The table, or the folder.
+        language: Language of the texts, needed for a folder.
+        model: Returns the name of the model, as in a signature; called for a folder only.
+        idf: Whether the scores are weighted by idf.
+
+    Raises:
+        BaselineNotFoundError: The folder has no such table.
+        ConfigError: It cannot be read, or is no baseline table.
+    """
     shown, name = mask_credentials(path), CUSTOM
     if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
-        if options.language is None:
+        if language is None:
             raise BaselineNotFoundError(
                 f"{shown} is a folder of baselines, and no language was given; expected one to "
                 "choose a table by. Give --language CODE, or the path of a table."
@@ -121,12 +153,7 @@ def _read_baseline(options: ScoreOptions, path: str) -> Baseline:
                 f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
                 "a table in it."
             )
-        files = resolve_model(
-            options.model or model_for_language(options.language),
-            revision=options.revision,
-            allow_pickle_weights=options.allow_pickle_weights,
-        )
-        below = choose_table(names, options.language, files.name)
+        below = choose_table(names, language, model(), idf=idf)
         path, name = join(path, below), table_name(below)
     try:
         text = read_bytes(path).decode()

@@ -178,7 +178,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    assert named == {"score", "idf", "baseline", "check"}
+    assert named == {"score", "rescale", "idf", "baseline", "check"}
     assert len(COMMANDS) >= 15
 
 

@@ -1,4 +1,4 @@
-"""Check what holds for the scores of independent random pairs."""
+"""Check what holds for the scores of random pairs."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,13 @@ FEW_PAIRS = 1_000
 CHECKS = (
     "precision equals recall",
     "f1 is a little below the mean of both",
-    "groups differ as much as single pairs say",
+    "enough hosts for an error",
 )
 
 _LARGEST_GAP = 4.0
 """Standard errors that a difference of expectation zero may have: more of them 1 in 16,000."""
-_JACKKNIFE_RANGE = (0.6, 1.6)
-"""Range of the median ratio of jackknife to naive error for independent pairs. Of 64 groups one
-layer's ratio has a standard deviation of 9%."""
+_FEWEST_HOSTS = 20.0
+"""Hosts of equal size below which the standard error is itself uncertain: by a sixth at 20."""
 _LARGEST_MEAN_DROP = 0.02
 """Most that F1 is below the mean of precision and recall; published tables have at most 0.009."""
 
@@ -41,18 +40,18 @@ class Check:
 
 
 def check_moments(moments: Moments) -> list[Check]:
-    """Check what holds for the scores of independent random pairs.
+    """Check what holds for the scores of random pairs.
 
-    Random pairs are exchangeable, so precision and recall have one expectation, and groups of pairs
-    differ as much as their spread says.
+    Random pairs are exchangeable, so precision and recall have one expectation. Their standard
+    error is worked out from differences between hosts, so there must be some.
 
     Returns:
         Each of `CHECKS`, made or not.
     """
     if moments.num_pairs < FEW_PAIRS:
         reason = f"too few pairs: {moments.num_pairs:,}"
-        return [_not_made(name, reason) for name in CHECKS]
-    checks = (_check_gap, _check_f1, _check_groups)
+        return [_not_made(name, reason, f"at least {FEW_PAIRS:,} pairs") for name in CHECKS]
+    checks = (_check_gap, _check_f1, _check_hosts)
     return [check(name, moments) for name, check in zip(CHECKS, checks, strict=True)]
 
 
@@ -80,26 +79,17 @@ def _check_f1(name: str, moments: Moments) -> Check:
     )
 
 
-def _check_groups(name: str, moments: Moments) -> Check:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = moments.jackknife_errors / moments.standard_errors
-    ratios = ratios[np.isfinite(ratios)]
-    if not len(ratios):
-        return _not_made(name, "no layer has an error of both kinds")
-    ratio = float(np.median(ratios))
-    low, high = _JACKKNIFE_RANGE
+def _check_hosts(name: str, moments: Moments) -> Check:
+    if not moments.knows_hosts:
+        return _not_made(name, "hosts are not known", "sentences with their hosts")
+    hosts = moments.effective_hosts
     return Check(
         name=name,
-        passed=low <= ratio <= high,
-        found=f"jackknife error {ratio:.2f} of the naive one in the median",
-        expected=f"{low:g} to {high:g}",
+        passed=hosts >= _FEWEST_HOSTS,
+        found=f"as good as {hosts:.1f} hosts of equal size",
+        expected=f"at least {_FEWEST_HOSTS:g}",
     )
 
 
-def _not_made(name: str, reason: str) -> Check:
-    return Check(
-        name=name,
-        passed=None,
-        found=f"not looked at: {reason}",
-        expected=f"at least {FEW_PAIRS:,} pairs that differ",
-    )
+def _not_made(name: str, reason: str, needed: str) -> Check:
+    return Check(name=name, passed=None, found=f"not looked at: {reason}", expected=needed)

@@ -4,16 +4,27 @@ import json
 import math
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+
+import numpy as np
 
 from bertscore_core.errors import SignatureError
 from pipelines.baseline import layout
-from pipelines.baseline.extract import SentenceFile, read_stage
+from pipelines.baseline.blocks import SentenceIndex
+from pipelines.baseline.extract import read_stage
+from pipelines.baseline.fetch import (
+    delete_all_fetched,
+    fetch_stage,
+    labels_fetched,
+    waves_of_files,
+)
+from pipelines.baseline.inputs import SentenceFile
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import FileRecord, SampleRecord, blocks_of_file
+from pipelines.baseline.records import FileRecord, SampleRecord
 from pipelines.baseline.sample import read_sample, sample_digest, sample_stage
 from pipelines.baseline.source import SourceFiles
 from pipelines.crawl.errors import CrawlFileError
+from pipelines.crawl.sampling import Hashes
+from pipelines.crawl.warc import broken_records_of, records_of
 from pipelines.run.folder import RUN_FILE, OutputFolder, read_run
 from pipelines.run.stage import Stage
 
@@ -28,12 +39,18 @@ class TooManyFilesFailedError(RuntimeError):
     """More files could not be read than the job may do without."""
 
 
-def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, SampleRecord]]:
+def collect_samples(
+    job: BaselineJob, index: SentenceIndex
+) -> Generator[Stage, None, dict[str, SampleRecord]]:
     """Take the sample of every language, from as many files as that needs.
 
     A language's first files are read, then as many more as their yield says, until its sample is
     full, or no file is left, or `max_files` are read. The number depends on that language and its
     files alone, so a language that is added later gets the sample it would have got at once.
+
+    Args:
+        job: The run.
+        index: Is brought up to date with what was read.
 
     Yields:
         What is left to do, until nothing is.
@@ -48,7 +65,10 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
     source, options = job.plan.source, job.options
     samples = {code: found for code in source.languages if (found := _find_sample(job, code))}
     missing = [code for code in source.languages if code not in samples]
+    index.refresh()
+    job.folder.delete(*index.unrecorded())
     if not missing and source.is_crawl:  # whose files never change
+        delete_all_fetched(job.folder)
         return samples
     files = source.files()
     _check_same_files(job, files)
@@ -58,23 +78,26 @@ def collect_samples(job: BaselineJob) -> Generator[Stage, None, dict[str, Sample
         for code in missing
     }
     while reading:
-        yield from _read_files(job, files, reading)
-        yield from _take_samples(job, files, reading)
+        yield from _read_files(job, files, reading, index)
+        yield _take_samples(job, files, reading, index)
         following = {}
         for code, number in reading.items():
-            record = _record(job, code, files[code], number)
+            sample = _sample_if_there(job, code)
+            size, wanted = len(sample), 2 * options.pairs
             # Only the last record is kept: a run that is killed before takes the same steps again,
             # which is quick, since the files are read already.
-            if record.found < record.wanted and number < limits[code]:
-                following[code] = _next_number(job, record, number, limits[code])
+            if size < wanted and number < limits[code]:
+                following[code] = _next_number(job, size, number, limits[code])
                 job.say(
-                    f"{code}: {record.found:,} of {record.wanted:,} sentences in {number} files; "
+                    f"{code}: {size:,} of {wanted:,} sentences in {number} files; "
                     f"reading {following[code]} files in all."
                 )
             else:
+                record = _record(job, code, files[code], number, index, sample)
                 job.folder.write(layout.sample_record_path(code), record.to_json())
                 samples[code] = record
         reading = following
+    delete_all_fetched(job.folder)
     return samples
 
 
@@ -112,31 +135,58 @@ def _limit(job: BaselineJob, files: SourceFiles) -> int:
     return len(files.names) if files.at_once else min(len(files.names), job.options.max_files)
 
 
-def _next_number(job: BaselineJob, record: SampleRecord, number: int, limit: int) -> int:
+def _next_number(job: BaselineJob, found: int, number: int, limit: int) -> int:
     """Return how many files to read in all, from the yield of those that were read."""
     step = number + job.options.first_files
-    if not record.found:
+    if not found:
         step = max(step, 2 * number)
     else:
-        step = max(step, math.ceil(number * record.wanted / record.found * _MARGIN))
+        step = max(step, math.ceil(number * 2 * job.options.pairs / found * _MARGIN))
     return min(step, limit)
 
 
 def _read_files(
-    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
+    job: BaselineJob,
+    files: Mapping[str, SourceFiles],
+    reading: Mapping[str, int],
+    index: SentenceIndex,
 ) -> Generator[Stage, None, None]:
-    """Read the files that languages lack; one that several lack is read once."""
+    """Read the files that languages lack; one that several lack is read once.
+
+    Raises:
+        TooManyFilesFailedError: After any wave of files.
+    """
     asked = _asked_files(job, files, reading)
-    lacking = _lacking(job, asked)
-    if not lacking:
-        return
-    yield read_stage(job, lacking, tuple(reading))
-    recorded = {code: _recorded(job.folder, code) for code in reading}
-    failed = [
-        file for file in lacking if not all(file.name in recorded[code] for code in file.languages)
-    ]
-    if len(failed) > job.options.max_reject_fraction * len(asked):
-        raise _too_many_failed(job, [file.label for file in failed], len(asked))
+    tried: list[SentenceFile] = []
+    for wave in waves_of_files(_lacking(index, asked), job.folder.root):
+        yield from _read_wave(job, wave, tuple(reading))
+        index.refresh()
+        tried += wave
+        failed = [file.label for file in _lacking(index, tried)]
+        _delete_notes(job.folder, {file.label for file in tried} - set(failed))
+        if len(failed) > job.options.max_reject_fraction * len(asked):
+            raise _too_many_failed(job, failed, len(asked))
+
+
+def _read_wave(
+    job: BaselineJob, wave: Sequence[SentenceFile], languages: Sequence[str]
+) -> Generator[Stage, None, None]:
+    """Fetch those files of a wave that are on the web, then read all that are there."""
+    there = labels_fetched(job.folder)
+    missing = [file for file in wave if file.is_fetched and file.label not in there]
+    if missing:
+        yield fetch_stage(job, missing)
+        there = labels_fetched(job.folder)
+    readable = [file for file in wave if not file.is_fetched or file.label in there]
+    if readable:
+        yield read_stage(job, readable, languages)
+
+
+def _delete_notes(folder: OutputFolder, labels: set[str]) -> None:
+    """Delete the notes of files that failed before and were read now."""
+    there = folder.files(layout.FAILED_FOLDER)
+    notes = [f"{layout.FAILED_FOLDER}/{name}" for name in there]
+    folder.delete(*(note for note in notes if note in set(map(layout.failed_path, labels))))
 
 
 def _asked_files(
@@ -158,12 +208,10 @@ def _asked_files(
     ]
 
 
-def _lacking(job: BaselineJob, asked: Sequence[SentenceFile]) -> list[SentenceFile]:
+def _lacking(index: SentenceIndex, asked: Sequence[SentenceFile]) -> list[SentenceFile]:
     """Return the files whose sentences are not there, each with the languages that lack them."""
-    codes = {code for file in asked for code in file.languages}
-    recorded = {code: _recorded(job.folder, code) for code in codes}
     lacking = [
-        file.of_languages(code for code in file.languages if file.name not in recorded[code])
+        file.of_languages(code for code in file.languages if not index.has(code, file.name))
         for file in asked
     ]
     return [file for file in lacking if file.languages]
@@ -194,12 +242,6 @@ def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
     return "Run the same command again to try them again; the others are not read again."
 
 
-def _recorded(folder: OutputFolder, language: str) -> set[str]:
-    """Return the names of the files whose sentences in a language are there."""
-    names = folder.files(f"{layout.SENTENCES_FOLDER}/{language}", suffix=".json")
-    return {name.removesuffix(".json") for name in names}
-
-
 def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
     """Return what is noted of files that could not be read."""
     notes = folder.read_if_there(*map(layout.failed_path, names))
@@ -211,54 +253,73 @@ def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]
 
 
 def _take_samples(
-    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
-) -> Generator[Stage, None, None]:
-    """Take the samples of languages from the files read so far."""
-    blocks = []
-    for code, number in reading.items():
-        job.folder.delete(layout.sample_record_path(code), layout.sample_path(code))
-        for record in _file_records(job.folder, code, files[code].names[:number]):
-            blocks += blocks_of_file(code, record["file"], record["blocks"])
-    yield sample_stage(job, blocks, tuple(reading))
+    job: BaselineJob,
+    files: Mapping[str, SourceFiles],
+    reading: Mapping[str, int],
+    index: SentenceIndex,
+) -> Stage:
+    """Return the stage that takes the samples of languages from the files read so far."""
+    job.folder.delete(
+        *(
+            path(code)
+            for code in reading
+            for path in (layout.sample_record_path, layout.sample_path)
+        )
+    )
+    blocks = [
+        block
+        for code, number in reading.items()
+        for block in index.blocks(code, files[code].names[:number])
+    ]
+    return sample_stage(job, blocks, tuple(reading))
 
 
-def _file_records(
-    folder: OutputFolder, language: str, names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the records of files, in order of their names; a file that failed has none."""
-    paths = [layout.record_path(language, name) for name in sorted(names)]
-    return [json.loads(data) for data in folder.read_if_there(*paths) if data is not None]
+def _sample_if_there(job: BaselineJob, language: str) -> Hashes:
+    """Return the sample of a language; an empty one if nothing was found of it."""
+    try:
+        return read_sample(job.folder, language)
+    except FileNotFoundError:
+        return np.zeros(0, dtype=np.uint64)
 
 
-def _record(job: BaselineJob, language: str, files: SourceFiles, number: int) -> SampleRecord:
+def _record(
+    job: BaselineJob,
+    language: str,
+    files: SourceFiles,
+    number: int,
+    index: SentenceIndex,
+    sample: Hashes,
+) -> SampleRecord:
     """Record what the sample of a language is and what it was taken from."""
     names, options = files.names[:number], job.options
-    records = _file_records(job.folder, language, names)
-    there = {record["file"] for record in records}
-    try:
-        sample = read_sample(job.folder, language)
-    except FileNotFoundError:  # nothing was found of this language
-        sample = None
+    read = index.files(language, names)
     prefix = f"{language}/" if job.plan.source.is_given else ""
-    failed = [prefix + name for name in sorted(names) if name not in there]
+    failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
     counts: Counter[str] = Counter()
-    for record in records:
-        counts.update(record["counts"])
+    for file in read:
+        counts.update(file.counts_of(language))
     return SampleRecord(
         language=language,
         wanted=2 * options.pairs,
-        found=0 if sample is None else len(sample),
+        found=len(sample),
         host_cap=options.sentences_per_host,
         first_files=options.first_files,
         max_files=options.max_files,
         listed=len(files.names),
         listing=files.digest,
-        digest="" if sample is None else sample_digest(sample),
+        digest=sample_digest(sample) if len(sample) else "",
         files=tuple(
-            FileRecord(**{field: record[field] for field in FileRecord.__dataclass_fields__})
-            for record in records
+            FileRecord(
+                file=file.file,
+                bytes=file.bytes,
+                sha256=file.sha256,
+                rows=file.rows[language],
+            )
+            for file in read
         ),
         failed=tuple(_failures(job.folder, failed)),
         counts=dict(sorted(counts.items())),
-        retries=sum(len(record["retries"]) for record in records),
+        records=records_of(counts),
+        records_broken=broken_records_of(counts),
+        retries=sum(len(file.retries) for file in read),
     )

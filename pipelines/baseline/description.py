@@ -6,15 +6,17 @@ The description is the JSON file beside the table. It is the same for the same i
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from bertscore_core import IdfTable
 from bertscore_core.moments import Moments
 from pipelines.baseline.checks import check_moments
 from pipelines.baseline.plan import BaselineModel, BaselinePlan
 from pipelines.baseline.records import PairsRecord, SampleRecord
+from pipelines.crawl.overlap import Overlap, describe_overlap
 
 FORMAT = 1
 MEASURES = ("precision", "recall", "f1")
@@ -26,9 +28,13 @@ def describe_table(
     sample: SampleRecord,
     pairs: PairsRecord,
     moments: Moments,
+    idf: IdfTable | None,
 ) -> dict[str, Any]:
     """Describe a table in plain values."""
     options = plan.options
+    signature = model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
     return {
         "format": FORMAT,
         "language": pairs.language,
@@ -36,7 +42,7 @@ def describe_table(
         "pairs": moments.num_pairs,
         "pairs_wanted": options.pairs,
         "pairs_without_tokens": pairs.rows - moments.num_pairs,
-        "signature": model.signature.format(),
+        "signature": signature.format(),
         "layers": describe_layers(moments),
         "checks": [asdict(check) for check in check_moments(moments)],
         "sample": {
@@ -44,6 +50,11 @@ def describe_table(
             "sentences": sample.found,
             "digest": sample.digest,
             "pairs_digest": pairs.digest,
+            "overlap": describe_overlap(
+                Overlap.merge(part.overlap for part in pairs.parts), pairs.language
+            ),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
             "same_host_pairs": sum(part.same_host for part in pairs.parts),
             "sentences_per_page": options.sentences_per_page,
             "sentences_per_host": sample.host_cap,
@@ -58,6 +69,8 @@ def describe_table(
             "first_files": sample.first_files,
             "max_files": sample.max_files,
             "retries": sample.retries,
+            "records": sample.records,
+            "records_broken": sample.records_broken,
             "counts": dict(sample.counts),
             "failed": [dict(note) for note in sample.failed],
             "files": [asdict(file) for file in sample.files],
@@ -68,14 +81,14 @@ def describe_table(
 def describe_layers(moments: Moments) -> list[dict[str, Any]]:
     """Return mean, errors and spread of every layer and measure."""
     means, errors = moments.means, moments.standard_errors
-    jackknife, spread = moments.jackknife_errors, moments.deviations
+    naive, spread = moments.naive_errors, moments.deviations
     return [
         {"layer": layer}
         | {
             measure: {
                 "mean": float(means[layer, index]),
                 "standard_error": _number(errors[layer, index]),
-                "jackknife_error": _number(jackknife[layer, index]),
+                "naive_error": _number(naive[layer, index]),
                 "standard_deviation": _number(spread[layer, index]),
             }
             for index, measure in enumerate(MEASURES)

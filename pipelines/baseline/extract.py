@@ -1,56 +1,26 @@
 """Read files of a crawl, or of given sentences, and write their sentences by language."""
 
-import json
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
 import pyarrow as pa
 
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import BlockWriter, ReadFile
+from pipelines.baseline.fetch import delete_fetched, retries_of
+from pipelines.baseline.inputs import FileBlock, SentenceFile, blocks_of_files, note_failed
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.source import lanes_of_files
 from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.extract import SentenceRows, extract_sentences
 from pipelines.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
 from pipelines.crawl.given import read_sentences
-from pipelines.crawl.warc import read_pages
-from pipelines.dump.parts import write_part
-from pipelines.files.credentials import mask_credentials
+from pipelines.crawl.warc import check_records, read_pages
 from pipelines.run import counters
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentenceFile:
-    """A file and what is wanted of it.
-
-    Attributes:
-        name: Identifies it, wherever it is.
-        path: Where it is.
-        languages: Whose sentences are wanted. For a file of given sentences: the one they are in.
-        given: Whether it holds sentences and not pages.
-    """
-
-    name: str
-    path: str
-    languages: tuple[str, ...]
-    given: bool = False
-
-    @property
-    def label(self) -> str:
-        """Name of what is read of the file at once: given sentences are read by language."""
-        return f"{self.languages[0]}/{self.name}" if self.given else self.name
-
-    def of_languages(self, languages: Iterable[str]) -> "SentenceFile":
-        """Return the file with the sentences of other languages wanted."""
-        return replace(self, languages=tuple(languages))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +29,9 @@ class ExtractSettings:
 
     Attributes:
         folder: Folder of the run.
-        seed: Seed of the priorities.
+        seed: Seed of the ranks.
         page_cap: Most sentences of a page.
-        policy: How files are fetched.
+        policy: How files are copied to a worker from a store.
     """
 
     folder: OutputFolder
@@ -73,7 +43,7 @@ class ExtractSettings:
 def read_stage(
     job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
 ) -> Stage:
-    """Return the stage that reads files.
+    """Return the stage that reads files; those of the web are in the output folder by then.
 
     Args:
         job: The run.
@@ -81,7 +51,7 @@ def read_stage(
         languages: Languages they are read for.
     """
     options = job.options
-    lanes = lanes_of_files(files, options.downloads)
+    blocks = blocks_of_files(files)
     settings = ExtractSettings(
         folder=job.folder,
         seed=options.seed,
@@ -91,132 +61,126 @@ def read_stage(
     return Stage(
         name="read",
         runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | ExtractSentences(settings),
+        build=lambda root: root | beam.Create(blocks) | ExtractSentences(settings),
         words=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=layout.SENTENCES_FOLDER,
-        # The language whose record is written last says that a file is done.
-        amounts={f"{max(file.languages)}/{file.name}.json": 1 for file in files},
+        amounts={f"{block.name}.json": len(block.files) for block in blocks},
     )
 
 
 @dataclass
 class ExtractSentences(beam.PTransform):
-    """Lanes of files -> names of the files that were read; the sentences go to the output folder.
+    """Blocks of files -> names of the files that were read; the sentences go to the output folder.
 
-    The files of a lane are read one after the other, so the number of lanes bounds the requests at
-    a time, whatever the number of workers.
+    Every worker reads blocks; no text crosses a stage.
     """
 
     settings: ExtractSettings
 
-    def expand(self, lanes: beam.PCollection[tuple[SentenceFile, ...]]) -> beam.PCollection[str]:
-        """Spread the lanes over the workers."""
+    def expand(self, blocks: beam.PCollection[FileBlock]) -> beam.PCollection[str]:
+        """Spread the blocks over the workers."""
         return (
-            lanes
-            | "Spread" >> beam.Reshuffle()
-            | "ExtractLane" >> beam.FlatMap(partial(_extract_lane, settings=self.settings))
+            blocks
+            | "SpreadBlocks" >> beam.Reshuffle()
+            | "ExtractBlock" >> beam.FlatMap(partial(extract_block, settings=self.settings))
         )
 
 
-def _extract_lane(lane: tuple[SentenceFile, ...], *, settings: ExtractSettings) -> Iterator[str]:
-    for file in lane:
-        if extract_file(file, settings):
-            yield file.name
+def extract_block(block: FileBlock, settings: ExtractSettings) -> Iterator[str]:
+    """Read the files of a block, write their sentences, and yield the names of those read.
 
-
-def extract_file(file: SentenceFile, settings: ExtractSettings) -> bool:
-    """Read a file and write its sentences by language; False where that failed.
-
-    Sentences that are there already are not extracted again. A file that cannot be read to its end
-    leaves no record, without which its sentences do not count, and a note in `_failed`.
+    A file that cannot be read to its end leaves no sentence and a note in `_failed`. Copies of
+    fetched files are deleted at the end, also of those that cannot be read: another run fetches
+    them again.
 
     Raises:
         OSError: The sentences cannot be written.
         FolderLostError: The folder belongs to another run by now.
     """
     folder = settings.folder
-    wanted = [
-        language
-        for language in file.languages
-        if not folder.exists(layout.record_path(language, file.name))
-    ]
-    if not wanted:
-        return True
-    failed = layout.failed_path(file.label)
-    try:
-        with fetched(file.path, settings.policy) as got:
-            write = partial(_write, file=file, folder=folder, got=got)
-            if file.given:
-                _extract_given(got, wanted[0], settings, write)
-            else:
-                _extract_crawled(got, frozenset(wanted), settings, write)
-    except (FetchError, CrawlFileError) as error:
-        counters.count(counters.CRAWL_FILES_FAILED)
-        reason = mask_credentials(f"{type(error).__name__}: {error}")
-        logger.warning("not read: %s: %s", mask_credentials(file.name), reason)
-        note = {"file": file.name, "path": mask_credentials(file.path), "reason": reason}
-        folder.write(failed, json.dumps(note, ensure_ascii=False).encode())
-        return False
+    record = layout.record_path(block.name)
+    if not folder.exists(record):
+        writer = BlockWriter(folder, block.name)
+        read: list[ReadFile] = []
+        for file in block.files:
+            try:
+                read.append(_extract_file(file, len(read), settings, writer))
+            except (FetchError, CrawlFileError) as error:
+                if folder.exists(record):  # another attempt was faster, and deleted the copies
+                    return
+                note_failed(file, error, folder)
+        if read:
+            writer.close(read)
+        yield from (file.file for file in read)
+    delete_fetched(folder, [file.label for file in block.files if file.is_fetched])
+
+
+def _extract_file(
+    file: SentenceFile, place: int, settings: ExtractSettings, writer: BlockWriter
+) -> ReadFile:
+    """Read a file and add its sentences, those of pages once it was read to its end.
+
+    Raises:
+        FetchError: It cannot be copied to this machine.
+        CrawlFileError: It cannot be read to its end, or is damaged.
+    """
+    folder = settings.folder
+    path = folder.path(layout.raw_path(file.label)) if file.is_fetched else file.path
+    counts: Counter[str] = Counter()
+    with fetched(path, settings.policy) as got:
+        extract = _extract_given if file.given else _extract_crawled
+        kept: Counter[str] = Counter()
+        languages: dict[str, Mapping[str, int]] = {}
+        for language, rows, of_language in extract(got, file.languages, settings, counts):
+            writer.add(language, place, _as_table(rows))
+            languages[language] = dict(sorted(of_language.items()))
+            kept[language] += len(rows)
     counters.count(counters.CRAWL_FILES_READ)
     counters.count(counters.CRAWL_BYTES, got.num_bytes)
-    folder.delete(failed)
-    return True
+    counters.count(counters.SENTENCES_KEPT, kept.total())
+    return ReadFile(
+        file=file.name,
+        bytes=got.num_bytes,
+        sha256=got.sha256,
+        retries=retries_of(file, folder) if file.is_fetched else got.retries,
+        counts=dict(sorted(counts.items())),
+        languages=languages,
+        rows=dict(kept),
+    )
+
+
+_Extracted = Iterator[tuple[str, SentenceRows, Mapping[str, int]]]
+"""Languages, sentences in them, and what became of the others."""
 
 
 def _extract_crawled(
-    got: Fetched, languages: frozenset[str], settings: ExtractSettings, write: Callable[..., None]
-) -> None:
-    seen: Counter[str] = Counter()
+    got: Fetched, languages: Sequence[str], settings: ExtractSettings, counts: Counter[str]
+) -> _Extracted:
+    """Yield each language once, when the file was read to its end."""
     with open(got.file, "rb") as stream:
         extracted = extract_sentences(
-            read_pages(stream, seen), languages, settings.seed, settings.page_cap
+            read_pages(stream, counts), frozenset(languages), settings.seed, settings.page_cap
         )
+    check_records(counts)
     for language in sorted(languages):
-        counts = seen + extracted.counts[language]
-        write(language=language, blocks=[extracted.rows[language]], counts=counts)
+        yield language, extracted.rows[language], extracted.counts[language]
 
 
 def _extract_given(
-    got: Fetched, language: str, settings: ExtractSettings, write: Callable[..., None]
-) -> None:
-    counts: Counter[str] = Counter()
-    blocks = read_sentences(got.file, language, settings.seed, counts)
-    write(language=language, blocks=blocks, counts=counts)
+    got: Fetched, languages: Sequence[str], settings: ExtractSettings, counts: Counter[str]
+) -> _Extracted:
+    """Yield the sentences in blocks, while they are read."""
+    (language,) = languages
+    for rows in read_sentences(got.file, language, settings.seed, counts):
+        yield language, rows, {}
 
 
-def _write(
-    *,
-    language: str,
-    blocks: Iterable[SentenceRows],
-    counts: Mapping[str, int],
-    file: SentenceFile,
-    folder: OutputFolder,
-    got: Fetched,
-) -> None:
-    """Write the sentences of a file and language in blocks, and their record last."""
-    rows = number = 0
-    for number, block in enumerate(blocks, 1):
-        table = pa.table(
-            {
-                "text": pa.array(block.texts, pa.string()),
-                "priority": pa.array(block.priorities),
-                "host": pa.array(block.hosts),
-            }
-        )
-        folder.write(layout.sentences_path(language, file.name, number - 1), write_part(table))
-        rows += len(table)
-    record = {
-        "file": file.name,
-        "language": language,
-        "bytes": got.num_bytes,
-        "sha256": got.sha256,
-        "attempts": got.attempts,
-        "retries": list(got.retries),
-        "blocks": number,
-        "rows": rows,
-        # Counted while the blocks were read, so complete only now.
-        "counts": dict(sorted(counts.items())),
-    }
-    text = json.dumps(record, ensure_ascii=False, indent=1)
-    folder.write(layout.record_path(language, file.name), text.encode())
-    counters.count(counters.SENTENCES_KEPT, rows)
+def _as_table(rows: SentenceRows) -> pa.Table:
+    return pa.table(
+        {
+            "text": pa.array(rows.texts, pa.string()),
+            "priority": pa.array(rows.hashes.priorities),
+            "host_order": pa.array(rows.hashes.orders),
+            "host": pa.array(rows.hashes.hosts),
+        }
+    )

@@ -2,8 +2,9 @@
 
     files --> sentences --> sample --> random pairs --> sums over the scores --> tables
 
-Reading and sampling are repeated while a language lacks sentences. Pairing has a stage for every
-language, scoring one for every model. What an earlier run finished is not done again.
+Files of the web are fetched before they are read. Reading and sampling are repeated while a
+language lacks sentences. Pairing has a stage for every language, counting idf and scoring one for
+every model. What an earlier run finished is not done again.
 """
 
 import json
@@ -14,8 +15,11 @@ from typing import Any
 
 from bertscore_core import InputError, ScorerConfig
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceIndex
 from pipelines.baseline.collect import collect_samples
+from pipelines.baseline.count_idf import count_idf, count_stage
 from pipelines.baseline.extract import read_stage
+from pipelines.baseline.fetch import fetch_stage
 from pipelines.baseline.moments import ScorePairParts, score_stage, score_with_model
 from pipelines.baseline.pair import make_pairs, pair_stage
 from pipelines.baseline.plan import BaselineJob, BaselinePlan
@@ -87,16 +91,20 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
     Raises:
         TooManyFilesFailedError: Too many files could not be read.
     """
-    samples = yield from collect_samples(job)
+    index = SentenceIndex(job.folder)
+    samples = yield from collect_samples(job, index)
     for stale in delete_stale_tables(job.folder, samples):
         job.say(f"{stale} was made from another sample and was deleted.")
-    pairs = yield from make_pairs(job, samples)
+    pairs = yield from make_pairs(job, samples, index)
     tables, unusable = [], []
     for model in job.plan.models:
+        idf = yield from count_idf(job, model, pairs)
         moments = yield from score_with_model(job, model, pairs)
         for language, sums in moments.items():
             try:
-                made = write_table(job, model, samples[language], pairs[language], sums)
+                made = write_table(
+                    job, model, samples[language], pairs[language], sums, idf[language]
+                )
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
                 table = layout.table_path(language, model.name)
@@ -132,6 +140,8 @@ def _sample_row(sample: SampleRecord) -> dict[str, Any]:
         "wanted": sample.wanted,
         "files": len(sample.files),
         "failed_files": len(sample.failed),
+        "records": sample.records,
+        "records_broken": sample.records_broken,
     }
 
 
@@ -168,9 +178,12 @@ def sketch_baseline(options: BaselineOptions, runner: Runner) -> Iterator[Stage]
         started=0.0,
         say=lambda _: None,
     )
+    yield fetch_stage(job)
     yield read_stage(job)
     yield sample_stage(job)
     yield pair_stage(job)
+    if options.idf:
+        yield count_stage(job, ScorerConfig(idf=True))
     yield score_stage(job, ScorePairParts(config=ScorerConfig(), backend="", folder=job.folder))
 
 

@@ -5,20 +5,24 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core import BertScorer, IdfTable, ScorerConfig
 from bertscore_core.moments import Moments
 from bertscore_core.work import Work
 from pipelines.baseline import layout
 from pipelines.baseline.plan import BaselineJob, BaselineModel
 from pipelines.baseline.records import PairsRecord, digest_of
+from pipelines.crawl.pairing import HOST_COLUMNS
+from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
 from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
@@ -35,11 +39,13 @@ class PairsToScore:
         pairs: Path of the pairs below the output folder.
         moments: Path of the sums below it; the name says of which pairs they are, and how scored.
         rows: Number of pairs.
+        idf: Path of the idf table to weigh tokens with; None for none.
     """
 
     pairs: str
     moments: str
     rows: int
+    idf: str | None
 
 
 def score_with_model(
@@ -99,6 +105,7 @@ def _parts(model: BaselineModel, record: PairsRecord) -> list[PairsToScore]:
             pairs=layout.pairs_path(record.language, part.name),
             moments=f"{folder}/{digest}-{part.name}.npz",
             rows=part.rows,
+            idf=layout.idf_path(record.language, model.name) if model.config.idf else None,
         )
         for part in record.parts
     ]
@@ -133,10 +140,11 @@ def _written(data: bytes | None, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _ReadPairs:
-    """Pairs of a part, read."""
+    """Pairs of a part, read, and the idf table to weigh their tokens with."""
 
     part: PairsToScore
     table: pa.Table
+    idf: IdfTable | None
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -175,7 +183,7 @@ class BaselineModelHandler(ModelHandler[_ReadPairs, _SummedPairs, BertScorer]):
         """Score one part."""
         work = Work()
         with live.doing(layout.below_moments(batch.part.moments), lambda: work.share):
-            return [_SummedPairs(batch.part, sum_scores(model, batch.table, work))]
+            return [_SummedPairs(batch.part, sum_scores(model, batch.table, work, batch.idf))]
 
     def get_num_bytes(self, batch: _ReadPairs) -> int:
         """Size of the part."""
@@ -217,26 +225,44 @@ class ScorePairParts(beam.PTransform):
         )
 
 
-def sum_scores(scorer: BertScorer, pairs: pa.Table, work: Work) -> Moments:
+def sum_scores(
+    scorer: BertScorer, pairs: pa.Table, work: Work, idf: IdfTable | None = None
+) -> Moments:
     """Score pairs at every layer and add up; pairs without a score are left out.
 
     Args:
         scorer: With all layers, and no scores for empty texts.
         pairs: Of `PAIR_SCHEMA`.
         work: Where the work of the device is counted.
+        idf: What tokens are weighed with; None for nothing.
     """
     tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
-    scores = scorer.score_tokenized(tokenized, scorer.token_weights(None), work)
+    scores = scorer.score_tokenized(tokenized, scorer.token_weights(idf), work)
     counters.count(counters.PAIRS_SCORED, len(scores))
     counters.count_work(work)
     kept = scores.scored
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
-    return Moments.of(values[:, kept], pairs["group"].to_numpy()[kept])
+    return Moments.of(values[:, kept], _hosts(pairs.filter(pa.array(kept))))
+
+
+def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
+    """Return the host buckets of both sides of pairs, (N, 2); None where hosts are not known."""
+    columns = [pairs[name] for name in HOST_COLUMNS]
+    if any(column.null_count for column in columns):
+        return None
+    return np.stack([column.to_numpy() for column in columns], axis=1)
 
 
 def _read(part: PairsToScore, folder: OutputFolder) -> _ReadPairs:
     with open_source(folder.path(part.pairs)) as source:
-        return _ReadPairs(part, pq.read_table(source))
+        table = pq.read_table(source)
+    return _ReadPairs(part, table, None if part.idf is None else _read_idf(folder, part.idf))
+
+
+@lru_cache(maxsize=2)
+def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
+    """Read an idf table, once for all parts of a language that follow each other."""
+    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))
 
 
 def _write(summed: _SummedPairs, folder: OutputFolder) -> Iterator[str]:

@@ -10,19 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
 from bertscore_core.errors import InputError
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceBlock, SentenceIndex, read_block
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import PairPart, PairsRecord, SampleRecord, SentenceBlock
+from pipelines.baseline.records import PairPart, PairsRecord, SampleRecord
 from pipelines.baseline.sample import (
     lanes_of_blocks,
     read_sample,
     rows_by_value,
     sample_digest,
 )
+from pipelines.crawl.overlap import Overlap
 from pipelines.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
 from pipelines.crawl.sampling import (
     Hashes,
@@ -33,7 +34,6 @@ from pipelines.crawl.sampling import (
 )
 from pipelines.dump.parts import write_part
 from pipelines.files.credentials import mask_credentials
-from pipelines.files.read import open_source
 from pipelines.run import counters
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
@@ -51,16 +51,23 @@ class PairingPlan:
     Attributes:
         sample: Digest of its sample.
         bits: Leading bits of the pairing hash that name a part.
+        hosts_known: Whether sentences say which host they are from. Those that are given do not.
     """
 
     sample: str
     bits: int
+    hosts_known: bool
 
 
 def make_pairs(
-    job: BaselineJob, samples: Mapping[str, SampleRecord]
+    job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
     """Pair the sample of every language that has one; pairs that are there are kept.
+
+    Args:
+        job: The run.
+        samples: The samples.
+        index: Where their sentences are.
 
     Yields:
         A stage for each language to pair. A runner on one machine keeps what it shuffles in memory,
@@ -71,6 +78,7 @@ def make_pairs(
 
     Raises:
         TypeError, ValueError: A record is not what this version writes.
+        InputError: Sentences are gone.
     """
     folder, pairs = job.folder, {}
     for code, sample in samples.items():
@@ -80,7 +88,7 @@ def make_pairs(
             # First the record, without which the parts count for nothing.
             folder.delete(layout.pairs_record_path(code))
             folder.delete(*(f"{layout.PAIRS_FOLDER}/{code}/{name}" for name in old))
-            yield pair_stage(job, [sample])
+            yield pair_stage(job, [sample], _blocks_of(sample, index))
             record = _find_pairs(folder, sample)
             if record is None:
                 raise RuntimeError(f"the pairs of {code} were not written; run the command again")
@@ -96,11 +104,43 @@ def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | Non
     return record if record is not None and record.sample == sample.digest else None
 
 
-def pair_stage(job: BaselineJob, samples: Sequence[SampleRecord] = ()) -> Stage:
-    """Return the stage that pairs the sentences of samples."""
-    lanes = lanes_of_blocks(block for sample in samples for block in sample.blocks())
+def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
+    """Return the sentences that a sample was taken from.
+
+    Raises:
+        InputError: Some are gone.
+    """
+    names = [file.file for file in sample.files]
+    gone = [name for name in names if not index.has(sample.language, name)]
+    if gone:
+        raise InputError(
+            f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
+            f"{sample.language} that was taken from them; expected them below "
+            f"{layout.SENTENCES_FOLDER}/. Delete {layout.sample_record_path(sample.language)!r} "
+            "and run the same command again: it reads these files once more."
+        )
+    return index.blocks(sample.language, names)
+
+
+def pair_stage(
+    job: BaselineJob,
+    samples: Sequence[SampleRecord] = (),
+    blocks: Sequence[SentenceBlock] = (),
+) -> Stage:
+    """Return the stage that pairs the sentences of samples.
+
+    Args:
+        job: The run.
+        samples: The samples.
+        blocks: The sentences that they were taken from.
+    """
+    lanes = lanes_of_blocks(blocks)
     plans = {
-        sample.language: PairingPlan(sample=sample.digest, bits=part_bits(sample.found // 2))
+        sample.language: PairingPlan(
+            sample=sample.digest,
+            bits=part_bits(sample.found // 2),
+            hosts_known=not job.plan.source.is_given,
+        )
         for sample in samples
     }
     pair = PairSentences(folder=job.folder, seed=job.options.seed, plans=plans)
@@ -169,12 +209,12 @@ def _read_sampled(
     sample = _planned_sample(folder, language, plan.sample)
     read: list[pa.Table] = []
     for block in lane:
-        with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source)
+        table = read_block(folder, block, ("text", "priority", "host"))
         table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
         texts = table["text"].to_pylist()
         order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
-        columns = [table["text"], pa.array(order), table["host"]]
+        hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
+        columns = [table["text"], pa.array(order), hosts]
         read.append(pa.table(columns, schema=SENTENCE_SCHEMA))
         if sum(map(len, read)) >= _LANE_ROWS:
             yield from _by_part(language, pa.concat_tables(read), plan.bits)
@@ -241,7 +281,7 @@ def _write(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -
 
 
 def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
-    """Count the pairs of a part, and the lengths of their sentences.
+    """Count the pairs of a part, the lengths of their sentences, and how much they overlap.
 
     Args:
         language: Their language.
@@ -258,6 +298,9 @@ def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
         same_host=int(pc.sum(pairs["same_host"]).as_py() or 0),
         words=_histogram(words),
         characters=_histogram(characters),
+        overlap=Overlap.of(
+            pairs["candidate"].to_pylist(), pairs["reference"].to_pylist(), language
+        ),
     )
 
 

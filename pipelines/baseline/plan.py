@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bertscore_core import ScorerConfig, Settings, Signature
+from pipelines.baseline.layout import LAYOUT
 from pipelines.baseline.records import digest_of
 from pipelines.baseline.source import Source, SourceFiles
+from pipelines.crawl.sampling import SAMPLING
 from pipelines.crawl.sentences import describe_filters
 from pipelines.options.baseline import BaselineOptions
 from pipelines.run.folder import OutputFolder
@@ -22,7 +24,7 @@ class BaselineModel:
         name: Its name in the paths of its tables.
         config: How it scores: every layer as that layer alone would.
         settings: What that comes to.
-        signature: How its scores are made.
+        signature: How its scores are made, apart from an idf table.
     """
 
     name: str
@@ -32,8 +34,12 @@ class BaselineModel:
 
     @property
     def digest(self) -> str:
-        """Digest of the signature. 16 hexadecimal digits."""
-        return digest_of(self.signature.format())
+        """Digest of how scores are made. 16 hexadecimal digits.
+
+        The signature has no idf table, since each language has its own. It follows from the pairs.
+        """
+        weights = " idf" if self.config.idf else ""
+        return digest_of(self.signature.format() + weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +72,12 @@ class BaselinePlan:
         filters = "-" if given else json.dumps(describe_filters(), sort_keys=True)
         return {
             "command": "baseline",
+            "layout": LAYOUT,
             "source": options.crawl or ("sentences" if given else "wet"),
             "seed": str(options.seed),
             "sentences_per_page": "-" if given else str(options.sentences_per_page),
             "filters": filters,
+            "sampling": SAMPLING,
         }
 
 

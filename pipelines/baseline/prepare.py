@@ -70,9 +70,11 @@ def _models(options: BaselineOptions, scoring: Runner) -> tuple[BaselineModel, .
 
 def _model(options: BaselineOptions, scoring: Runner, name: str) -> BaselineModel:
     # Sentences of which the tokenizer leaves nothing say nothing about the model: no score.
-    asked = ScorerConfig(model=name, all_layers=True, layer_semantics="cut", empty="null")
+    asked = ScorerConfig(
+        model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
+    )
     config, settings = settle_workers(with_scoring(asked, options, scoring), scoring)
-    table = baseline_path("xx", settings.files.name)
+    table = baseline_path("xx", settings.files.name, idf=options.idf)
     return BaselineModel(
         name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),
         config=config,

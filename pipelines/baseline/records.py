@@ -6,40 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.baseline import layout
+from pipelines.crawl.overlap import Overlap
 from pipelines.options.baseline import BaselineOptions
 
 
 def digest_of(text: str) -> str:
     """Return the digest of a text. 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentenceBlock:
-    """Sentences of one language in one Parquet file.
-
-    Attributes:
-        language: Their language.
-        path: Path of the file below the output folder.
-    """
-
-    language: str
-    path: str
-
-
-def blocks_of_file(language: str, name: str, number: int) -> list[SentenceBlock]:
-    """Return the blocks that hold the sentences of a file and language.
-
-    Args:
-        language: Their language.
-        name: Name of the file.
-        number: How many blocks there are.
-    """
-    return [
-        SentenceBlock(language=language, path=layout.sentences_path(language, name, block))
-        for block in range(number)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +24,12 @@ class FileRecord:
         bytes: Its size as it was fetched.
         sha256: Digest of its content.
         rows: Sentences kept.
-        blocks: Files that hold them.
     """
 
     file: str
     bytes: int
     sha256: str
     rows: int
-    blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +49,8 @@ class SampleRecord:
         files: What was read.
         failed: What could not be read, and why.
         counts: What became of pages and sentences in all files.
+        records: Records in these files; none in given sentences.
+        records_broken: Those that cannot be read, see `crawl.warc.MOST_BROKEN`.
         retries: Failed attempts to fetch a file that was read in the end.
     """
 
@@ -93,6 +66,8 @@ class SampleRecord:
     files: tuple[FileRecord, ...]
     failed: tuple[Mapping[str, str], ...]
     counts: Mapping[str, int]
+    records: int
+    records_broken: int
     retries: int
 
     @classmethod
@@ -121,14 +96,6 @@ class SampleRecord:
             same and not self.failed and bounded and (enough or self.max_files == options.max_files)
         )
 
-    def blocks(self) -> list[SentenceBlock]:
-        """Return the blocks of sentences that it was taken from."""
-        return [
-            block
-            for file in self.files
-            for block in blocks_of_file(self.language, file.file, file.blocks)
-        ]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairPart:
@@ -141,6 +108,7 @@ class PairPart:
         same_host: How many of them have both sentences from one host.
         words: Number of sentences by number of words, as blanks separate them.
         characters: Number of sentences by tens of characters.
+        overlap: How much the sentences of a pair have in common.
     """
 
     language: str
@@ -149,6 +117,7 @@ class PairPart:
     same_host: int
     words: Mapping[int, int]
     characters: Mapping[int, int]
+    overlap: Overlap
 
     @classmethod
     def from_plain(cls, fields: dict[str, Any]) -> "PairPart":
@@ -157,7 +126,9 @@ class PairPart:
             name: {int(key): value for key, value in fields[name].items()}
             for name in ("words", "characters")
         }
-        return cls(**fields | counts)
+        overlap = fields["overlap"]
+        ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
+        return cls(**fields | counts | {"overlap": Overlap(**overlap | ngrams)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

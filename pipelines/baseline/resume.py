@@ -16,6 +16,7 @@ from pipelines.run.neighbours import check_stands_alone
 _DATA = tuple(
     f"{folder}/"
     for folder in (
+        layout.FETCHED_FOLDER,
         layout.SENTENCES_FOLDER,
         layout.SAMPLE_FOLDER,
         layout.PAIRS_FOLDER,
@@ -35,8 +36,8 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
 
     Raises:
         ConfigError: The folder holds another run's folder, or is inside one.
-        SignatureError: The folder is another command's, was begun with other settings, or holds
-            tables of more pairs, or of other weights under the same name.
+        SignatureError: The folder is another command's, was begun by another version or with other
+            settings, or holds tables of more pairs, or of other weights under the same name.
     """
     names = folder.files()
     check_stands_alone(folder.root, names)
@@ -46,6 +47,7 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     if not _holds_data(names):
         return {}
     before = read_run(folder)
+    _check_layout(folder, before)
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
     for language in plan.source.languages:
@@ -54,6 +56,22 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
         for model in plan.models:
             _check_weights(model, layout.table_path(language, model.name), described)
     return before or {}
+
+
+def _check_layout(folder: OutputFolder, before: Mapping[str, Any] | None) -> None:
+    """Check that a folder was not written by a version that named its files otherwise.
+
+    Raises:
+        SignatureError: It was.
+    """
+    identity = (before or {}).get("identity")
+    if isinstance(identity, dict) and identity.get("layout", "1") != layout.LAYOUT:
+        raise SignatureError(
+            f"{folder.shown!r} was begun by another version of this program, which laid out "
+            f"sentences in another way: got layout {identity.get('layout', '1')}; expected "
+            f"{layout.LAYOUT}. Choose another --output, or use --overwrite to start again: the "
+            "files are read once more."
+        )
 
 
 def list_tables(folder: OutputFolder) -> list[str]:

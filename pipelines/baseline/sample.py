@@ -1,6 +1,8 @@
 """Sample the sentences of every language: hosts capped, then the lowest priorities.
 
-Both are exact combines, so a sample does not depend on workers, order or retries.
+The two have hashes of their own, so that the cap of a host decides what there is to sample and not
+what a small sample is made of; see `crawl.sampling`. Both are exact combines, so a sample does not
+depend on workers, order or retries.
 """
 
 import hashlib
@@ -14,20 +16,20 @@ from typing import Generic, TypeVar
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from pipelines.baseline import layout
+from pipelines.baseline.blocks import SentenceBlock, read_block
 from pipelines.baseline.plan import BaselineJob
-from pipelines.baseline.records import SentenceBlock
-from pipelines.crawl.sampling import Hashes, cap_hosts, lowest
-from pipelines.files.read import open_source
+from pipelines.crawl.sampling import Hashes, HostedSentences, cap_hosts, lowest
 from pipelines.run.folder import OutputFolder
 from pipelines.run.stage import Stage
 
+_HASHES = ("priority", "host_order", "host")
+"""Columns of `HostedSentences`, in its order."""
 _HOST_BUCKETS = 16
 """Buckets for the hosts of a language, so that no worker gets all of them."""
 _LANE_ROWS = 1 << 20
-"""Sentences of a lane in memory at a time: 16 MB of hashes."""
+"""Sentences of a lane in memory at a time: 25 MB of hashes."""
 _FEW_ROWS = 1 << 12
 """Up to so many hashes are collected before they are merged."""
 
@@ -64,7 +66,7 @@ def lanes_of_blocks(
     """Join blocks of the same language to lanes, whose blocks are read one after the other.
 
     A block often holds a few rows for one key of a shuffle, and each key costs a record there; a
-    lane holds enough rows to be worth it.
+    lane holds enough rows to be worth it, and few enough for several workers to have some.
 
     Args:
         blocks: Of any languages.
@@ -73,21 +75,20 @@ def lanes_of_blocks(
     Returns:
         Lanes of one language each, in the order of its blocks.
     """
-    by_language: dict[str, list[SentenceBlock]] = {}
+    by_language: dict[str, list[list[SentenceBlock]]] = {}
     for block in blocks:
-        by_language.setdefault(block.language, []).append(block)
-    return [
-        tuple(several[start : start + size])
-        for several in by_language.values()
-        for start in range(0, len(several), size)
-    ]
+        lanes = by_language.setdefault(block.language, [[]])
+        if len(lanes[-1]) == size or sum(each.rows for each in lanes[-1]) >= _LANE_ROWS:
+            lanes.append([])
+        lanes[-1].append(block)
+    return [tuple(lane) for lanes in by_language.values() for lane in lanes]
 
 
 @dataclass
 class TakeSample(beam.PTransform):
     """Lanes of blocks of sentences -> (language, number of sentences sampled), and the samples.
 
-    The blocks of a lane are of one language; see `lanes_of_blocks`. Only hashes cross a stage: 16
+    The blocks of a lane are of one language; see `lanes_of_blocks`. Only hashes cross a stage: 24
     bytes a sentence, and 8 once the hosts are capped.
 
     Attributes:
@@ -107,7 +108,7 @@ class TakeSample(beam.PTransform):
         return (
             lanes
             | "SpreadLanes" >> beam.Reshuffle()
-            # ((language, bucket of hosts), (priorities, hosts))
+            # ((language, bucket of hosts), HostedSentences)
             | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
             | "CapHosts" >> beam.CombinePerKey(CapHosts(self.host_cap))
             # (language, priorities): only the lowest of each bucket can be among the lowest of all.
@@ -182,19 +183,18 @@ class _MergeRarely(beam.CombineFn, ABC, Generic[T]):
         return self._merge(accumulator.elements)
 
 
-class CapHosts(_MergeRarely[tuple[Hashes, Hashes]]):
-    """Merge (priorities, hosts), keeping the lowest of each host; by host and then priority."""
+class CapHosts(_MergeRarely[HostedSentences]):
+    """Merge sentences with their hosts, keeping those of lowest order of each host."""
 
     def __init__(self, cap: int) -> None:
         """Take the most sentences that a host may have."""
         self._cap = cap
 
-    def _merge(self, elements: Sequence[tuple[Hashes, Hashes]]) -> tuple[Hashes, Hashes]:
-        priorities, hosts = _join(elements)
-        return cap_hosts(priorities, hosts, self._cap)
+    def _merge(self, elements: Sequence[HostedSentences]) -> HostedSentences:
+        return cap_hosts(HostedSentences.join(elements), self._cap)
 
-    def _rows(self, element: tuple[Hashes, Hashes]) -> int:
-        return len(element[0])
+    def _rows(self, element: HostedSentences) -> int:
+        return len(element.hosts)
 
 
 class TakeLowest(_MergeRarely[Hashes]):
@@ -236,25 +236,24 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
 
 def _read_hashes(
     lane: tuple[SentenceBlock, ...], folder: OutputFolder
-) -> Iterator[tuple[tuple[str, int], tuple[Hashes, Hashes]]]:
-    read: list[tuple[Hashes, Hashes]] = []
+) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
+    read: list[HostedSentences] = []
     for block in lane:
-        with open_source(folder.path(block.path)) as source:
-            table = pq.read_table(source, columns=["priority", "host"])
-        read.append((table["priority"].to_numpy(), table["host"].to_numpy()))
-        if sum(len(priorities) for priorities, _ in read) >= _LANE_ROWS:
-            yield from _by_bucket(block.language, *_join(read))
+        table = read_block(folder, block, _HASHES)
+        read.append(HostedSentences(*(table[name].to_numpy() for name in _HASHES)))
+        if sum(len(found.hosts) for found in read) >= _LANE_ROWS:
+            yield from _by_bucket(block.language, HostedSentences.join(read))
             read = []
     if read:
-        yield from _by_bucket(lane[0].language, *_join(read))
+        yield from _by_bucket(lane[0].language, HostedSentences.join(read))
 
 
 def _by_bucket(
-    language: str, priorities: Hashes, hosts: Hashes
-) -> Iterator[tuple[tuple[str, int], tuple[Hashes, Hashes]]]:
-    """Yield the hashes of each bucket of hosts."""
-    for bucket, rows in rows_by_value(hosts % np.uint64(_HOST_BUCKETS)):
-        yield (language, bucket), (priorities[rows], hosts[rows])
+    language: str, found: HostedSentences
+) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
+    """Yield the sentences of each bucket of hosts."""
+    for bucket, rows in rows_by_value(found.hosts % np.uint64(_HOST_BUCKETS)):
+        yield (language, bucket), found.take(rows)
 
 
 def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
@@ -266,19 +265,8 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     yield from zip(found.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _join(elements: Sequence[tuple[Hashes, Hashes]]) -> tuple[Hashes, Hashes]:
-    """Concatenate (priorities, hosts)."""
-    if not elements:
-        nothing = np.zeros(0, dtype=np.uint64)
-        return nothing, nothing
-    priorities, hosts = zip(*elements, strict=True)
-    return np.concatenate(priorities), np.concatenate(hosts)
-
-
-def _drop_hosts(
-    key: tuple[str, int], kept: tuple[Hashes, Hashes], *, count: int
-) -> tuple[str, Hashes]:
-    return key[0], lowest([kept[0]], count)
+def _drop_hosts(key: tuple[str, int], kept: HostedSentences, *, count: int) -> tuple[str, Hashes]:
+    return key[0], lowest([kept.priorities], count)
 
 
 def _write(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:

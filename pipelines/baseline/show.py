@@ -9,7 +9,8 @@ from pipelines.run.folder import OutputFolder
 from pipelines.run.outcome import Shown
 
 LARGE_ERROR = 0.005
-"""A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one."""
+"""A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one, or
+of more where few hosts have most of the sentences."""
 
 
 def show_plan(plan: BaselinePlan) -> Shown:
@@ -73,6 +74,11 @@ def _about_samples(summary: Mapping[str, Any], *, given: bool) -> Iterator[str]:
             )
         if row["failed_files"]:
             yield f"{code}: {row['failed_files']:,} files could not be read; see _failed/."
+        if row["records_broken"]:
+            yield (
+                f"{code}: {row['records_broken']:,} of {row['records']:,} records could not be "
+                "read and were left out."
+            )
 
 
 def _about_table(table: Mapping[str, Any]) -> Iterator[str]:
@@ -102,11 +108,13 @@ def _unsure(table: Mapping[str, Any]) -> str | None:
     error = table["largest_error"]
     if error is not None and error <= LARGE_ERROR:
         return None
-    size = "is not known" if error is None else f"is {error:.1e}"
+    size = f"is {error:.1e}" if error is not None else "is not known"
+    if error is None and table["pairs"] > 1:
+        size += ", since nearly all sentences are from one host,"
     skipped = len(table["skipped_checks"])
     unchecked = f"; {skipped} checks were not made" if skipped else ""
     return (
         f"{table['table']}: the standard error of F1 {size} with {table['pairs']:,} pairs"
-        f"{unchecked}; expected at most {LARGE_ERROR}. Take more --pairs, and two sentences for "
-        "each of them."
+        f"{unchecked}; expected at most {LARGE_ERROR}. Take more --pairs, and sentences of more "
+        "hosts for them."
     )

@@ -1,11 +1,10 @@
 """The source of the sentences: a crawl, WET files, or sentences that are given."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Protocol, TypeVar
 
 from bertscore_core import InputError
 from pipelines.baseline.records import digest_of
@@ -180,27 +179,3 @@ def _version(path: str) -> str:
             f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "
             "link that leads nowhere; expected a file. Repair the link, or remove it."
         ) from error
-
-
-class _HasPath(Protocol):
-    @property
-    def path(self) -> str: ...
-
-
-File = TypeVar("File", bound=_HasPath)
-
-
-def lanes_of_files(files: Sequence[File], downloads: int) -> list[tuple[File, ...]]:
-    """Divide files into lanes; the files of a lane are read one after the other.
-
-    Args:
-        files: What to read.
-        downloads: Most files fetched at a time over http.
-
-    Returns:
-        As many lanes as downloads if a file is fetched over http; otherwise a lane for each file.
-    """
-    count = len(files)
-    if any(_HTTP.match(file.path) for file in files):
-        count = min(count, downloads)
-    return [tuple(files[start::count]) for start in range(count)]

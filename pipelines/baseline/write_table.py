@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertscore_core import IdfTable
 from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
 from bertscore_core.moments import Moments
 from pipelines.baseline import layout
@@ -29,8 +30,17 @@ def write_table(
     sample: SampleRecord,
     pairs: PairsRecord,
     moments: Moments,
+    idf: IdfTable | None,
 ) -> dict[str, Any]:
     """Write the three files of a language and model and return the description.
+
+    Args:
+        job: The run.
+        model: The model.
+        sample: The sample of the language.
+        pairs: Its pairs.
+        moments: The sums over their scores.
+        idf: What tokens were weighed with; None for nothing.
 
     Raises:
         InputError: There is nothing to average, or the means are of no use.
@@ -40,7 +50,7 @@ def write_table(
     stem = path.removesuffix(TABLE_SUFFIX)
     table = format_baseline(moments.baseline(path))
     title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
-    description = describe_table(job.plan, model, sample, pairs, moments)
+    description = describe_table(job.plan, model, sample, pairs, moments, idf)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     job.folder.write_all(
         {
@@ -74,9 +84,11 @@ def delete_output(folder: OutputFolder) -> None:
     _delete_tables(folder, list_tables(folder))
     for below in (
         layout.MOMENTS_FOLDER,
+        layout.IDF_FOLDER,
         layout.PAIRS_FOLDER,
         layout.SAMPLE_FOLDER,
         layout.SENTENCES_FOLDER,
+        layout.FETCHED_FOLDER,
         layout.FAILED_FOLDER,
     ):
         paths = [f"{below}/{name}" for name in folder.files(below)]

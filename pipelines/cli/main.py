@@ -1,4 +1,4 @@
-"""bertscore-beam: score | idf | baseline | check | models.
+"""bertscore-beam: score | rescale | idf | baseline | check | models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
@@ -22,6 +22,7 @@ from pipelines.files.reach import NotBegunError
 from pipelines.options.flags import read_options
 from pipelines.options.idf import IdfOptions
 from pipelines.options.near_names import nearest
+from pipelines.options.rescale import RescaleOptions
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import (
     BROKEN,
@@ -44,6 +45,7 @@ HELP = """\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
   score    score candidates against references, Parquet to Parquet
+  rescale  rescale a finished run with another baseline, without a model
   idf      count document frequencies over references and save the table
   baseline estimate rescaling baselines from random pairs of web sentences;
            `baseline compare A B` compares two tables
@@ -141,6 +143,17 @@ def score_command(arguments: Sequence[str]) -> int:
     return score(options)
 
 
+def rescale_command(arguments: Sequence[str]) -> int:
+    """Rescale a finished run."""
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--run", *arguments]
+    prog = "bertscore-beam rescale"
+    options = cast("RescaleOptions", read_options(RescaleOptions, arguments, prog))
+    from pipelines.cli.rescale import rescale
+
+    return rescale(options)
+
+
 def idf_command(arguments: Sequence[str]) -> int:
     """Count the references of a dump."""
     options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
@@ -179,6 +192,7 @@ def check_command(arguments: Sequence[str]) -> int:
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
+    "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
     "check": check_command,

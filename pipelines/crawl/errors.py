@@ -5,7 +5,9 @@ from typing import Literal
 from bertscore_core.errors import BertScoreError
 from pipelines.files.credentials import mask_credentials
 
-CrawlFileReason = Literal["empty", "bad_start", "truncated", "corrupt", "broken_record", "no_pages"]
+CrawlFileReason = Literal[
+    "empty", "bad_start", "truncated", "corrupt", "broken_record", "broken_records", "no_pages"
+]
 
 _PROBLEM_LENGTH = 300
 

@@ -1,20 +1,24 @@
 """Turn the pages of one file into rows of sentences: the unit of work of the baseline job.
 
-    page (wanted language?) -> sentences -> the lowest priorities of the page -> rows of the file
+    page (wanted language?) -> sentences -> those of lowest order in the page -> rows of the file
 
 The result depends only on the set of pages, not on their order.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from urllib.parse import urlsplit
 
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sampling import (
+    HostedSentences,
+    host_hash,
+    host_order,
+    page_order,
+    sentence_priority,
+)
 from pipelines.crawl.sentences import is_in_language, page_language, page_sentences
 from pipelines.crawl.warc import Page
 
@@ -27,23 +31,41 @@ SENTENCES_OVER_PAGE_CAP = "sentences_over_page_cap"
 SENTENCES_KEPT = "sentences_kept"
 """Rows of the result."""
 
-_Row = tuple[int, int, str]
-"""Priority, hash of the host, text."""
+_Row = tuple[int, str]
+"""Hash of the host, text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SentenceRows:
-    """Sentences of one language, by priority and then host.
+    """Sentences of one language, by host and then text.
 
     Attributes:
         texts: The sentences, normalized. Length N.
-        priorities: Rank of each among all, lowest first. Shape (N,), uint64.
-        hosts: Hash of the host that each was found on. Shape (N,), uint64.
+        hashes: Ranks and host of each. N rows.
     """
 
     texts: list[str]
-    priorities: npt.NDArray[np.uint64]
-    hosts: npt.NDArray[np.uint64]
+    hashes: HostedSentences
+
+    @classmethod
+    def of(cls, seed: int, language: str, rows: Sequence[tuple[int, str]]) -> "SentenceRows":
+        """Rank sentences.
+
+        Args:
+            seed: Seed of the ranks.
+            language: The language they are in.
+            rows: Host, as a hash, and text of each.
+        """
+        texts = [text for _, text in rows]
+        ranks = (
+            [rank(seed, language, text) for text in texts]
+            for rank in (sentence_priority, host_order)
+        )
+        columns = (*ranks, [host for host, _ in rows])
+        return cls(
+            texts=texts,
+            hashes=HostedSentences(*(np.array(column, dtype=np.uint64) for column in columns)),
+        )
 
     def __len__(self) -> int:
         """Return the number of rows, N."""
@@ -71,8 +93,8 @@ def extract_sentences(
     Args:
         pages: The pages. Errors from reading them are not caught.
         languages: Codes as `check_language` returns them.
-        seed: Seed of the priorities.
-        page_cap: Most distinct sentences of a page: those of lowest priority.
+        seed: Seed of the ranks.
+        page_cap: Most distinct sentences of a page: those of lowest order.
     """
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
     rows: dict[str, set[_Row]] = {language: set() for language in languages}
@@ -86,22 +108,25 @@ def extract_sentences(
         if not given:
             continue
         host = host_hash(host_of(page.url))
-        ranked = sorted(
-            (sentence_priority(seed, language, text), host, text) for text in set(given)
-        )
+        ranked = sorted((page_order(seed, language, text), text) for text in set(given))
         count[SENTENCES_REPEATED] += len(given) - len(ranked)
         # The detector is the most expensive step, so it stops when the page's cap is reached.
         left = page_cap
-        for place, row in enumerate(ranked):
+        for place, (_, text) in enumerate(ranked):
             if not left:
                 count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
                 break
-            if is_in_language(row[2], language, count):
+            if is_in_language(text, language, count):
                 left -= 1
+                row = (host, text)
                 count[SENTENCES_REPEATED if row in found else SENTENCES_KEPT] += 1
                 found.add(row)
     return Extracted(
-        rows={language: _as_rows(rows[language]) for language in sorted(languages)}, counts=counts
+        rows={
+            language: SentenceRows.of(seed, language, sorted(rows[language]))
+            for language in sorted(languages)
+        },
+        counts=counts,
     )
 
 
@@ -113,13 +138,3 @@ def host_of(url: str) -> str:
     except ValueError:  # unmatched brackets, or a lone surrogate
         return ""
     return host.rstrip(".").removeprefix("www.")
-
-
-def _as_rows(found: set[_Row]) -> SentenceRows:
-    """Sort rows and put each column together."""
-    rows = sorted(found)
-    return SentenceRows(
-        texts=list(map(itemgetter(2), rows)),
-        priorities=np.fromiter(map(itemgetter(0), rows), dtype=np.uint64, count=len(rows)),
-        hosts=np.fromiter(map(itemgetter(1), rows), dtype=np.uint64, count=len(rows)),
-    )

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_core.errors import InputError
 from pipelines.crawl.errors import CrawlFileError
 from pipelines.crawl.extract import SentenceRows
-from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sampling import host_hash
 from pipelines.crawl.sentences import normalize
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
@@ -60,7 +59,7 @@ def read_sentences(
     Args:
         path: A local file: Parquet with a column `text`, or UTF-8 text, gzipped or not.
         language: The language they are in.
-        seed: Seed of the priorities.
+        seed: Seed of the ranks.
         counts: Is added to: `lines`, and `lines_blank` and `lines_too_long` for those left out.
 
     Raises:
@@ -73,14 +72,8 @@ def read_sentences(
             counts["lines_blank"] += normal.count("")
             texts = sorted(set(normal) - {""})
             found = found or bool(texts)
-            yield SentenceRows(
-                texts=texts,
-                priorities=np.array(
-                    [sentence_priority(seed, language, text) for text in texts], dtype=np.uint64
-                ),
-                # Their hosts are not known: each sentence counts as a host of its own.
-                hosts=np.array([host_hash(text) for text in texts], dtype=np.uint64),
-            )
+            # Their hosts are not known: each sentence counts as a host of its own.
+            yield SentenceRows.of(seed, language, [(host_hash(text), text) for text in texts])
     except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
         raise CrawlFileError(
             f"the sentences cannot be read: got {type(error).__name__}; expected UTF-8 text with a "

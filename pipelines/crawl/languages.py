@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from bertscore_core.errors import ConfigError
 
-EXTRA_PACKAGES = ("langcodes", "matplotlib", "pycld2", "regex", "sentencex")
+EXTRA_PACKAGES = ("langcodes", "matplotlib", "pycld2", "regex", "sacrebleu", "sentencex")
 """Packages of the extra `baseline`."""
 _PACKAGES_OF_PAGES = frozenset({"pycld2", "regex", "sentencex"})
 """Those of them that only reading web pages needs."""

@@ -5,23 +5,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.crawl.sampling import GROUP_BITS, Hashes, leading_bits
+from bertscore_core.host_errors import HOST_BITS
+from pipelines.crawl.sampling import Hashes, leading_bits
 
 SENTENCE_SCHEMA = pa.schema([("text", pa.string()), ("order", pa.uint64()), ("host", pa.uint64())])
-"""A sampled sentence: its text, its place in the pairing order, a host on which it was found."""
+"""A sampled sentence: its text, its place in the pairing order, a host on which it was found, null
+if that is not known."""
+
+HOST_COLUMNS = ("candidate_host", "reference_host")
+"""Columns of pairs that hold the buckets of their hosts."""
 
 PAIR_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
         ("reference", pa.string()),
-        ("group", pa.int64()),
+        *((name, pa.int16()) for name in HOST_COLUMNS),
         ("same_host", pa.bool_()),
     ]
 )
-"""A pair: two sentences, its group for the jackknife, whether both are from one host.
+"""A pair: two sentences, the bucket of the host of each, and whether both are from one host.
 
-A sentence found on several hosts keeps the lowest host hash. `same_host` compares these, so it
-misses a host that has both sentences but is not the lowest of both."""
+Buckets are those of `bertscore_core.host_errors`; null where hosts are not known. A sentence found
+on several hosts keeps the lowest host hash. `same_host` compares these, so it misses a host that
+has both sentences but is not the lowest of both."""
 
 
 def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -41,17 +47,24 @@ def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:
     even = len(ordered) // 2 * 2
     candidates = ordered.take(pa.array(np.arange(0, even, 2)))
     references = ordered.take(pa.array(np.arange(1, even, 2)))
-    order: Hashes = candidates["order"].to_numpy()
     pairs = pa.table(
         {
             "candidate": candidates["text"],
             "reference": references["text"],
-            "group": pa.array(leading_bits(order, GROUP_BITS)),
+            "candidate_host": _bucket(candidates["host"]),
+            "reference_host": _bucket(references["host"]),
             "same_host": pc.equal(candidates["host"], references["host"]),
         },
         schema=PAIR_SCHEMA,
     )
     return pairs, ordered.slice(even)
+
+
+def _bucket(hosts: pa.ChunkedArray) -> pa.Array:
+    """Return the bucket of each host; null for null."""
+    known: Hashes = hosts.fill_null(0).to_numpy()
+    buckets = leading_bits(known, HOST_BITS)
+    return pa.array(buckets, pa.int16(), mask=hosts.is_null().to_numpy())
 
 
 def _is_first(ordered: pa.Table) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ pages of the file.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pipelines.crawl.errors import CrawlFileError
@@ -38,12 +38,19 @@ PAGES_NOT_UTF8 = "pages_not_utf8"
 PAGES_TOO_LONG = "pages_too_long"
 """Pages dropped because they are longer than `MAX_PAGE_BYTES`."""
 
+MOST_BROKEN = 0.01
+"""Largest share of a file's records that may be unreadable. Common Crawl's own files have none, so
+more of them say that the file was damaged, and that its other pages are no fair sample."""
+
 MAX_PAGE_BYTES = 16 << 20
 """Longest page that is read. Common Crawl cuts what it fetches at 1 MiB (5 MiB is announced), and
 the text of a page is shorter; but a few bytes of gzip can unpack to gigabytes."""
 MAX_HEAD_BYTES = 64 << 10
 """Longest header section. The longest header by far is the URL, with a few KB at most."""
 
+_BROKEN = (RECORDS_BROKEN, PAGES_NOT_UTF8)
+_RECORDS = (PAGES, RECORDS_OTHER, PAGES_TOO_LONG, *_BROKEN)
+"""What a record can count as: one of these."""
 _MAX_LINE_ENDS = 8
 """Most line ends between two records. Usually there are two."""
 _VERSIONS = ("WARC/1.0", "WARC/1.1")
@@ -126,6 +133,35 @@ def read_pages(stream: ByteStream, counts: Counter[str]) -> Iterator[Page]:
             f"a crawl file has no page: got {dict(counts)} so far; expected at least one record "
             "of WARC-Type 'conversion' with text/plain. Check whether it is a WET file.",
             "no_pages",
+        )
+
+
+def records_of(counts: Mapping[str, int]) -> int:
+    """Return the number of records among the counts of `read_pages`, broken ones included."""
+    return sum(counts.get(name, 0) for name in _RECORDS)
+
+
+def broken_records_of(counts: Mapping[str, int]) -> int:
+    """Return how many of these records cannot be read."""
+    return sum(counts.get(name, 0) for name in _BROKEN)
+
+
+def check_records(counts: Mapping[str, int]) -> None:
+    """Check that few enough records of a file were broken.
+
+    Args:
+        counts: What `read_pages` counted over the whole file.
+
+    Raises:
+        CrawlFileError: Their share is larger than `MOST_BROKEN`.
+    """
+    records, broken = records_of(counts), broken_records_of(counts)
+    if broken > MOST_BROKEN * records:
+        raise CrawlFileError(
+            f"a crawl file has too many broken records: got {broken:,} of {records:,} that cannot "
+            f"be read ({broken / records:.1%}); expected at most {MOST_BROKEN:.0%}. Fetch the file "
+            "again or leave it out.",
+            "broken_records",
         )
 
 

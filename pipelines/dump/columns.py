@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.spark import describe_columns
+from pipelines.dump.spark import describe_columns, hide_columns
 
 PRECISION = "bertscore_precision"
 RECALL = "bertscore_recall"
@@ -208,7 +208,19 @@ def append_scores(
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
     added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
     described = describe_columns(table.schema.metadata or {}, added)
-    return table.replace_schema_metadata({**described, **notes})
+    # Sorted, since the order of the input's is lost when a part is read again.
+    return table.replace_schema_metadata(dict(sorted({**described, **notes}.items())))
+
+
+def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
+    """Undo `append_scores`: return the input's columns, and the score columns by name.
+
+    Metadata that `append_scores` replaced keep their notes.
+    """
+    names = [name for name in table.column_names if name in OUTPUT_COLUMNS]
+    scores = {name: table[name].combine_chunks() for name in names}
+    described = hide_columns(table.schema.metadata or {}, names)
+    return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
 def root_of(schema: pa.Schema, name: str) -> str:

@@ -1,6 +1,6 @@
 """Write parts, the Parquet files of an output, and read them back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +28,21 @@ def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
         write_statistics=True,
         write_time_adjusted_to_utc=utc_times,
     )
+    return bytes(sink.getvalue())
+
+
+def write_row_groups(tables: Sequence[pa.Table]) -> bytes:
+    """Return tables with equal columns as a Parquet file in which each is one row group.
+
+    Equal tables give equal bytes.
+
+    Args:
+        tables: At least one, none of them empty.
+    """
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, tables[0].schema, compression="zstd", version="2.6") as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=len(table))
     return bytes(sink.getvalue())
 
 

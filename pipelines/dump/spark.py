@@ -15,6 +15,19 @@ _TYPES = {
 }
 
 
+def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mapping[bytes, bytes]:
+    """Return the metadata of a file without some columns: undo `describe_columns`.
+
+    A description that `describe_columns` has left out does not come back.
+    """
+    if SCHEMA_KEY not in metadata:
+        return metadata
+    hidden = set(names)
+    schema = json.loads(metadata[SCHEMA_KEY])
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in hidden]
+    return {**metadata, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
+
+
 def describe_columns(
     metadata: Mapping[bytes, bytes], fields: Iterable[pa.Field]
 ) -> Mapping[bytes, bytes]:

@@ -3,8 +3,10 @@
 import contextlib
 import os
 import posixpath
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
@@ -12,6 +14,9 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import PUT_IS_WHOLE, TEMPORARY_PREFIX, protocols, resolve
 from pipelines.files.read import exists
+
+_COPIED_BYTES = 1 << 20
+"""Bytes of a file in memory at a time while it is copied."""
 
 
 def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
@@ -33,7 +38,24 @@ def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
     elif protocols(fs) & PUT_IS_WHOLE:
         fs.pipe_file(inner, bytes(data))
     else:
-        _replace_remote(fs, inner, bytes(data))
+        _replace_remote(fs, inner, lambda temporary: fs.pipe_file(temporary, bytes(data)))
+
+
+def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
+    """Copy a local file to a path, as `write_atomically` writes; it may be larger than memory.
+
+    Raises:
+        OSError: If it cannot be written; nothing is left behind.
+    """
+    fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        with open(source, "rb") as file, _temporary_local(inner, file) as temporary:
+            os.replace(temporary, inner)
+        _sync_folder(os.path.dirname(inner))
+    elif protocols(fs) & PUT_IS_WHOLE:
+        fs.put_file(os.fspath(source), inner)
+    else:
+        _replace_remote(fs, inner, lambda temporary: fs.put_file(os.fspath(source), temporary))
 
 
 def create_exclusively(path: str, data: bytes) -> None:
@@ -82,13 +104,13 @@ def can_write_below(folder: str) -> bool:
     return os.path.isdir(inner) and os.access(inner, os.W_OK | os.X_OK)
 
 
-def _replace_remote(fs: AbstractFileSystem, path: str, data: bytes) -> None:
+def _replace_remote(fs: AbstractFileSystem, path: str, write: Callable[[str], object]) -> None:
     """Write a temporary file in the same folder, then move it to its path."""
     folder = posixpath.dirname(path)
     fs.makedirs(folder, exist_ok=True)
     temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
-        fs.pipe_file(temporary, data)
+        write(temporary)
         fs.mv(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -97,14 +119,17 @@ def _replace_remote(fs: AbstractFileSystem, path: str, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _temporary_local(path: str, data: bytes | bytearray | memoryview) -> Iterator[str]:
+def _temporary_local(path: str, data: bytes | bytearray | memoryview | BinaryIO) -> Iterator[str]:
     """Write the content to an fsynced temporary file next to `path`; remove it on exit."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:
-            file.write(data)
+            if isinstance(data, bytes | bytearray | memoryview):
+                file.write(data)
+            else:
+                shutil.copyfileobj(data, file, _COPIED_BYTES)
             file.flush()
             os.fsync(file.fileno())
         yield temporary

@@ -18,7 +18,8 @@ DEFAULT_FIRST_FILES = 32
 DEFAULT_MAX_FILES = 1_000
 """One file in a hundred of a crawl, about 65 GB."""
 DEFAULT_SENTENCES_PER_PAGE = 8
-DEFAULT_SENTENCES_PER_HOST = 100
+DEFAULT_SENTENCES_PER_HOST = 10
+"""Sentences of a host resemble each other: more of them add less than they add to the error."""
 DEFAULT_DOWNLOADS = 4
 """Common Crawl asks for few requests at a time."""
 
@@ -46,15 +47,18 @@ class BaselineOptions(ScoringOptions):
             out.
         pairs: Number of pairs for every language; fewer if the files of the crawl do not give
             as many.
+        idf: Make tables for scores with idf weights: the sentences of the pairs are counted, and
+            their tokens weighed with that.
         seed: Number that decides which files, sentences and pairs are sampled.
         first_files: Number of files of the crawl to read first; they show how many more a language
             needs.
         max_files: Most files of the crawl to read.
         sentences_per_page: Most sentences to take from one page.
-        sentences_per_host: Most sentences to take from one host, over all files.
-        downloads: Most files to fetch over http at the same time, by all workers together. A
-            worker reads a file before it fetches the next, so this also limits how many files are
-            read at the same time.
+        sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
+            host resemble each other, so that many of them make a table less exact than their number
+            says.
+        downloads: Most files to fetch over http at the same time, by all workers together. All
+            workers read what was fetched.
         fetch_attempts: Number of requests for a file before it counts as failed.
         fetch_timeout: Seconds without data after which a request is given up.
         fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after
@@ -74,6 +78,7 @@ class BaselineOptions(ScoringOptions):
     wet: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
     pairs: int = DEFAULT_PAIRS
+    idf: bool = False
     seed: int = 0
     first_files: int = DEFAULT_FIRST_FILES
     max_files: int = DEFAULT_MAX_FILES

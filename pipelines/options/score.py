@@ -27,6 +27,9 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         rescale: Rescale the scores with the baseline for the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
             `bertscore-beam baseline` makes it, where language, model and layer choose the table.
+        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+            the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
+            for the newest run among them that has succeeded; if there is none, all rows are scored.
         empty: Score of a pair with an empty candidate or reference: `zero` for 0 before rescaling,
             whatever the model; `null` for none; `reference` for the score of the reference
             implementation, which is 0 for BERT and similar models. The reason is always written.
@@ -42,6 +45,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     idf: str = "none"
     rescale: bool = False
     baseline: str | None = None
+    reuse: str | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
     max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
     max_truncated_fraction: float | None = None
@@ -57,6 +61,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="a name other than the reference column's",
             cure="Texts compared with themselves all score 1.",
         )
+        self._check_texts("reuse")
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)
         _check_idf(self.idf)

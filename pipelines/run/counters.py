@@ -9,6 +9,7 @@ NAMESPACE = "bertscore"
 
 PAIRS_SCORED = "pairs_scored"
 ROWS_REJECTED = "rows_rejected"
+ROWS_REUSED = "rows_reused"
 REASON = "reason"  # a prefix, one counter a reason: reason_null_candidate, ...
 TOKENS = "tokens"
 PADDING_TOKENS = "padding_tokens"

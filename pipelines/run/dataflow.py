@@ -14,7 +14,7 @@ _NEEDS = {
 }
 """Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
 
-_PLACES = ("input", "output", "idf", "wet", "sentences")
+_PLACES = ("input", "output", "idf", "reuse", "wet", "sentences")
 """Options that name paths for the workers to open."""
 
 

@@ -8,6 +8,7 @@ OUT/_manifest/...         files of the job for itself and for the next run
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from pipelines.files.delete import delete_empty_folders, delete_many, delete_tem
 from pipelines.files.listing import list_files
 from pipelines.files.paths import join
 from pipelines.files.read import exists, read_bytes, read_many
-from pipelines.files.write import write_atomically
+from pipelines.files.write import copy_atomically, write_atomically
 from pipelines.run.lock import FolderLostError, RunLock
 
 RUN_FILE = "_run.json"
@@ -121,6 +122,15 @@ class OutputFolder:
         self.check()
         for name, data in contents.items():
             write_atomically(self.path(name), data)
+
+    def store(self, name: str, source: str | os.PathLike[str]) -> None:
+        """Copy a local file into the folder atomically.
+
+        Raises:
+            FolderLostError: Another run has taken the folder over.
+        """
+        self.check()
+        copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write an object as indented JSON, atomically.

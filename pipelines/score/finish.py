@@ -1,6 +1,8 @@
 """The end of a run: totals, the summary and, last of all, the success marker."""
 
 import json
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +15,17 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import describe_tables
 from pipelines.idf.steps import is_incomplete, note_path
 from pipelines.idf.tables import IdfTables
+from pipelines.run.events import event
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.run.success import declare_success, is_marked_by
+from pipelines.runs.index import write_index
 from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import missing_splits, stale_parts
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart, RunTotals, judge
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -100,12 +106,27 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
+    gone = {split.part_name for split in missing}
+    index_rows(folder, [records[one.part_name] for one in plan.splits if one.part_name not in gone])
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         declare_success(folder, spec.run, signature=signature)
     else:
         folder.delete(SUCCESS_FILE)  # an earlier run's, which an object store wrote late
     return bool(summary["success"])
+
+
+def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
+    """Write the index of a run's rows for later runs, which can also do without it.
+
+    So a local disk without room for it does not keep the run from succeeding.
+    """
+    parts = [(record.part_name, record.texts_digest) for record in records]
+    try:
+        write_index(folder, parts, sum(record.num_rows for record in records))
+    except OSError as error:
+        reason = mask_credentials(f"{type(error).__name__}: {error}")
+        logger.warning(event("index_not_written", reason=reason))
 
 
 def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:

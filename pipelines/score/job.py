@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import table_warnings
@@ -39,6 +40,7 @@ from pipelines.run.runner import Runner
 from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
 from pipelines.run.workers import worker_errors
+from pipelines.runs.row_scores import ROWS_FOLDER, rows_file
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.idf_table import IdfSource, idf_table
@@ -52,10 +54,11 @@ from pipelines.score.records import (
     record_name,
     record_path,
 )
-from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, ROWS_FOLDER, rows_path
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 from pipelines.score.resume import job_identity
 from pipelines.score.settings import RowSetting, RunSettings
-from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words
+from pipelines.score.show import gate_words, show_plan, show_summary, truncated_words, unused_words
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
@@ -67,7 +70,8 @@ def show_score(planned: ScorePlan) -> Shown:
     fields, words = planned.fields, None
     if job.idf.must_count:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
-    return show_plan(job, estimate_words(job), [] if words is None else [words])
+    warnings = [] if words is None else [words]
+    return show_plan(job, planned.reuse, estimate_words(job), warnings)
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
@@ -80,6 +84,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     job = resume_score(planned, folder)
     foreign = len(foreign_records(folder))
     start_run(job)
+    baseline = planned.settings.baseline
+    if baseline is not None and (notice := idf_mismatch(baseline, idf=planned.config.idf)):
+        say(f"Notice: {notice}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "
@@ -90,6 +97,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
             "the input, and scored again only where its texts have changed."
         )
+    if planned.reuse is not None:
+        say(planned.reuse.words)
     if not job.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:
@@ -118,13 +127,13 @@ def start_run(job: ScoreJob) -> None:
     _renew_run(folder, job.spec.run)
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
-    kept_rows = {rows_path(part) for part in job.kept}
-    listed_rows = [f"{ROWS_FOLDER}/{name}" for name in folder.files(ROWS_FOLDER)]
+    kept_notes = {note(part) for part in job.kept for note in (rows_path, rows_file)}
+    notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
-    folder.delete(*(name for name in listed_rows if name not in kept_rows))
+    folder.delete(*(name for name in notes if name not in kept_notes))
     folder.delete(*foreign_records(folder))
-    for emptied in (PARTS_FOLDER, ROWS_FOLDER):
+    for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(job.plan))
@@ -141,6 +150,7 @@ def start_run(job: ScoreJob) -> None:
             "parts": len(job.plan.splits),
             SPLIT_ROWS: job.plan.split_rows,
             "started": job.spec.goal.started,
+            "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
 
@@ -233,6 +243,8 @@ def conclude_score(job: ScoreJob) -> Outcome:
         summary = json.loads(folder.read(SUMMARY_FILE))
     status, warnings = _verdict(job, summary)
     warnings = [*table_warnings(summary.get("idf") or {}), *warnings]
+    if unused := unused_words(job.spec.reuse, summary):
+        warnings = [unused, *warnings]
     if truncated := truncated_words(summary, job.spec.settings.sole.signature.max_length):
         warnings = [truncated, *warnings]
     return Outcome(

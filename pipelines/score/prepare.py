@@ -27,6 +27,8 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
+from pipelines.runs.row_scores import rows_file
+from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
@@ -52,6 +54,7 @@ class ScorePlan:
         plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
+        reuse: What `--reuse` leads to; None without it.
     """
 
     options: ScoreOptions
@@ -64,6 +67,7 @@ class ScorePlan:
     plan: Plan
     given_idf: IdfTables | None
     started: float
+    reuse: Reuse | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,8 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             workers=runner.expected_workers,
             choosing=table_fields(options).idf.options,
             written=lambda part: [
-                join(output, name) for name in (part, record_path(part), rows_path(part))
+                join(output, name)
+                for name in (part, record_path(part), rows_path(part), rows_file(part))
             ],
         )
     if options.idf == "corpus":
@@ -145,7 +150,23 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         plan=plan,
         given_idf=given_idf,
         started=started,
+        reuse=_find_reuse(options, output, settings, given_idf),
     )
+
+
+def _find_reuse(
+    options: ScoreOptions, output: str, settings: Settings, given_idf: IdfTables | None
+) -> Reuse | None:
+    """Find the earlier run of `--reuse`, before any model runs."""
+    if options.reuse is None:
+        return None
+    if given_idf is None:
+        one = settings.signature()
+        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one]
+    else:
+        now = [settings.signature(table) for table in given_idf.tables.values()]
+    with reaching("reuse", options.reuse):
+        return find_reuse(options.reuse, output, now)
 
 
 def table_fields(options: ScoreOptions) -> TableFields:
@@ -208,12 +229,14 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
                     config=planned.config,
                     signature=signature,
                     max_length=planned.settings.tokenizer.max_length,
+                    baseline=_baseline_row(planned.settings),
                 )
             ),
             fields=planned.fields,
             digest=digest,
             goal=_goal(planned, standing, to_report),
             detached=planned.runner.detached,
+            reuse=None if planned.reuse is None else planned.reuse.source,
         ),
         options=options,
         runner=planned.runner,
@@ -223,6 +246,14 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         kept=frozenset(kept).union(standing.orphans).difference(to_delete),
         idf=idf,
     )
+
+
+def _baseline_row(settings: Settings) -> tuple[float, float, float] | None:
+    """Return what raw scores are rescaled with; float32 numbers, which Python's floats hold."""
+    if settings.baseline is None:
+        return None
+    precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
+    return precision, recall, f1
 
 
 def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:

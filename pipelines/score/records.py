@@ -57,6 +57,7 @@ class PartRecord:
         part_bytes: Size of the part in bytes.
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
         dropped: Fields of JSON that are no columns, with the number of rows that have them.
+        reused: Rows that took the scores of an earlier run.
     """
 
     part_name: str
@@ -75,6 +76,7 @@ class PartRecord:
     part_bytes: int
     reading: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
+    reused: int = 0
 
     @classmethod
     def of(
@@ -122,6 +124,11 @@ class PartRecord:
     def is_current(self, split: Split) -> bool:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
+
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        return f"{self.digests.candidates}-{self.digests.references}-{self.job_digest}-{self.idf}"
 
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""
@@ -173,7 +180,10 @@ def _is_well_typed(record: PartRecord) -> bool:
     )
     numbers = (record.row_offset, record.num_rows, record.file_size)
     summary = record.summary
-    counts = (record.part_bytes, summary.rows, summary.truncated, summary.windowed)
+    counts = (
+        *(record.part_bytes, record.reused),
+        *(summary.rows, summary.truncated, summary.windowed),
+    )
     work = asdict(record.work).values()
     dropped = record.dropped.values()
     return (

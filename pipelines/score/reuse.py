@@ -8,6 +8,7 @@ from pipelines.dump.parts import read_part, write_part
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.row_scores import rows_file
 from pipelines.score.records import PartRecord, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.summary import ReusedPart
@@ -45,9 +46,9 @@ def reuse_part(
 
 
 def discard_part(folder: OutputFolder, split: Split) -> None:
-    """Delete the part of a split that must be scored again, its rejects and its record."""
+    """Delete the part of a split that must be scored again, and what is written beside it."""
     name = split.part_name
-    folder.delete(name, rows_path(name), record_path(name))
+    folder.delete(name, rows_path(name), rows_file(name), record_path(name))
 
 
 def _with_scores_of(

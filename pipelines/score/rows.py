@@ -5,7 +5,8 @@
 1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
    table; a row without a table gets a reason before;
-3. `score_rows`: the scores of the rows of one setting, once for each setting;
+3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
+   run has scored alike take its scores instead;
 4. `ScoredPairs.joined`: all rows in their order; their columns are appended to the table.
 
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
@@ -21,14 +22,17 @@ import pyarrow as pa
 
 from bertscore_core import (
     BertScorer,
+    IdfTable,
     Scores,
     ScoreSummary,
+    Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, column_of, is_list
 from pipelines.dump.parts import SIGNATURE_KEY
+from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
     Reason,
     Text,
@@ -40,6 +44,8 @@ from pipelines.dump.texts import (
 )
 from pipelines.idf.row_keys import NO_KEY, RowKeys, row_keys
 from pipelines.idf.tables import IdfKey, IdfTables
+from pipelines.runs.row_scores import RowScores, SignedRows
+from pipelines.score.earlier import Find, offered_rows, taken_rows
 from pipelines.score.scored_pairs import ScoredPairs, ScoredRows
 from pipelines.score.settings import RowSetting, RunSettings
 
@@ -56,12 +62,16 @@ class ScoredTable:
         summary: Sums over the rows.
         rejected: Reason of each row without scores, by its position in the table.
         work: The work of the device.
+        reused: Rows that took the scores of an earlier run.
+        offered: The raw scores of the rows, for later runs.
     """
 
     table: pa.Table
     summary: ScoreSummary
     rejected: Mapping[int, str]
     work: Work
+    reused: int
+    offered: RowScores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +135,14 @@ class RowsOfSetting:
     key: IdfKey
     rows: npt.NDArray[np.int64]
 
+    def idf_table(self, tables: IdfTables | None) -> IdfTable | None:
+        """Return the idf table of the rows; None without idf."""
+        return None if tables is None else tables.get(self.key)
+
+    def signature(self, tables: IdfTables | None) -> Signature:
+        """Return how the rows are scored, with the fingerprint of their own idf table."""
+        return self.setting.final_signature(self.idf_table(tables))
+
 
 class RowProgress:
     """How much of a table is scored. Another thread may ask for it meanwhile."""
@@ -144,6 +162,10 @@ class RowProgress:
         self._begun.append((rows, work))
         return work
 
+    def skip(self, rows: int) -> None:
+        """Count rows that need no work."""
+        self._begun.append((rows, Work(planned_tokens=1, tokens=1)))
+
     @property
     def share(self) -> float:
         """The share that is scored, from 0 to 1."""
@@ -158,6 +180,7 @@ def score_table(
     settings: RunSettings,
     idf: IdfTables | None,
     unreadable: Mapping[int, str] = MappingProxyType({}),
+    find: Find | None = None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
@@ -170,6 +193,8 @@ def score_table(
             with the fingerprint of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
         unreadable: Reason of each row that could not be read, and whose columns are null.
+        find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
+            that are not found.
         progress: Follows the work, if given.
 
     Raises:
@@ -178,13 +203,35 @@ def score_table(
     texts, keys = PairTexts.of_table(table, fields, unreadable), row_keys(table, fields.idf)
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
-    scored = []
-    for subset in rows_by_setting(texts, keys, settings):
-        scorer = scorer_of(subset.setting)
-        weights = scorer.token_weights(None if idf is None else idf.get(subset.key))
-        work = Work() if progress is None else progress.begin(len(subset.rows))
-        scored.append(score_rows(scorer, texts, subset.rows, weights=weights, work=work))
-    return _with_scores(table, fields, ScoredPairs.joined(texts.reasons, scored), settings, idf)
+    subsets = rows_by_setting(texts, keys, settings)
+    digests = digest_texts(
+        column_of(table, fields.candidate_column), column_of(table, fields.reference_column)
+    )
+    signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
+    found = None if find is None else find(digests, signed)
+    progress = RowProgress(table.num_rows) if progress is None else progress
+    scored: list[ScoredRows] = []
+    reused = 0
+    for subset in subsets:
+        rows = subset.rows
+        if found is not None:
+            taken, rows = taken_rows(found, rows, subset.setting)
+            progress.skip(len(taken.rows))
+            scored.append(taken)
+            reused += len(taken.rows)
+        if len(rows):
+            scorer = scorer_of(subset.setting)
+            weights, work = scorer.token_weights(subset.idf_table(idf)), progress.begin(len(rows))
+            scored.append(score_rows(scorer, texts, rows, weights=weights, work=work))
+    pairs = ScoredPairs.joined(texts.reasons, scored)
+    return ScoredTable(
+        table=_with_scores(table, fields, pairs, settings, idf),
+        summary=pairs.summary(),
+        rejected=pairs.rejected(),
+        work=pairs.work,
+        reused=reused,
+        offered=offered_rows(pairs, digests, signed),
+    )
 
 
 def rows_by_setting(texts: PairTexts, keys: RowKeys, settings: RunSettings) -> list[RowsOfSetting]:
@@ -247,7 +294,7 @@ def _with_scores(
     pairs: ScoredPairs,
     settings: RunSettings,
     idf: IdfTables | None,
-) -> ScoredTable:
+) -> pa.Table:
     """Append the score columns to a table."""
     config = settings.sole.config
     windowed = config.long_text == "windows"
@@ -258,17 +305,11 @@ def _with_scores(
     if not is_list(column_of(table, fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(settings.sole, idf)),
-        summary=pairs.summary(),
-        rejected=pairs.rejected(),
-        work=pairs.work,
-    )
+    return columns.append_scores(table, added, part_metadata(settings.sole.final_signature(idf)))
 
 
-def _metadata(setting: RowSetting, idf: IdfTables | None) -> dict[str, str]:
+def part_metadata(signature: Signature) -> dict[str, str]:
     """Return the metadata of a part."""
-    signature = setting.final_signature(idf)
     return {
         "bertscore.schema_version": SCHEMA_VERSION,
         SIGNATURE_KEY: signature.format(),

@@ -19,11 +19,13 @@ class RowSetting:
         config: How to score.
         signature: How the scores are made, without the fingerprint of a counted idf table.
         max_length: Most tokens of a text; longer texts are cut. None for no limit.
+        baseline: Precision, recall and F1 that raw scores are rescaled with; None for none.
     """
 
     config: ScorerConfig
     signature: Signature
     max_length: int | None
+    baseline: tuple[float, float, float] | None = None
 
     def final_signature(self, idf: IdfTable | IdfTables | None) -> Signature:
         """Return the signature with the fingerprint of an idf table, or of all of a run."""

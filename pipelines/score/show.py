@@ -3,15 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bertscore_core import Signature
 from pipelines.dump.plan import few_rows_words, grouped, rows_words
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
+from pipelines.runs.lookup import nearest_differences
+from pipelines.runs.source import EarlierSource, Reuse
 from pipelines.score.prepare import ScoreJob
 
 SHOWN_FILES = 10
 
 
-def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Shown:
+def show_plan(
+    job: ScoreJob, reuse: Reuse | None, estimated: str, warnings: Sequence[str] = ()
+) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, signature = job.spec.goal, job.spec.settings.sole.signature
     is_few = goal.rows is not None and goal.rows < goal.min_rows
@@ -27,6 +32,7 @@ def show_plan(job: ScoreJob, estimated: str, warnings: Sequence[str] = ()) -> Sh
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": rows_words(job.standing.pending),
         "rows to compare first": rows_words(job.standing.unsure),
+        **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
         "output": job.spec.folder.root,
@@ -59,6 +65,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("rows", f"{summary['rows']:,}"))
     rows.append(("scored", f"{summary['scored']:,}"))
     rows += _reason_rows(summary, scored=True)
+    if summary["reused"]:
+        rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
     dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
@@ -101,6 +109,20 @@ def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
         "what comes after is not in their scores. The column bertscore_truncated marks them. "
         "--long-text windows scores whole texts."
     )
+
+
+def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> str | None:
+    """Return the warning that no row took a score of the earlier run; None if one did."""
+    if source is None or summary["reused"] or not summary["scored"]:
+        return None
+    now = Signature.parse(summary["signature"])
+    if "idf" in (nearest_differences(source.signatures, now) or {}):
+        return (
+            f"no row took its scores from {source.shown}: its idf table is another one, and every "
+            "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
+            "every run with --idf PATH."
+        )
+    return f"no row took its scores from {source.shown}: it has no rows of these texts."
 
 
 def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:

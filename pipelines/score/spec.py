@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pipelines.dump.columns import TableFields
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.source import EarlierSource
 from pipelines.score.settings import RunSettings
 from pipelines.score.summary import RunGoal
 
@@ -20,6 +21,7 @@ class ScoreSpec:
         digest: Digest of the run's identity, in the record of every part.
         goal: What the totals are compared with at the end of the run.
         detached: Whether no launcher waits for the end of the job.
+        reuse: The earlier run that rows take their scores from; None for none.
     """
 
     run: str
@@ -29,3 +31,4 @@ class ScoreSpec:
     digest: str
     goal: RunGoal
     detached: bool = False
+    reuse: EarlierSource | None = None

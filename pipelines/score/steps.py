@@ -23,7 +23,10 @@ from pipelines.idf.tables import IdfTables
 from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
+from pipelines.runs.row_scores import rows_file, rows_to_bytes
+from pipelines.runs.source import EarlierSource
 from pipelines.score.chunks import Chunk, ScoredChunk
+from pipelines.score.earlier import finder
 from pipelines.score.records import PartRecord, read_record, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
@@ -50,17 +53,21 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
     chunk alone. RunInference's own batching is off. For single pairs see `pipelines.pairs.handler`.
     """
 
-    def __init__(self, settings: RunSettings, fields: TableFields) -> None:
+    def __init__(
+        self, settings: RunSettings, fields: TableFields, reuse: EarlierSource | None = None
+    ) -> None:
         """Keep the settings; models are loaded on the worker.
 
         Args:
             settings: How the rows of each language are scored, without the fingerprint of a
                 counted idf table: each chunk brings the table.
             fields: The columns of texts.
+            reuse: The earlier run that rows take their scores from, if there is one.
         """
         super().__init__()
         self._settings = settings
         self._fields = fields
+        self._reuse = reuse
 
     def load_model(self) -> LoadedScorers:
         """Load the scorer, once a process.
@@ -69,7 +76,8 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
             ConfigError: This worker's backend has another version than the signature names.
         """
         scorers = LoadedScorers()
-        scorers(self._settings.sole)
+        if self._reuse is None:  # else it may not be needed at all
+            scorers(self._settings.sole)
         return scorers
 
     def run_inference(
@@ -86,11 +94,13 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
                 settings=self._settings,
                 idf=batch.idf,
                 unreadable={} if batch.lines is None else batch.lines.reasons,
+                find=finder(self._reuse, batch.split),
                 progress=progress,
             )
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
+        counters.count(counters.ROWS_REUSED, scored.reused)
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
@@ -138,7 +148,7 @@ class ScoreSplits(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
         idf = None if self.idf is None else AsSingleton(self.idf)
-        handler = ChunkModelHandler(self.spec.settings, self.spec.fields)
+        handler = ChunkModelHandler(self.spec.settings, self.spec.fields, self.spec.reuse)
         # Chunk: the rows of one split.
         reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
@@ -235,16 +245,16 @@ class WritePart(beam.DoFn):
             work=element.scored.work,
             part_bytes=len(data),
         )
-        if element.lines is not None:
-            record = replace(record, dropped=dict(element.lines.dropped))
-        rejects = {}
+        dropped = {} if element.lines is None else dict(element.lines.dropped)
+        record = replace(record, reused=element.scored.reused, dropped=dropped)
+        beside = {rows_file(split.part_name): rows_to_bytes(element.scored.offered)}
         if element.scored.rejected:
-            rejects[rows_path(split.part_name)] = rejected_rows(
+            beside[rows_path(split.part_name)] = rejected_rows(
                 split, element.scored.rejected, element.lines
             )
         record_file = {record_path(split.part_name): record.to_json()}
         # In this order: a part without a record is scored again, a record vouches for its part.
-        self._folder.write_all({**rejects, split.part_name: data, **record_file})
+        self._folder.write_all({**beside, split.part_name: data, **record_file})
         counters.count(counters.PARTS_WRITTEN)
         logger.info(
             event(
@@ -252,6 +262,7 @@ class WritePart(beam.DoFn):
                 part=split.part_name,
                 rows=record.num_rows,
                 rejected=record.num_rows - record.summary.scored,
+                reused=record.reused,
                 bytes=len(data),
                 seconds=round(record.seconds, 3),
                 device_busy_seconds=round(record.work.busy_seconds, 3),

@@ -44,7 +44,8 @@ class RunTotals:
         parts: Parts written or kept.
         parts_kept: Parts that were compared and whose rows were the same.
         parts_rewritten: Parts that were written again with the scores they had.
-        reused_rows: Rows of the parts kept or rewritten.
+        fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
+        reused: Rows that took the scores of an earlier run, in all parts.
         summary: Sums over the rows of all parts.
         seconds: Time spent scoring, over all workers.
         work: The work of their devices.
@@ -57,7 +58,8 @@ class RunTotals:
     parts: int = 0
     parts_kept: int = 0
     parts_rewritten: int = 0
-    reused_rows: int = 0
+    fresh_rows: int = 0
+    reused: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
     seconds: float = 0.0
     work: Work = field(default_factory=Work)
@@ -71,6 +73,8 @@ class RunTotals:
         """Return the totals of one part."""
         return cls(
             parts=1,
+            fresh_rows=record.num_rows - record.reused,
+            reused=record.reused,
             summary=record.summary,
             seconds=record.seconds,
             work=record.work,
@@ -84,7 +88,7 @@ class RunTotals:
             cls.of_record(part.record),
             parts_kept=int(not part.rewritten),
             parts_rewritten=int(part.rewritten),
-            reused_rows=part.record.num_rows,
+            fresh_rows=0,
         )
 
     @classmethod
@@ -110,7 +114,8 @@ class RunTotals:
             parts=self.parts + other.parts,
             parts_kept=self.parts_kept + other.parts_kept,
             parts_rewritten=self.parts_rewritten + other.parts_rewritten,
-            reused_rows=self.reused_rows + other.reused_rows,
+            fresh_rows=self.fresh_rows + other.fresh_rows,
+            reused=self.reused + other.reused,
             summary=self.summary + other.summary,
             seconds=self.seconds + other.seconds,
             work=self.work + other.work,
@@ -207,6 +212,7 @@ def judge(
         "min_rows": goal.min_rows,
         "scored": summary.scored,
         "rejected": unscored,
+        "reused": total.reused,
         "reject_fraction": share,
         "max_reject_fraction": goal.max_reject_fraction,
         "truncated": summary.truncated,
@@ -249,7 +255,6 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     total = goal.carried + new
     # Another machine may have started the run, with a clock ahead of this one.
     seconds = max(time.time() - goal.started, 0.0)
-    scored_now = new.summary.rows - new.reused_rows
     return {
         "seconds": round(seconds, 3),
         "scoring_seconds": round(total.seconds, 3),
@@ -260,7 +265,9 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
         "batches": total.work.batches,
         "memory_retries": total.work.retries,
         "lowered_batches": total.work.lowered_batches,
-        "pairs_per_second": round(scored_now / seconds, 3) if scored_now and seconds > 0 else None,
+        "pairs_per_second": (
+            round(new.fresh_rows / seconds, 3) if new.fresh_rows and seconds > 0 else None
+        ),
     }
 
 

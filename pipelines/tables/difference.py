@@ -63,6 +63,7 @@ class Comparison:
         rows: One for each layer.
         spearman: Rank correlation of F1 over the layers; None if it is not defined.
         apart: The two languages or models, if they are known to differ.
+        naive: The sides, A and B, whose errors are those of independent pairs.
     """
 
     title: str
@@ -71,6 +72,7 @@ class Comparison:
     rows: tuple[LayerDifference, ...]
     spearman: float | None
     apart: str = ""
+    naive: tuple[str, ...] = ()
 
     @property
     def largest(self) -> tuple[int, str, float]:
@@ -107,6 +109,10 @@ class Comparison:
             words += (
                 f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
                 "the language, the model and the settings"
+            )
+        if away and self.naive:
+            words += (
+                f"; the errors of {' and '.join(self.naive)} do not allow for sentences of one host"
             )
         return words
 
@@ -185,6 +191,11 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
             f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
             "model. Compare tables of one model."
         )
+    naive = tuple(
+        side
+        for side, table in zip("AB", (first, second), strict=True)
+        if table.is_described and not table.knows_hosts
+    )
     squares = np.stack([first.errors, second.errors]) ** 2
     missing = [np.isnan(table.errors) for table in (first, second)]
     unknown = missing[0] & missing[1]
@@ -194,6 +205,7 @@ def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> 
     return Comparison(
         title=title,
         apart=apart,
+        naive=naive,
         names=(first.name, second.name),
         pairs=(first.pairs, second.pairs),
         rows=tuple(

@@ -160,15 +160,16 @@ def _draw_means(panel: Axes, means: Doubles) -> list[Artist]:
 
 
 def _draw_errors(panel: Axes, moments: Moments) -> None:
-    """Draw the standard error of the mean F1, estimated in two ways."""
+    """Draw the standard error of the mean F1, and what it would be for independent pairs."""
     layers = np.arange(moments.rows)
-    naive, jackknife = (
-        errors[:, 2] / _SMALL for errors in (moments.standard_errors, moments.jackknife_errors)
+    errors, naive = (
+        each[:, 2] / _SMALL for each in (moments.standard_errors, moments.naive_errors)
     )
-    panel.plot(layers, naive, "-o", color=_BLUE, lw=1.4, ms=4, label="from the spread of pairs")
-    panel.plot(layers, jackknife, "--s", color=_ORANGE, lw=1.4, ms=4, label="jackknife over groups")
+    label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
+    panel.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
+    panel.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")
     # A single pair has no error, which is NaN.
-    panel.set_ylim(0, 1.15 * max(0.01, *np.nan_to_num([naive, jackknife]).ravel()))
+    panel.set_ylim(0, 1.15 * max(0.01, *np.nan_to_num([errors, naive]).ravel()))
     panel.set_ylabel("standard error\nof mean F1 ($10^{-4}$)")
     _legend_above(panel, 2)
 

@@ -43,6 +43,8 @@ class Table:
         errors: Their standard errors, NaN if not known. Shape (L + 1, 3).
         pairs: Number of pairs it was made from, if a description beside it says so.
         key: Language and model that the description names, if there is one.
+        knows_hosts: Whether its errors allow for sentences that share a host. Those of given
+            sentences, and of tables by older versions, do not.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Table:
     errors: npt.NDArray[np.float64]
     pairs: int | None = None
     key: Key | None = None
+    knows_hosts: bool = False
 
     @property
     def is_described(self) -> bool:
@@ -158,7 +161,14 @@ def read_table(path: str) -> Table:
             f"{source} describes another table than {name}: got other values; expected the same to "
             "six decimals. Copy both from one run, or remove the description."
         )
-    return Table(name=name, rows=rows, errors=errors, pairs=pairs, key=key)
+    return Table(
+        name=name,
+        rows=rows,
+        errors=errors,
+        pairs=pairs,
+        key=key,
+        knows_hosts=described.get("sample", {}).get("hosts_known") is True,
+    )
 
 
 def _values(layers: Sequence[Sequence[Mapping[str, Any]]], name: str) -> npt.NDArray[np.float64]:

@@ -19,9 +19,9 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from pipelines.crawl.extract import extract_sentences, host_of
+from pipelines.crawl.extract import SentenceRows, extract_sentences, host_of
 from pipelines.crawl.languages import detect_language
-from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sampling import host_hash, page_order
 from pipelines.crawl.sentences import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
@@ -97,12 +97,14 @@ def stages(pages: Iterable[Page], languages: frozenset[str]) -> dict[str, float]
         at = _take(spent, "normalize", at)
         good = [text for text in normalized if reject_reason(text, language) is None]
         at = _take(spent, "filter", at)
-        host = host_hash(host_of(page.url))
-        ranked = sorted((sentence_priority(SEED, language, text), host, text) for text in set(good))
+        ranked = sorted((page_order(SEED, language, text), text) for text in set(good))
         at = _take(spent, "hash", at)
-        for _ in islice((row for row in ranked if detect_language(row[2]) == language), PAGE_CAP):
-            pass
-        _take(spent, "detect", at)
+        own = (text for _, text in ranked if detect_language(text) == language)
+        kept = list(islice(own, PAGE_CAP))
+        at = _take(spent, "detect", at)
+        host = host_hash(host_of(page.url))
+        SentenceRows.of(SEED, language, [(host, text) for text in kept])
+        _take(spent, "hash", at)
 
 
 def _take(spent: defaultdict[str, float], stage: str, since: float) -> float:

@@ -24,7 +24,7 @@ from bertscore_core import (
     rescale,
     settle,
 )
-from bertscore_core.baseline import table_name
+from bertscore_core.baseline import idf_mismatch, table_name
 
 TABLE = "LAYER,P,R,F\n0,0.25,0.5,0.3\n1,0.5,0.5,0.5\n"
 
@@ -268,6 +268,27 @@ def test_table_of_a_folder_is_chosen_by_language_and_model():
     assert choose_table(NAMES, "EN", "FacebookAI/roberta-large") == "en/roberta-large.tsv"
     assert choose_table(NAMES, "en", "microsoft/deberta-base") == "en/microsoft/deberta-base.tsv"
     assert table_name("en/microsoft/deberta-base.tsv") == "custom/en/microsoft/deberta-base"
+
+
+def test_scores_with_idf_weights_take_the_table_made_with_them():
+    weighted = baseline_path("en", "roberta-large", idf=True)
+    both = [*NAMES, weighted]
+    assert choose_table(both, "en", "roberta-large", idf=True) == weighted
+    assert choose_table(both, "en", "roberta-large") == "en/roberta-large.tsv"
+    assert choose_table(NAMES, "en", "roberta-large", idf=True) == "en/roberta-large.tsv"
+
+
+@pytest.mark.parametrize("idf", [False, True])
+def test_scores_and_table_that_differ_in_idf_weights_are_told_apart(idf):
+    signature = settle(ScorerConfig()).signature()
+    plain = find_baseline("en", "roberta-large")
+    weighted = replace(plain, made_with=replace(signature, idf="0123456789abcdef"))
+    unweighted = replace(plain, made_with=signature)
+    fits, differs = (weighted, unweighted) if idf else (unweighted, weighted)
+    assert idf_mismatch(fits, idf=idf) is None
+    assert "random pairs will not score exactly 0" in idf_mismatch(differs, idf=idf)
+    # Without a description a table counts as one without idf.
+    assert (idf_mismatch(plain, idf=idf) is None) == (not idf)
 
 
 @pytest.mark.parametrize(

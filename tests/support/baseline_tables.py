@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from bertscore_core.baseline import Baseline, baseline_path, find_baseline, format_baseline
+from bertscore_core.host_errors import HOST_BUCKETS
 from bertscore_core.moments import Moments
 from pipelines.baseline.description import describe_layers
 from pipelines.cli.compare import compare_command
@@ -17,7 +18,7 @@ def moments(seed: int, shift: float = 0.0, pairs: int = 2000, rows: int = 4) -> 
     rng = np.random.default_rng(seed)
     both = rng.normal(0, 0.03, (rows, pairs, 1)) + np.linspace(0.5, 0.8, rows)[:, None, None]
     scores = both + shift + rng.normal(0, 0.01, (rows, pairs, 3))
-    return Moments.of(scores.astype(np.float32), rng.integers(0, 64, pairs))
+    return Moments.of(scores.astype(np.float32), rng.integers(0, HOST_BUCKETS, (pairs, 2)))
 
 
 def write_rows(path, rows):
@@ -34,6 +35,7 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
         "model": model,
         "pairs": found.num_pairs,
         "layers": describe_layers(found),
+        "sample": {"hosts_known": found.knows_hosts},
     }
     path.with_suffix("").with_name(path.name.removesuffix(".tsv") + ".json").write_text(
         json.dumps(description)

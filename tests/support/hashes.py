@@ -1,21 +1,30 @@
 """Hashes, and sentences by the hash that pairs them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from pipelines.crawl.pairing import SENTENCE_SCHEMA
-from pipelines.crawl.sampling import Hashes, host_hash, pairing_order
+from pipelines.crawl.sampling import Hashes, HostedSentences, host_hash, pairing_order
 
 few_hashes = st.lists(st.integers(0, 12), max_size=30)
-shown = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=40)
+shown = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=40).map(
+    # A sentence has one order, and two sentences may have the same.
+    lambda rows: [(number, number * 5 % 7, host) for number, host in rows]
+)
+"""Rows of a sentence's priority and order, and a host that shows it."""
 
 
 def as_hashes(values: Iterable[int]) -> Hashes:
     """Return numbers as an array of hashes."""
     return np.array(list(values), dtype=np.uint64)
+
+
+def as_hosted(rows: Sequence[tuple[int, int, int]]) -> HostedSentences:
+    """Return rows of priority, order and host as hashes."""
+    return HostedSentences(*(as_hashes(row[side] for row in rows) for side in range(3)))
 
 
 def sentences_table(texts: list[str], seed: int = 0) -> pa.Table:

@@ -23,5 +23,10 @@ def wait_until(
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, f"it has not happened in {seconds} s"
-        assert process is None or process.poll() is None, f"ended with status {process.returncode}"
+        assert process is None or process.poll() is None, _last_words(process)
         time.sleep(0.01)
+
+
+def _last_words(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> str:
+    said = "" if process.stderr is None else process.stderr.read()
+    return f"the process has ended with status {process.returncode}: {said!r}"

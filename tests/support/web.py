@@ -6,6 +6,7 @@
 What an answer can be:
 
 - `ok`: the file;
+- `wait SECONDS`: the file, after a while;
 - a status, such as `503` or `404`, and perhaps one header: `429 Retry-After: 2`;
 - `close early`: the length of the whole file and half of it, then the connection is closed;
 - `reset`: the same, but the connection is reset;
@@ -59,6 +60,8 @@ class Web:
         content: The files by path, such as `/a.gz`, or the folder they lie in.
         faults: The next answers by path; used up from the front, then it is `ok`.
         requests: What was asked so far.
+        at_once: Requests that are being answered.
+        most_at_once: Most that there were.
     """
 
     url: str
@@ -67,6 +70,22 @@ class Web:
     requests: list[WebRequest] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     closing: threading.Event = field(default_factory=threading.Event)
+    at_once: int = 0
+    most_at_once: int = 0
+
+    def begin(self, request: WebRequest) -> str:
+        """Register a request; return what its answer is."""
+        with self.lock:
+            self.requests.append(request)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            script = self.faults.get(request.path, [])
+            return script.pop(0) if script else "ok"
+
+    def end(self) -> None:
+        """Register that a request was answered."""
+        with self.lock:
+            self.at_once -= 1
 
     def read(self, path: str) -> bytes | None:
         """Return a file, None if there is none."""
@@ -120,12 +139,18 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer as the script says."""
         self.close_connection = True
         path = self.path.partition("?")[0]
-        with self.web.lock:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self.web.requests.append(WebRequest(path=path, headers=headers, time=time.monotonic()))
-            script = self.web.faults.get(path, [])
-            kind = script.pop(0) if script else "ok"
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        kind = self.web.begin(WebRequest(path=path, headers=headers, time=time.monotonic()))
         body = self.web.read(path)
+        try:
+            self._answer(kind, body)
+        finally:
+            self.web.end()
+
+    def _answer(self, kind: str, body: bytes | None) -> None:
+        if kind.startswith("wait "):
+            time.sleep(float(kind[5:]))
+            kind = "ok"
         with contextlib.suppress(OSError):
             if body is None:
                 self._say(404, {}, b"nothing here")

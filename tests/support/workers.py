@@ -6,12 +6,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.processes import kill_session
+from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,11 @@ def launch_pool(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    _wait_for(port, process)
+    wait_until(lambda: _listens(port), process=process)
     return WorkerPool(process, f"localhost:{port}")
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the worker pool ended with status {process.returncode}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"no worker pool on port {port} after {seconds} s")
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from bertscore_core.moments import GROUPS, Moments
+from bertscore_core.moments import Moments
 from pipelines.baseline.checks import CHECKS, FEW_PAIRS, check_moments
 
 
-def moments(pairs: int, spread: float = 0.03) -> Moments:
+def moments(pairs: int, hosts: int | None = 200) -> Moments:
     rng = np.random.default_rng(0)
-    precision, recall = rng.normal(0.5, spread, (2, 4, pairs))
+    precision, recall = rng.normal(0.5, 0.03, (2, 4, pairs))
     f1 = 2 * precision * recall / (precision + recall)
-    scores = np.stack([precision, recall, f1], axis=-1)
-    return Moments.of(scores.astype(np.float32), rng.integers(0, GROUPS, pairs))
+    scores = np.stack([precision, recall, f1], axis=-1).astype(np.float32)
+    return Moments.of(scores, None if hosts is None else rng.integers(0, hosts, (pairs, 2)))
 
 
 def test_every_check_is_made_of_enough_pairs():
@@ -27,8 +27,17 @@ def test_checks_of_too_few_pairs_are_listed_as_not_made(pairs):
     assert {check.found for check in checks} == {f"not looked at: too few pairs: {pairs:,}"}
 
 
-def test_check_that_finds_no_spread_is_listed_as_not_made():
-    checks = check_moments(moments(FEW_PAIRS, spread=0.0))
-    assert [check.name for check in checks] == list(CHECKS)
-    assert checks[-1].passed is None
-    assert "no layer has an error" in checks[-1].found
+@pytest.mark.parametrize(
+    ("hosts", "passed", "found"),
+    [
+        (None, None, "not looked at: hosts are not known"),
+        (1, False, "as good as 1.0 hosts"),
+        (10, False, "as good as 10.0 hosts"),
+        (100, True, "as good as 9"),
+    ],
+)
+def test_few_hosts_are_said(hosts, passed, found):
+    *others, about_hosts = check_moments(moments(FEW_PAIRS, hosts))
+    assert all(check.passed for check in others)
+    assert about_hosts.passed is passed
+    assert about_hosts.found.startswith(found)

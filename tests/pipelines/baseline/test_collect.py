@@ -1,12 +1,23 @@
 """Files of a crawl that cannot be read, for a while or for good."""
 
+import gzip
+import json
+import re
 import shutil
 
 from pipelines.run.exit_status import BROKEN, DONE, UNUSABLE
-from tests.support.crawls import TABLES, description, read_tables, run_baseline
+from tests.support.crawls import (
+    TABLES,
+    crawl_files,
+    description,
+    read_tables,
+    run_baseline,
+)
 from tests.support.web import web_server
-from tests.support.wet import CRAWL
+from tests.support.wet import CRAWL, member, write_crawl
 
+SPLIT = b"WARC/1.0\r\n"
+LENGTH = re.compile(rb"Content-Length: (\d+)")
 SOON = ("--fetch-pause", "0.01", "--fetch-timeout", "0.5")
 
 
@@ -60,6 +71,37 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     assert run_baseline(cut, output, model, "--first-files", 4) == DONE
     assert description(output)["source"]["failed"] == []
     assert len(description(output)["source"]["files"]) == 4
+
+
+def crawl_with_broken_records(root, broken, pages):
+    """Write a crawl of one file, one record a member, with wrong lengths in so many of them."""
+    (whole,) = crawl_files(1, pages=pages)
+    members = [member(content) for content in gzip.decompress(whole).split(SPLIT)[1:]]
+    first, *others = [SPLIT + gzip.decompress(each) for each in members]
+    wrong = [
+        LENGTH.sub(lambda found: b"Content-Length: %d" % (int(found[1]) + 5), each)
+        for each in others[:broken]
+    ]
+    write_crawl(root, [b"".join(map(member, [first, *wrong, *others[broken:]]))])
+    return root
+
+
+def test_file_with_many_broken_records_fails_by_name_and_one_with_few_says_so(
+    tmp_path, model, capsys
+):
+    bad = crawl_with_broken_records(tmp_path / "bad", 120, 133)
+    assert run_baseline(bad, tmp_path / "out", model) == BROKEN
+    said = capsys.readouterr().err
+    assert "00000.warc.wet.gz: CrawlFileError: a crawl file has too many broken records" in said
+    assert "got 120 of 134 that cannot be read (89.6%); expected at most 1%" in said
+    assert not list((tmp_path / "out").glob("*/*.tsv"))
+    fine = crawl_with_broken_records(tmp_path / "fine", 2, 299)
+    assert run_baseline(fine, tmp_path / "few", model, "--languages", "en") == DONE
+    assert "en: 2 of 300 records could not be read and were left out" in capsys.readouterr().err
+    source = description(tmp_path / "few")["source"]
+    assert (source["records"], source["records_broken"]) == (300, 2)
+    summary = json.loads((tmp_path / "few" / "_summary.json").read_text())
+    assert summary["languages"]["en"]["records_broken"] == 2
 
 
 def test_crawl_that_is_not_there_is_refused(tmp_path, model, capsys):

@@ -13,9 +13,18 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from pipelines.cli.main import main
+from pipelines.files.paths import TEMPORARY_PREFIX
 from pipelines.run.exit_status import DONE, UNUSABLE
-from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
+from tests.support.crawls import (
+    LANGUAGES,
+    TABLES,
+    baseline,
+    description,
+    read_tables,
+    run_baseline,
+)
 from tests.support.processes import kill_session
+from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
 
 LANDMARKS = (
@@ -37,6 +46,22 @@ def test_run_killed_at_every_stage_continues(tmp_path, crawl, model, tables):
     assert run_baseline(crawl, output, model) == DONE
     assert read_tables(output) == tables
     assert (output / "_SUCCESS").exists()
+
+
+@pytest.mark.long
+def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl, model, tables):
+    output = tmp_path / "out"
+    waits = {f"/{path.relative_to(crawl)}": ["wait 1"] for path in crawl.rglob("*.wet.gz")}
+    with web_server(crawl, waits) as web:
+        for landmark in ("_fetched/**/*.raw", "_fetched/**/*.json", *LANDMARKS[:2]):
+            kill_at(landmark, f"{web.url}/", output, model)
+        assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
+        paths = [request.path for request in web.requests if request.path.endswith(".wet.gz")]
+    kept = [name for name in TABLES if not name.endswith(".json")]  # whose retries may differ
+    assert read_tables(output, kept) == {name: tables[name] for name in kept}
+    assert len(paths) <= 4 + 2  # each file once, but for those that were under way
+    assert not (output / "_fetched").exists()
+    assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
 
 
 def kill_at(landmark, crawl, output, model):
@@ -113,6 +138,46 @@ def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
     assert description(output)["pairs"] == 100
     assert description(output)["signature"] != json.loads(tables["en/bert.json"])["signature"]
     assert run_baseline(crawl, output, namesake, *fewer) == DONE
+
+
+def test_folder_of_an_older_layout_is_refused_and_can_be_overwritten(
+    tmp_path, finished, crawl, model, tables, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    run = json.loads((output / "_run.json").read_text())
+    del run["identity"]["layout"]
+    (output / "_run.json").write_text(json.dumps(run))
+    old = output / "_sentences" / "en" / "crawl-data" / "x.warc.wet.gz.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    assert run_baseline(crawl, output, model) == UNUSABLE
+    said = capsys.readouterr().err
+    assert "laid out sentences in another way: got layout 1; expected 2" in said
+    assert "use --overwrite to start again" in said
+    assert run_baseline(crawl, output, model, "--overwrite") == DONE
+    assert read_tables(output) == tables
+    assert not old.exists()
+
+
+def test_what_a_killed_run_left_is_deleted(tmp_path, finished, crawl, model, tables):
+    output = shutil.copytree(finished, tmp_path / "out")
+    names = ("_fetched/a.wet.gz.raw", "_fetched/b.wet.gz.json", "_sentences/0123.0.pq")
+    for name in names:
+        (output / name).parent.mkdir(exist_ok=True)
+        (output / name).write_bytes(b"{}")
+    assert run_baseline(crawl, output, model) == DONE
+    assert not any((output / name).exists() for name in names)
+    assert read_tables(output) == tables
+
+
+def test_pairs_are_not_made_of_fewer_sentences_than_the_sample(
+    tmp_path, finished, crawl, model, capsys
+):
+    output = shutil.copytree(finished, tmp_path / "out")
+    shutil.rmtree(output / "_pairs")
+    shutil.rmtree(output / "_sentences")
+    assert run_baseline(crawl, output, model) == UNUSABLE
+    assert "files are gone, such as 'crawl-data/" in capsys.readouterr().err
 
 
 def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, capsys):

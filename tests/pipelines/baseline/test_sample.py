@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pipelines.baseline import layout
 from pipelines.baseline import pair as pairs_module
 from pipelines.baseline import sample as sample_module
+from pipelines.baseline.blocks import SentenceBlock
 from pipelines.baseline.pair import PairingPlan, PairSentences
-from pipelines.baseline.records import PairsRecord, SentenceBlock
+from pipelines.baseline.records import PairsRecord
 from pipelines.baseline.sample import (
     CapHosts,
     TakeLowest,
@@ -28,8 +29,10 @@ from pipelines.baseline.sample import (
     write_sample,
 )
 from pipelines.crawl.sampling import (
+    HostedSentences,
     cap_hosts,
     host_hash,
+    host_order,
     is_sampled,
     lowest,
     pairing_order,
@@ -37,23 +40,22 @@ from pipelines.crawl.sampling import (
 )
 from pipelines.run.folder import OutputFolder
 from pipelines.run.lock import hold
-from tests.support.hashes import as_hashes, few_hashes, pairs_of, shown
+from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, shown
 
 
 @given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10), st.randoms())
 def test_sample_of_parts_is_that_of_the_whole_in_any_order(parts, cap, count, generator):
     caps, take = CapHosts(cap), TakeLowest(count)
-    arrays = [tuple(as_hashes(row[side] for row in part) for side in (0, 1)) for part in parts]
-    generator.shuffle(arrays)
+    blocks = list(map(as_hosted, parts))
+    generator.shuffle(blocks)
     merged = caps.create_accumulator()
-    for array in arrays:
-        merged = caps.merge_accumulators((caps.add_input(caps.create_accumulator(), array), merged))
-    whole = [row for part in parts for row in part]
-    kept, _ = cap_hosts(*(as_hashes(row[side] for row in whole) for side in (0, 1)), cap)
+    for found in blocks:
+        merged = caps.merge_accumulators((caps.add_input(caps.create_accumulator(), found), merged))
+    kept = cap_hosts(as_hosted([row for part in parts for row in part]), cap).priorities
     halves = [take.add_input(take.create_accumulator(), half) for half in np.array_split(kept, 2)]
     expected = sorted(set(kept.tolist()))[:count]
     assert take.extract_output(take.merge_accumulators(halves)).tolist() == expected
-    assert lowest([caps.extract_output(merged)[0]], count).tolist() == expected
+    assert lowest([caps.extract_output(merged).priorities], count).tolist() == expected
 
 
 @given(
@@ -64,11 +66,11 @@ def test_sample_of_parts_is_that_of_the_whole_in_any_order(parts, cap, count, ge
     st.integers(0, 8),
 )
 def test_the_time_of_a_merge_changes_nothing(parts, cap, count, few, cut):
-    arrays = [tuple(as_hashes(row[side] for row in part) for side in (0, 1)) for part in parts]
+    blocks = list(map(as_hosted, parts))
     caps, take = CapHosts(cap), TakeLowest(count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_module, "_FEW_ROWS", few)
-        for combine, elements in ((caps, arrays), (take, [array[0] for array in arrays])):
+        for combine, elements in ((caps, blocks), (take, [block.priorities for block in blocks])):
             merged = []
             for some in (elements[:cut], elements[cut:]):
                 gathered = combine.create_accumulator()
@@ -83,18 +85,19 @@ def test_sorting_grows_with_the_hashes_and_not_with_their_square(monkeypatch):
     rows = []
     real = sample_module.cap_hosts
 
-    def counted(priorities, hosts, cap):
-        rows.append(len(priorities))
-        return real(priorities, hosts, cap)
+    def counted(found, cap):
+        rows.append(len(found.hosts))
+        return real(found, cap)
 
     monkeypatch.setattr(sample_module, "cap_hosts", counted)
     generator = np.random.default_rng(5)
     combine = CapHosts(1000)
     added, merged = combine.create_accumulator(), combine.create_accumulator()
     for _ in range(300):
-        block = generator.integers(0, 1 << 63, 500, dtype=np.uint64)
-        added = combine.add_input(added, (block, block % np.uint64(900)))
-        one = combine.add_input(combine.create_accumulator(), (block, block % np.uint64(900)))
+        values = generator.integers(0, 1 << 63, 500, dtype=np.uint64)
+        block = HostedSentences(values, values ^ np.uint64(1 << 40), values % np.uint64(900))
+        added = combine.add_input(added, block)
+        one = combine.add_input(combine.create_accumulator(), block)
         merged = combine.merge_accumulators([merged, one])
     np.testing.assert_array_equal(combine.extract_output(added), combine.extract_output(merged))
     # Of 150,000 hashes: sorting all of them with every block would be 22 million for each way.
@@ -153,6 +156,7 @@ def written(folder):
                 {
                     "text": pa.array(some, pa.string()),
                     "priority": as_hashes(sentence_priority(1, code, text) for text in some),
+                    "host_order": as_hashes(host_order(1, code, text) for text in some),
                     "host": as_hashes(host_hash(text[-1]) for text in some),
                 }
             )
@@ -177,14 +181,15 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     expected = {}
     for code in ("de", "en"):
         whole = read_blocks(folder, written, code)
-        kept, _ = cap_hosts(whole["priority"].to_numpy(), whole["host"].to_numpy(), 3)
-        expected[code] = lowest([kept], 24)
+        columns = (whole[name].to_numpy() for name in ("priority", "host_order", "host"))
+        expected[code] = lowest([cap_hosts(HostedSentences(*columns), 3).priorities], 24)
     lanes = lanes_of_blocks(written, size=size)
     with test_pipeline.TestPipeline() as pipeline:
         found = pipeline | beam.Create(lanes) | TakeSample(folder=folder, count=24, host_cap=3)
         assert_that(found, equal_to([(code, len(sample)) for code, sample in expected.items()]))
     plans = {
-        code: PairingPlan(sample=sample_digest(sample), bits=2) for code, sample in expected.items()
+        code: PairingPlan(sample=sample_digest(sample), bits=2, hosts_known=code == "en")
+        for code, sample in expected.items()
     }
     with test_pipeline.TestPipeline() as pipeline:
         found = pipeline | beam.Create(lanes) | PairSentences(folder=folder, seed=1, plans=plans)
@@ -192,11 +197,12 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
     for code, sample in expected.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
         record = PairsRecord.from_json(folder.read(layout.pairs_record_path(code)))
-        pairs = [
-            pair
-            for part in record.parts
-            for pair in pairs_of(pq.read_table(folder.path(layout.pairs_path(code, part.name))))
+        tables = [
+            pq.read_table(folder.path(layout.pairs_path(code, part.name))) for part in record.parts
         ]
+        pairs = [pair for table in tables for pair in pairs_of(table)]
+        unknown = {table["candidate_host"].null_count == len(table) for table in tables}
+        assert unknown == {code != "en"}
         whole = read_blocks(folder, written, code)
         chosen = whole.filter(pa.array(is_sampled(whole["priority"].to_numpy(), sample)))
         assert pairs == paired_by_hand(set(chosen["text"].to_pylist()), code)

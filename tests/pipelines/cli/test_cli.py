@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pipelines.run.lock import LOCK_FILE, Holder, hold
 from pipelines.score.records import PARTS_FOLDER
 from tests.support.dumps import read_output, write_dump
 from tests.support.processes import beam_workers, session_members
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
         cli.main(["score", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "Where the result is written (needed)" in shown
-    assert "Most rows in a split (default: 20000)" in shown
+    assert "keeps the number of that run (default: auto)" in shown
     assert "--dtype {float32,bfloat16,float16} " in shown
     assert "stop --print-job" in shown  # a switch is off unless given, and a model has no default
     assert "if no language is given --language" in shown
@@ -295,19 +296,28 @@ def test_module_is_the_command(dump, tmp_path):
     assert len(read_output(tmp_path / "out")) == 30
 
 
+def parts_in(tmp_path):
+    return tmp_path / "out" / "shard-000.parquet"
+
+
+@contextmanager
+def long_run(tmp_path, *flags):
+    """Run the command over 600 rows, in a process of its own; the body begins at the first part."""
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "pipelines", *arguments(dump, tmp_path, *flags)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        wait_until(lambda: list(parts_in(tmp_path).glob("part-*.parquet")), process=process)
+        yield process
+
+
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find the workers")
 def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     """Beam would wait for the dead worker for ever."""
-    dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]
-    command += ["--workers", "2", "--split-rows", "5"]
-    parts = tmp_path / "out" / "shard-000.parquet"
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        while not list(parts.glob("part-*.parquet")) and process.poll() is None:
-            time.sleep(0.05)
+    parts = parts_in(tmp_path)
+    with long_run(tmp_path, "--workers", "2", "--split-rows", "5") as process:
         workers = beam_workers(process.pid)
         for worker in workers[:1]:
             os.kill(worker, signal.SIGKILL)
@@ -320,7 +330,8 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
     # A part without its record, as the kill may leave one, is made anew.
     done = len(list((tmp_path / "out" / PARTS_FOLDER).rglob("*.json")))
-    assert cli.main(command[3:]) == cli.DONE
+    flags = arguments(tmp_path / "dump", tmp_path, "--workers", "2", "--split-rows", "5")
+    assert cli.main(flags) == cli.DONE
     assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(600))
     summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
     assert summary["parts_of_earlier_runs"] == done
@@ -337,15 +348,8 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     ids=["Ctrl-C", "kill -INT", "kill"],
 )
 def test_interrupted_run_says_so_and_goes_on(tmp_path, kill, number):
-    dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]
-    command += ["--workers", "2", "--split-rows", "5"]
-    parts = tmp_path / "out" / "shard-000.parquet"
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        while not list(parts.glob("part-*.parquet")) and process.poll() is None:
-            time.sleep(0.05)
+    parts = parts_in(tmp_path)
+    with long_run(tmp_path, "--workers", "2", "--split-rows", "5") as process:
         kill(process.pid, number)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + number
@@ -368,14 +372,8 @@ def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_
 @pytest.mark.process
 def test_run_whose_folder_is_taken_over_ends(tmp_path):
     """The other may think it dead, as after a long sleep; the two must not write side by side."""
-    dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]
     lock = tmp_path / "out" / LOCK_FILE
-    with subprocess.Popen(
-        [*command, "--split-rows", "2"], stderr=subprocess.PIPE, text=True
-    ) as process:
-        while not (tmp_path / "out" / "shard-000.parquet").exists() and process.poll() is None:
-            time.sleep(0.05)
+    with long_run(tmp_path, "--split-rows", "2") as process:
         write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
         _, errors = process.communicate(timeout=120)
     assert process.returncode == cli.BROKEN

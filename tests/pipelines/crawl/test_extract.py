@@ -15,7 +15,7 @@ from pipelines.crawl.extract import (
     extract_sentences,
     host_of,
 )
-from pipelines.crawl.sampling import host_hash, sentence_priority
+from pipelines.crawl.sampling import host_hash, host_order, page_order, sentence_priority
 from pipelines.crawl.sentences import REASONS, REJECTED, SENTENCES_SEEN
 from pipelines.crawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
@@ -41,9 +41,10 @@ def made_pages(count: int) -> list[Page]:
     return pages
 
 
-def rows(extracted: Extracted, language: str) -> list[tuple[int, int, str]]:
+def rows(extracted: Extracted, language: str) -> list[tuple[int, str]]:
+    """Return host and text of each row."""
     found = extracted.rows[language]
-    return list(zip(found.priorities.tolist(), found.hosts.tolist(), found.texts, strict=True))
+    return list(zip(found.hashes.hosts.tolist(), found.texts, strict=True))
 
 
 def page(
@@ -73,22 +74,24 @@ def test_rows_do_not_depend_on_the_other_languages() -> None:
 
 def test_rows_hold_hashes_of_text_and_host_and_are_sorted() -> None:
     extracted = extract_sentences(made_pages(40), LANGUAGES, SEED, 4)
+    hosts = {host_hash(f"host-{number}.example") for number in range(5)}
     for language, found in extracted.rows.items():
-        assert found.priorities.dtype == found.hosts.dtype == np.uint64
-        hosts = {host_hash(f"host-{number}.example") for number in range(5)}
-        for priority, host, text in rows(extracted, language):
+        assert {column.dtype for column in found.hashes} == {np.dtype(np.uint64)}
+        for text, priority, order, host in zip(found.texts, *found.hashes, strict=True):
             assert priority == sentence_priority(SEED, language, text)
+            assert order == host_order(SEED, language, text)
             assert host in hosts
         assert rows(extracted, language) == sorted(set(rows(extracted, language)))
 
 
-def test_sentences_of_lowest_priority_are_kept_of_a_page() -> None:
+def test_sentences_of_lowest_order_are_kept_of_a_page() -> None:
     text = page_text("en", 30, seed=1)
-    everything = extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000)
+    everything = extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000).rows["en"].texts
     capped = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
-    assert rows(capped, "en") == rows(everything, "en")[:8]
-    assert len(everything.rows["en"]) >= 29
-    assert capped.counts["en"][SENTENCES_OVER_PAGE_CAP] >= len(everything.rows["en"]) - 8
+    lowest = sorted(everything, key=lambda one: page_order(SEED, "en", one))[:8]
+    assert capped.rows["en"].texts == sorted(lowest)
+    assert len(everything) >= 29
+    assert capped.counts["en"][SENTENCES_OVER_PAGE_CAP] >= len(everything) - 8
 
 
 def test_sentence_counts_once_for_each_host() -> None:
@@ -97,7 +100,7 @@ def test_sentence_counts_once_for_each_host() -> None:
     pages = [page(f"{sentence} {sentence}\n{sentence}", url=url) for url in urls]
     extracted = extract_sentences(pages, frozenset({"en"}), SEED, 8)
     assert extracted.rows["en"].texts == [sentence, sentence]
-    assert set(extracted.rows["en"].hosts.tolist()) == {
+    assert set(extracted.rows["en"].hashes.hosts.tolist()) == {
         host_hash("a.example"),
         host_hash("b.example"),
     }
@@ -137,8 +140,7 @@ def test_file_without_the_language_gives_no_rows() -> None:
     assert set(extracted.rows) == set(extracted.counts) == LANGUAGES
     for found in extracted.rows.values():
         assert len(found) == 0
-        assert found.priorities.shape == found.hosts.shape == (0,)
-        assert found.priorities.dtype == np.uint64
+        assert {(column.shape, column.dtype.name) for column in found.hashes} == {((0,), "uint64")}
 
 
 def test_another_seed_gives_other_sentences_of_a_page() -> None:

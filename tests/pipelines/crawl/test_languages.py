@@ -191,9 +191,11 @@ def test_given_sentences_need_the_names_of_languages_and_the_pictures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(languages, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib$"):
+    with pytest.raises(ConfigError, match=r"Run: pip install langcodes matplotlib sacrebleu$"):
         check_installed(pages=False)
-    with pytest.raises(ConfigError, match="langcodes, matplotlib, pycld2, regex, sentencex; "):
+    with pytest.raises(
+        ConfigError, match="langcodes, matplotlib, pycld2, regex, sacrebleu, sentencex; "
+    ):
         check_installed()
 
 

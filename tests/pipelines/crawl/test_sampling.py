@@ -1,34 +1,38 @@
 """Sampling and pairing by hashes: exact, whatever the order, and uniform."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_core.host_errors import HOST_BITS
 from pipelines.crawl.pairing import pair_neighbours
 from pipelines.crawl.sampling import (
-    GROUP_BITS,
     cap_hosts,
+    host_hash,
+    host_order,
     is_sampled,
     leading_bits,
     lowest,
+    page_order,
     pairing_order,
     part_bits,
     sentence_priority,
 )
-from tests.support.hashes import as_hashes, few_hashes, pairs_of, sentences_table, shown
+from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
 
 
 @given(shown, st.integers(1, 3))
 def test_capped_hosts_are_those_of_brute_force(rows, cap):
-    priorities, hosts = (as_hashes(row[side] for row in rows) for side in (0, 1))
-    found = set(zip(*(array.tolist() for array in cap_hosts(priorities, hosts, cap)), strict=True))
+    found = cap_hosts(as_hosted(rows), cap)
     expected = {
-        (priority, host)
-        for host in {row[1] for row in rows}
-        for priority in sorted({row[0] for row in rows if row[1] == host})[:cap]
+        (host, order, priority)
+        for host in {row[2] for row in rows}
+        for order, priority in sorted({(row[1], row[0]) for row in rows if row[2] == host})[:cap]
     }
-    assert found == expected
+    rows_found = list(zip(*(column.tolist() for column in reversed(found)), strict=True))
+    assert rows_found == sorted(expected)
 
 
 @given(few_hashes, few_hashes)
@@ -47,9 +51,11 @@ def test_priorities_are_uniform_and_decided_by_seed_language_and_text():
         sentence_priority(1, "de", "a"),
         sentence_priority(1, "en", "b"),
         pairing_order(1, "en", "a"),
+        page_order(1, "en", "a"),
+        host_order(1, "en", "a"),
     }
     assert base not in others
-    assert len(others) == 4
+    assert len(others) == 6
     assert sentence_priority(1, "en", "a") == base
 
 
@@ -76,18 +82,29 @@ def test_pairing_is_uniform():
     np.testing.assert_allclose(spread, 1 / 5, atol=0.03)  # 4 standard deviations
 
 
-def test_a_pair_says_its_group_and_whether_one_host_shows_both():
+def test_a_pair_says_the_hosts_of_its_sentences():
     texts = [f"{letter}{number}" for letter in "ab" for number in range(100)]
     pairs, _ = pair_neighbours(sentences_table(texts))
-    for (candidate, reference), group, same in zip(
-        pairs_of(pairs), pairs["group"].to_pylist(), pairs["same_host"].to_pylist(), strict=True
-    ):
-        assert group == pairing_order(0, "en", candidate) >> (64 - GROUP_BITS)
-        assert same == (candidate[0] == reference[0])
+    for row in pairs.to_pylist():
+        for side in ("candidate", "reference"):
+            assert row[f"{side}_host"] == host_hash(row[side][0]) >> (64 - HOST_BITS)
+        assert row["same_host"] == (row["candidate"][0] == row["reference"][0])
+
+
+def test_a_pair_of_unknown_hosts_says_so():
+    table = sentences_table(list("abcd"))
+    unknown = table.set_column(2, "host", pa.nulls(4, pa.uint64()))
+    pairs, _ = pair_neighbours(unknown)
+    assert pairs.drop_columns(["candidate_host", "reference_host", "same_host"]).equals(
+        pair_neighbours(table)[0].select(["candidate", "reference"])
+    )
+    for name in ("candidate_host", "reference_host", "same_host"):
+        assert pairs[name].null_count == len(pairs) == 2
 
 
 @pytest.mark.parametrize(
-    ("pairs", "bits"), [(1, 0), (4_095, 0), (8_192, 1), (100_000, 4), (1_000_000, 7), (10**9, 10)]
+    ("pairs", "bits"),
+    [(1, 0), (255, 0), (256, 1), (8_192, 6), (262_144, 6), (10**6, 7), (10**7, 10), (10**9, 10)],
 )
-def test_a_part_holds_some_thousands_of_pairs(pairs, bits):
+def test_a_small_language_has_parts_for_several_workers_and_a_large_one_larger_parts(pairs, bits):
     assert part_bits(pairs) == bits

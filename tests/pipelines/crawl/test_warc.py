@@ -19,6 +19,7 @@ from pipelines.crawl.warc import (
     RECORDS_BROKEN,
     RECORDS_OTHER,
     Page,
+    check_records,
     read_pages,
 )
 from tests.support.wet import (
@@ -236,6 +237,26 @@ def test_a_broken_record_among_others_is_an_error(members: str, kind: str) -> No
     assert error is not None
     assert error.reason in ("broken_record", "truncated")
     assert len(pages) <= len(before)
+
+
+@pytest.mark.parametrize(
+    ("counts", "broken"),
+    [
+        ({}, None),
+        ({PAGES: 1, RECORDS_OTHER: 1}, None),
+        ({PAGES: 98, RECORDS_OTHER: 1, RECORDS_BROKEN: 1}, None),
+        ({PAGES: 97, RECORDS_OTHER: 1, RECORDS_BROKEN: 1}, "1 of 99"),
+        ({PAGES: 96, PAGES_TOO_LONG: 1, RECORDS_OTHER: 1, PAGES_NOT_UTF8: 2}, "2 of 100"),
+        ({PAGES: 13, RECORDS_OTHER: 1, RECORDS_BROKEN: 120, "split": 9}, "120 of 134"),
+    ],
+)
+def test_more_than_one_broken_record_in_a_hundred_fails_the_file(counts, broken) -> None:
+    if broken is None:
+        check_records(counts)
+        return
+    with pytest.raises(CrawlFileError, match=f"got {broken} that cannot be read") as caught:
+        check_records(counts)
+    assert caught.value.reason == "broken_records"
 
 
 def test_a_length_that_takes_in_later_records_of_its_member_is_an_error() -> None:

@@ -15,7 +15,7 @@ from pipelines.files.delete import delete
 from pipelines.files.listing import UnlistedError, list_files
 from pipelines.files.paths import TEMPORARY_PREFIX, absolute, join
 from pipelines.files.read import exists, open_source, read_bytes, read_many, source_size
-from pipelines.files.write import write_atomically
+from pipelines.files.write import copy_atomically, write_atomically
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults
 from tests.support.powers import shut
@@ -105,6 +105,26 @@ def test_written_file_is_read_listed_opened_and_deleted_whatever_its_name(
     delete(path)
     assert not exists(path)
     assert exists(join(folder, "keep"))
+
+
+def test_local_file_is_copied_whole_over_an_old_one(folder: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    content = os.urandom(3 << 20)
+    source.write_bytes(content)
+    path = join(folder, "sub/copy.raw")
+    write_atomically(path, b"old")
+    copy_atomically(path, source)
+    assert read_bytes(path) == content
+    assert list_files(folder) == {"sub/copy.raw": 3 << 20}
+    assert source.exists()
+
+
+def test_failed_copy_keeps_the_old_content_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "copy.raw"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match="missing"):
+        copy_atomically(str(path), tmp_path / "missing")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("copy.raw", b"old")]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -36,6 +36,7 @@ EVERY_OPTION: dict[str, Any] = {
     "idf": "corpus",
     "rescale": True,
     "baseline": "tables/b.csv",
+    "reuse": "latest:scores/*",
     "empty": "null",
     "dtype": "bfloat16",
     "backend": "torch",

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from pipelines.run.watchdog import descendants
 from tests.support.dumps import write_dump
 from tests.support.processes import kill_session, listening
 from tests.support.stranger import EVERYTHING, HARMLESS, NOBODY, ask_as
+from tests.support.waiting import wait_until
 from tests.support.workers import worker_pool
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
@@ -76,14 +76,6 @@ def command(*words, **environment):
             kill_session(process.pid)
 
 
-def wait_for(process, condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)
-
-
 def family(process):
     return [process.pid, *descendants(process.pid)]
 
@@ -112,7 +104,7 @@ def living(tmp_path_factory):
     """Return a job at work on two worker processes."""
     folder = tmp_path_factory.mktemp("living")
     with command(*long_job(folder, "--workers", "2")) as process:
-        wait_for(process, lambda: has_parts(folder))
+        wait_until(lambda: has_parts(folder), process=process)
         yield process
 
 
@@ -171,7 +163,7 @@ def test_other_commands_listen_on_no_port_either(tmp_path, verb):
             seen.update(ports)
             return len(descendants(process.pid)) >= 2 and len(sockets) == 4
 
-        wait_for(process, workers_are_there)
+        wait_until(workers_are_there, process=process)
     assert seen == NOBODY_LISTENS
 
 
@@ -248,13 +240,13 @@ def test_sockets_of_a_killed_run_are_removed_by_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(short))
     mine = make_private_folder(7)
     with command(*long_job(tmp_path, "--workers", "2"), TMPDIR=str(short)) as process:
-        wait_for(process, lambda: has_parts(tmp_path))
+        wait_until(lambda: has_parts(tmp_path), process=process)
         assert len(list(short.glob("*-workers-*"))) == 3
         process.kill()
         process.wait()
         assert len(list(short.glob("*-workers-*"))) == 3
     with command(*long_job(tmp_path, "--workers", "2"), TMPDIR=str(short)) as process:
-        wait_for(process, lambda: len(listening(family(process))[1]) == 4)
+        wait_until(lambda: len(listening(family(process))[1]) == 4, process=process)
         assert len(list(short.glob("*-workers-*"))) == 3
         process.send_signal(signal.SIGTERM)
         process.wait(120)
@@ -322,7 +314,7 @@ def test_a_run_on_a_worker_pool_hands_out_no_files(tmp_path, secret):
     with worker_pool() as address:
         pool = ["--environment_type=EXTERNAL", f"--environment_config={address}"]
         with command(*long_job(tmp_path, "--", *pool)) as process:
-            wait_for(process, lambda: has_parts(tmp_path))
+            wait_until(lambda: has_parts(tmp_path), process=process)
             ports, _ = listening([process.pid])
             assert len(ports) == 4
             numbers = [int(port.rpartition(":")[2], 16) for port in ports]

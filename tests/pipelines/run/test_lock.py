@@ -158,10 +158,16 @@ def test_damaged_lock_is_taken_over_after_a_while(tmp_path, impatient, rubbish):
     assert "locked by an unknown process" in said[0]
 
 
+def beats(folder):
+    return json.loads(read_bytes(join(folder, LOCK_FILE)))["beats"]
+
+
 def test_beats_are_counted(tmp_path, quick):
     folder = str(tmp_path / "out")
     with take(folder):
-        wait_until(lambda: json.loads(read_bytes(join(folder, LOCK_FILE)))["beats"] > 2)
+        before = beats(folder)
+        wait_until(lambda: beats(folder) > before + 2)
+        assert before < beats(folder)
 
 
 @pytest.mark.parametrize("way", ["taken over", "deleted"])

@@ -13,6 +13,7 @@ from pipelines.run import progress as progress_module
 from pipelines.run.progress import RunProgress, show_progress
 from pipelines.score.records import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
+from tests.support.waiting import wait_until
 
 
 def progress_of(output, splits, started, **more):
@@ -134,8 +135,7 @@ def test_log_gets_plain_lines(tmp_path, monkeypatch):
     written = io.StringIO()
     progress = progress_of(str(tmp_path), [split(10)], time.time())
     with show_progress(progress, Console(file=written)):
-        while "rows" not in written.getvalue():
-            time.sleep(0.01)
+        wait_until(lambda: "rows" in written.getvalue())
     assert "0 of 10 rows" in written.getvalue()
     assert "\x1b" not in written.getvalue()
 
@@ -146,6 +146,5 @@ def test_terminal_gets_a_bar(tmp_path, monkeypatch):
     progress = progress_of(str(tmp_path), [split(10)], time.time())
     console = Console(file=written, force_terminal=True, width=120)
     with show_progress(progress, console):
-        while "0 of 10 rows" not in written.getvalue():
-            time.sleep(0.01)
+        wait_until(lambda: "0 of 10 rows" in written.getvalue())
     assert "\x1b" in written.getvalue()

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 
 import pytest
 
@@ -24,6 +23,7 @@ from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule, Faults
 from tests.support.jobs import job_options, prepare_score, run_job, run_options, start, with_folder
 from tests.support.s3 import s3_bucket
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.job
 
@@ -109,8 +109,7 @@ def test_folder_is_lost_while_the_marker_is_on_its_way(tmp_path, quick):
             )
             first = threading.Thread(target=finish)
             first.start()
-            while not disturbed[0].happened["stall"]:
-                time.sleep(0.01)
+            wait_until(lambda: disturbed[0].happened["stall"])
             with hold(output, say=print, lost=print) as taken:
                 other = job_options(dump, output, num_layers=3, overwrite=True)
                 start_run(with_folder(prepare_score(other), OutputFolder(output, taken)))

@@ -17,6 +17,8 @@ from pipelines.files.paths import TEMPORARY_PREFIX
 from pipelines.files.read import exists
 from pipelines.files.write import create_exclusively, write_atomically
 from pipelines.idf import steps as counting
+from pipelines.runs.index import INDEX_FILE, INDEX_FOLDER
+from pipelines.runs.row_scores import rows_file
 from pipelines.score.job import conclude_score, score_stages, start_run
 from pipelines.score.records import PARTS_FOLDER, record_name, record_path
 from pipelines.score.rejects import SCHEMA
@@ -363,8 +365,9 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     flags = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
     assert cli.main(flags) == cli.DONE
     left = [name for name in files_below(tmp_path / "out") if name.startswith("_manifest")]
-    name = record_name("shard-000.parquet/part-000000000000.parquet")
-    assert left == [f"{PARTS_FOLDER}/{name}"]
+    part = "shard-000.parquet/part-000000000000.parquet"
+    expected = {f"{PARTS_FOLDER}/{record_name(part)}", rows_file(part), INDEX_FILE}
+    assert {name for name in left if not name.startswith(f"{INDEX_FOLDER}/")} == expected
 
 
 def test_file_system_without_whole_puts_is_written_beside_and_moved(tmp_path):

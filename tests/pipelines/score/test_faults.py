@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from tests.support.faults import FaultRule, Faults
 from tests.support.processes import beam_workers, kill_session, wait_until_gone
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
+from tests.support.waiting import wait_until
 
 ROWS = 120
 PARTS = 24
@@ -89,11 +89,7 @@ class Command:
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 120) -> None:
         """Wait until something is true, and fail if the command ends before."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert self.process.poll() is None, self.process.stderr.read()
-            assert time.monotonic() < end, "it takes too long"
-            time.sleep(0.01)
+        wait_until(condition, seconds, self.process)
 
     def end(self, seconds: float = 120) -> tuple[int, str]:
         """Wait for the end; return the status and what was said."""

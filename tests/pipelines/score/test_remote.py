@@ -17,6 +17,7 @@ from pipelines.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start
 from tests.support.processes import kill_session
+from tests.support.waiting import wait_until
 from tests.support.workers import worker_pool
 
 pytestmark = [pytest.mark.job, pytest.mark.process]
@@ -60,13 +61,6 @@ def arguments(dump, output, pool, *beam, flags=()):
     workers = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
     remote = ("--runner=PortableRunner", *workers, *beam)
     return [*given, "--split-rows", "20", *flags, "--", *remote]
-
-
-def wait_until(done, seconds=120):
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 def wait_for(path):

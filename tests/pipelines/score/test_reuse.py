@@ -283,6 +283,7 @@ def test_run_cut_off_while_parts_are_compared_goes_on(scored, tmp_path, monkeypa
         for path in [path for path in output.rglob("*") if path.is_file()]:
             path.unlink()
         for name, data in whole.items():
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
             (output / name).write_bytes(data)
         job = prepare_score(chosen)
         job = start(job)

@@ -38,7 +38,7 @@ def part(rows: int, scored: int, truncated: int = 0) -> RunTotals:
         truncated=truncated,
         reasons={"null_candidate": rows - scored} if rows > scored else {},
     )
-    return RunTotals(parts=1, summary=summary, seconds=1.0)
+    return RunTotals(parts=1, fresh_rows=rows, summary=summary, seconds=1.0)
 
 
 def goal(**changes) -> RunGoal:

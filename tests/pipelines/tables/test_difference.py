@@ -1,5 +1,6 @@
 """Two baseline tables compared: the numbers and the verdict."""
 
+import json
 import math
 
 import numpy as np
@@ -53,6 +54,24 @@ def test_samples_of_one_distribution_agree_within_error(tmp_path, capsys):
         wanted = np.hypot(one, other)[layer["layer"]]
         assert layer["errors"] == pytest.approx(wanted)
         assert layer["in_errors"] == pytest.approx(layer["differences"] / wanted)
+
+
+def test_errors_that_do_not_allow_for_hosts_are_said(tmp_path, capsys):
+    """As in tables of given sentences, and in those of versions without a `naive_error`."""
+    first = write_made(tmp_path / "a", moments(1))
+    second = write_made(tmp_path / "b", moments(2))
+    beside = second.with_suffix(".json")
+    said = json.loads(beside.read_text())
+    del said["sample"]
+    for layer in said["layers"]:
+        for measure in ("precision", "recall", "f1"):
+            del layer[measure]["naive_error"]
+    beside.write_text(json.dumps(said))
+    (found,) = compared(capsys, first, second)
+    words = "agree within error; the errors of B do not allow for sentences of one host"
+    assert found["verdict"] == words
+    (found,) = compared(capsys, second, second)
+    assert found["verdict"] == "the same numbers"
 
 
 def test_other_text_differs_more_than_sampling_error(tmp_path, capsys):

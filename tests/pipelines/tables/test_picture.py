@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bertscore_core.moments import GROUPS, Moments
+from bertscore_core.host_errors import HOST_BUCKETS
+from bertscore_core.moments import Moments
 from pipelines.tables.difference import LayerDifference
 from pipelines.tables.picture import draw_comparison, draw_distributions
 
@@ -17,7 +18,7 @@ def moments(rows: int, pairs: int, seed: int = 0) -> Moments:
     rng = np.random.default_rng(seed)
     centre = np.linspace(0.3, 0.8, rows)[:, None, None]
     scores = centre + rng.normal(0, 0.03, (rows, pairs, 3))
-    return Moments.of(scores.astype(np.float32), rng.integers(0, GROUPS, pairs))
+    return Moments.of(scores.astype(np.float32), rng.integers(0, HOST_BUCKETS, (pairs, 2)))
 
 
 def difference(layer: int, error: float | None, shift: float = 0.01) -> LayerDifference:
@@ -76,8 +77,9 @@ def test_a_picture_does_not_say_when_and_with_what_it_was_made():
 
 @pytest.mark.parametrize("pairs", [1, 2])
 def test_so_few_pairs_that_there_is_no_error_can_be_drawn(pairs):
-    few = Moments.of(np.full((3, pairs, 3), 0.5, dtype=np.float32), np.zeros(pairs, dtype=np.int64))
-    assert np.isnan(few.jackknife_errors).all()
+    one_host = np.zeros((pairs, 2), dtype=np.int64)
+    few = Moments.of(np.full((3, pairs, 3), 0.5, dtype=np.float32), one_host)
+    assert np.isnan(few.standard_errors).all()
     assert opened(draw_distributions(few, "t")).height == 864
 
 

@@ -1,0 +1,194 @@
+"""Find and open the earlier run whose scores are to be taken over."""
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertscore_core.errors import ConfigError
+from bertscore_core.signature import Signature
+from pipelines.files.credentials import mask_credentials
+from pipelines.files.paths import absolute, with_scheme
+from pipelines.files.read import read_many
+from pipelines.files.search import Trouble, search
+from pipelines.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, read_run
+from pipelines.run.success import successful_run
+from pipelines.runs.index import read_index
+from pipelines.runs.lookup import equal_settings, nearest_differences
+from pipelines.runs.row_scores import NO_SETTING
+
+UNCOUNTED = "corpus@"
+"""Begins the field `idf` of a signature whose table is still to be counted."""
+
+LATEST = "latest:"
+"""Begins a `--reuse` that is a pattern: the newest successful run among the folders it matches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierSource:
+    """An earlier run whose scores may be taken over.
+
+    Attributes:
+        root: Its folder.
+        run: Which run it holds.
+        is_done: Whether it has succeeded. Of one that has not, the parts that are there count.
+        signatures: How its scores were made.
+    """
+
+    root: str
+    run: str
+    is_done: bool
+    signatures: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """Its folder without credentials, for messages."""
+        return mask_credentials(self.root)
+
+    def describe(self) -> dict[str, str]:
+        """Return which run it is, for `_run.json`."""
+        return {"folder": self.shown, "run": self.run}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """What a `--reuse` leads to.
+
+    Attributes:
+        source: The run to take scores from; None if there is none.
+        words: What to tell the user about it.
+    """
+
+    source: EarlierSource | None
+    words: str
+
+
+def find_reuse(given: str, output: str, now: Sequence[Signature]) -> Reuse:
+    """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
+
+    Args:
+        given: The folder of a run, or `latest:` and a pattern of such folders.
+        output: The output folder of this run.
+        now: How rows are to be scored, one signature for each idf table. Where idf is still to be
+            counted, its field is left out of the comparison.
+
+    Raises:
+        ConfigError: The folder named holds no scoring run, or is the output itself.
+        OSError: A folder cannot be reached.
+    """
+    if given.startswith(LATEST):
+        pattern = given.removeprefix(LATEST)
+        source = _latest(pattern, output)
+        if source is None:
+            shown = mask_credentials(pattern)
+            return Reuse(
+                source=None,
+                words=f"No run has succeeded yet in a folder like {shown!r}: everything is scored.",
+            )
+    else:
+        source = _open(absolute(given), output)
+    differences = _compare(source, now)
+    if differences:
+        return Reuse(source=None, words=_other_settings(source, differences))
+    state = "" if source.is_done else " It is not done: what it has written is taken."
+    words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}"
+    return Reuse(source=source, words=words)
+
+
+def _open(root: str, output: str) -> EarlierSource:
+    """Open the run of a folder.
+
+    Raises:
+        ConfigError: It holds no scoring run, or is the output itself.
+    """
+    folder = OutputFolder(root)
+    if root == output:
+        raise ConfigError(
+            f"--reuse names the output itself: got {folder.shown!r}; expected the folder of "
+            "another run. Parts that are in the output are kept without it."
+        )
+    run = read_run(folder)
+    if run is None or not _is_scoring(run):
+        raise ConfigError(
+            f"--reuse {folder.shown!r} is no scoring run: got "
+            f"{f'no {RUN_FILE}' if run is None else 'the output of another command'}; expected the "
+            "output folder of `score`. Check the path, or write latest:PATTERN to use a run only "
+            "if there is one."
+        )
+    return _source(folder, run)
+
+
+def _latest(pattern: str, output: str) -> EarlierSource | None:
+    """Return the newest successful scoring run, by the time that it recorded; None without one."""
+    found = search(posixpath.join(pattern, RUN_FILE), (RUN_FILE,))
+    lost = [one for one in found.found if one.trouble is Trouble.UNLISTED]
+    if lost:
+        raise OSError(
+            f"{mask_credentials(lost[0].path)!r} cannot be listed ({lost[0].message}); expected to "
+            "see every run that --reuse latest: may mean."
+        )
+    paths = [with_scheme(found.fs, one.path) for one in found.found if one.trouble is None]
+    runs: list[tuple[float, str, dict[str, Any]]] = []
+    for path, data in zip(paths, read_many(paths), strict=True):
+        run = _parsed(data)
+        root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
+        started = run.get("started")
+        if root != output and _is_scoring(run) and isinstance(started, (int, float)):
+            runs.append((float(started), root, run))
+    for _, root, run in sorted(runs, key=lambda one: one[:2], reverse=True):
+        folder = OutputFolder(root)
+        if successful_run(folder) is not None:
+            return _source(folder, run)
+    return None
+
+
+def _parsed(data: bytes | None) -> dict[str, Any]:
+    try:
+        run = json.loads(data or b"")
+    except ValueError:
+        return {}
+    return run if isinstance(run, dict) else {}
+
+
+def _is_scoring(run: Mapping[str, Any]) -> bool:
+    identity = run.get("identity")
+    return isinstance(identity, dict) and "command" not in identity
+
+
+def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
+    index = read_index(folder)
+    signatures = [] if index is None else list(index.signatures)
+    if not signatures:  # the summary names the idf table, which may have been counted
+        stated = folder.read_json(SUMMARY_FILE).get("signature") or run.get("signature")
+        signatures = [stated] if isinstance(stated, str) else []
+    return EarlierSource(
+        root=folder.root,
+        run=str(run.get("run")),
+        is_done=successful_run(folder) is not None,
+        signatures=tuple(signatures),
+    )
+
+
+def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+    """Return the fields in which a run's scores differ from all those wanted; empty if some fit."""
+    if (equal_settings(source.signatures, tuple(one.format() for one in now)) != NO_SETTING).any():
+        return {}
+    first = now[0]
+    differences = nearest_differences(source.signatures, first)
+    if differences is None:
+        return {"signature": ("none that can be read", first.format())}
+    there, _ = differences.get("idf", ("", ""))
+    if first.idf.startswith(UNCOUNTED) and there != "none":
+        differences.pop("idf", None)  # the table's fingerprint is known only when it is counted
+    return differences
+
+
+def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:
+    listed = [
+        f"{name} {there!r} there, {here!r} here" for name, (there, here) in differences.items()
+    ]
+    return (
+        f"Nothing of {source.shown} can be reused, since its scores were made with other settings: "
+        f"{'; '.join(listed)}. Everything is scored."
+    )

@@ -1,0 +1,106 @@
+"""Which earlier scores may be taken over, by their signatures."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertscore_core import Signature
+from bertscore_core import score_changes as module
+from bertscore_core.score_changes import SCORE_CHANGES, score_differences
+
+CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
+NOW = Signature(
+    model="m",
+    weights="w",
+    num_layers="6",
+    layer_semantics="cut",
+    tokenizer="t",
+    prefix_space="no",
+    max_length="512",
+    idf="none",
+    baseline="none",
+    empty="zero",
+    dtype="float32",
+    batch_tokens="any",
+    attention="auto",
+    backend="openvino-2026.4.1",
+    version="0.3.0",
+    torch="2.13.0",
+    transformers="5.23.0",
+)
+
+
+def test_every_release_that_moved_scores_is_in_the_table():
+    found = re.split(r"^## ", CHANGELOG.read_text(), flags=re.M)[1:]
+    releases = [
+        text[1 : text.index("]")] for text in found if re.search(r"^### Scores$", text, flags=re.M)
+    ]
+    assert "0.1.0" in releases
+    released = [release for release in reversed(releases) if release != "Unreleased"]
+    assert list(SCORE_CHANGES["version"]) == released
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", "other"),
+        ("weights", "other"),
+        ("num_layers", "5"),
+        ("tokenizer", "other"),
+        ("max_length", "128"),
+        ("idf", "abc"),
+        ("empty", "null"),
+        ("dtype", "bfloat16"),
+        ("attention", "eager"),
+        ("backend", "torch"),
+    ],
+)
+def test_other_settings_hinder(name, value):
+    earlier = replace(NOW, **{name: value})
+    there, here = getattr(earlier, name), getattr(NOW, name)
+    assert score_differences(earlier, NOW) == {name: (there, here)}
+    assert score_differences(NOW, earlier) == {name: (here, there)}
+
+
+def test_baseline_never_hinders():
+    assert score_differences(replace(NOW, baseline="custom@1"), NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "earlier", "now", "hinders"),
+    [
+        ("version", "0.1.0", "0.1.9", False),
+        ("version", "0.1.9", "0.2.0", True),
+        ("version", "0.2.0", "0.3.0", False),
+        ("version", "0.2.0", "0.2.0.dev1", False),
+        # Whether a later version moved scores is not known to this one.
+        ("version", "0.3.0", "0.2.0", True),
+        ("version", "strange", "0.2.0", True),
+        ("torch", "2.12.1", "2.13.0+cpu", True),
+        ("torch", "2.13.0+cpu", "2.12.1", True),
+        ("torch", "2.13.0", "2.14.0", False),
+        ("transformers", "5.1.0", "5.23.0", False),
+        ("backend", "openvino-2026.4.1", "openvino-2026.5.0", False),
+        ("backend", "openvino-2026.5.0", "openvino-2027.1.0", True),
+    ],
+)
+def test_version_hinders_only_if_scores_moved_on_the_way(monkeypatch, name, earlier, now, hinders):
+    changes = {
+        "version": ("0.1.0", "0.2.0"),
+        "torch": ("2.13.0",),
+        "transformers": (),
+        "openvino": ("2027.0.0",),
+    }
+    monkeypatch.setattr(module, "SCORE_CHANGES", changes)
+    found = score_differences(replace(NOW, **{name: earlier}), replace(NOW, **{name: now}))
+    assert found == ({name: (earlier, now)} if hinders else {})
+
+
+@pytest.mark.parametrize("name", ["version", "torch", "transformers", "backend"])
+def test_every_version_hinders_in_reduced_formats(name):
+    reduced = replace(NOW, dtype="bfloat16", batch_tokens="1024")
+    other = replace(reduced, **{name: getattr(reduced, name) + ".1"})
+    assert set(score_differences(other, reduced)) == {name}
+    assert score_differences(reduced, reduced) == {}

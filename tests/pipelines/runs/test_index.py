@@ -1,0 +1,200 @@
+"""The rows of a run under digests: pieces, the index built from them, and look-ups in both."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bertscore_core.errors import InputError
+from pipelines.dump.splits import part_name
+from pipelines.runs import index as index_module
+from pipelines.runs.index import INDEX_FILE, INDEX_FOLDER, read_index, write_index
+from pipelines.runs.lookup import EarlierRun
+from pipelines.runs.row_scores import (
+    NO_REASON,
+    VALUES,
+    RowScores,
+    SignedRows,
+    rows_file,
+    rows_from_bytes,
+    rows_to_bytes,
+    words_of,
+)
+from tests.core.test_score_changes import NOW
+from tests.support.jobs import own
+
+OTHER = replace(NOW, num_layers="5")
+INPUT = "shard.parquet"
+
+
+def made_up(count, seed=0, signatures=(NOW,)):
+    """Return rows with random digests and scores, of which some have a reason or no score."""
+    random = np.random.default_rng(seed)
+    values = np.zeros(count, dtype=VALUES)
+    for name in ("raw_precision", "raw_recall", "raw_f1"):
+        values[name] = random.random(count, dtype=np.float32)
+    values["candidate_tokens"] = random.integers(2, 512, count)
+    values["truncated"] = random.random(count) < 0.1
+    values["reason"] = np.where(random.random(count) < 0.1, 0, NO_REASON)
+    return RowScores(
+        digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
+        values=values,
+        signed=SignedRows(
+            codes=random.integers(0, len(signatures), count).astype(np.uint16),
+            signatures=tuple(signature.format() for signature in signatures),
+        ),
+        reasons=("empty_candidate",),
+    )
+
+
+def store(folder, pieces, input_name=INPUT):
+    """Write pieces one after the other as those of one input; return the names of their parts."""
+    names, start = [], 0
+    for piece in pieces:
+        names.append(part_name(input_name, start))
+        folder.write(rows_file(names[-1]), rows_to_bytes(piece))
+        start += len(piece)
+    return names
+
+
+def build(folder, names, rows):
+    write_index(folder, [(name, "x") for name in names], rows)
+
+
+def look_up(folder, digests, *, name="gone.parquet", start=0, signature=NOW):
+    positions = np.arange(start, start + len(digests))
+    signed = SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
+    return EarlierRun(folder.root).find(name, positions, digests, signed)
+
+
+def same_values(found, piece):
+    assert found.found.all()
+    for name in set(VALUES.names) - {"reason"}:
+        assert (found.values[name] == piece.values[name]).all()
+    words = words_of(piece.values["reason"], piece.reasons)
+    assert found.reasons.tolist() == words.tolist()
+
+
+def test_pieces_come_back_as_they_were_and_damage_is_named():
+    piece = made_up(50, signatures=(NOW, OTHER))
+    data = rows_to_bytes(piece)
+    assert data == rows_to_bytes(rows_from_bytes(data, "x"))
+    back = rows_from_bytes(data, "x")
+    assert (back.digests == piece.digests).all()
+    assert (back.values == piece.values).all()
+    assert (back.signed.codes == piece.signed.codes).all()
+    assert (back.signed.signatures, back.reasons) == (piece.signed.signatures, piece.reasons)
+    with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
+        rows_from_bytes(data[:-20], "x")
+
+
+@pytest.mark.parametrize("bucket_rows", [1_000_000, 100])
+def test_every_row_is_found_in_the_index_whatever_files_are_called(
+    tmp_path, monkeypatch, bucket_rows
+):
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", bucket_rows)
+    folder = own(tmp_path / "out")
+    pieces = [made_up(400, seed) for seed in range(3)]
+    pieces[1].values["raw_precision"][7] = np.nan  # has no score
+    build(folder, store(folder, pieces), 1200)
+    buckets = read_index(folder).rows
+    assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
+    same_values(look_up(folder, pieces[2].digests), pieces[2])
+    order = np.random.default_rng(9).permutation(400)
+    found = look_up(folder, pieces[1].digests[order])
+    assert np.flatnonzero(~found.found).tolist() == np.flatnonzero(order == 7).tolist()
+    assert not look_up(folder, made_up(400, seed=77).digests).found.any()
+
+
+def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(200, signatures=(NOW, OTHER))
+    build(folder, store(folder, [piece]), 200)
+    assert set(read_index(folder).signatures) == {NOW.format(), OTHER.format()}
+    for name in ("gone.parquet", INPUT):
+        for code, signature in enumerate((NOW, OTHER)):
+            found = look_up(folder, piece.digests, name=name, signature=signature)
+            assert (found.found == (piece.signed.codes == code)).all()
+    newer = replace(NOW, torch="9.0", baseline="custom@1")
+    assert look_up(folder, piece.digests, signature=newer).found.sum() == sum(
+        piece.signed.codes == 0
+    )
+
+
+def test_texts_of_two_settings_are_both_found(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(20, signatures=(NOW, OTHER))
+    piece.digests[10:] = piece.digests[:10]
+    piece.signed.codes[:10], piece.signed.codes[10:] = 1, 0
+    build(folder, store(folder, [piece]), 20)
+    for signature, expected in ((NOW, slice(10, 20)), (OTHER, slice(0, 10))):
+        found = look_up(folder, piece.digests[:10], signature=signature)
+        assert found.found.all()
+        assert (found.values["raw_f1"] == piece.values["raw_f1"][expected]).all()
+
+
+def test_digests_that_share_a_half_are_told_apart(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(40)
+    piece.digests[:30, 0] = 5
+    piece.digests[30:, 1] = 6
+    build(folder, store(folder, [piece]), 40)
+    same_values(look_up(folder, piece.digests), piece)
+    strange = piece.digests.copy()
+    strange[:, 1] += np.uint64(1)
+    assert not look_up(folder, strange).found.any()
+
+
+def test_row_that_is_there_twice_keeps_the_scores_of_its_own_place(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(20)
+    piece.digests[10:] = piece.digests[:10]
+    names = store(folder, [piece])
+    assert not look_up(folder, piece.digests).found.any()  # no index yet
+    same_values(look_up(folder, piece.digests, name=INPUT), piece)
+    build(folder, names, 20)
+    found = look_up(folder, piece.digests)  # elsewhere the first of the two counts
+    assert (found.values["raw_f1"] == np.tile(piece.values["raw_f1"][:10], 2)).all()
+
+
+def test_same_file_cut_and_shifted_otherwise_is_found_without_an_index(tmp_path):
+    folder = own(tmp_path / "out")
+    pieces = [made_up(30, seed) for seed in range(4)]
+    store(folder, pieces)
+    digests = np.concatenate([piece.digests for piece in pieces])
+    assert look_up(folder, digests[10:95], name=INPUT, start=10).found.all()
+    assert look_up(folder, digests[12:95], name=INPUT, start=10).found.sum() >= 80
+    assert not look_up(folder, digests, name="other.parquet").found.any()
+
+
+def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
+    folder = own(tmp_path / "out")
+    names = store(folder, [made_up(30)])
+    build(folder, names, 30)
+    files = folder.files(INDEX_FOLDER)
+    before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
+    build(folder, names, 30)
+    assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
+    write_index(folder, [(names[0], "y")], 30)
+    assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
+    assert not files.keys() & folder.files(INDEX_FOLDER).keys()
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "no json", "other format"])
+def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
+    folder = own(tmp_path / "out")
+    piece = made_up(30)
+    build(folder, store(folder, [piece]), 30)
+    (keys,) = (tmp_path / "out").rglob("*.keys")
+    about = tmp_path / "out" / INDEX_FILE
+    if damage == "cut":
+        keys.write_bytes(keys.read_bytes()[:-8])
+    elif damage == "gone":
+        keys.unlink()
+    elif damage == "no json":
+        about.write_text("{")
+    else:
+        about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
+    assert not look_up(folder, piece.digests).found.any()
+    same_values(look_up(folder, piece.digests, name=INPUT), piece)
