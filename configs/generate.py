@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {
     "Input and output": (
         *("input", "models", "crawl", "crawl_root", "wet", "sentences"),
-        "output",
+        *("input_format", "output"),
     ),
     "Model and texts": (
         *("model", "revision", "allow_pickle_weights", "language", "language_column", "languages"),

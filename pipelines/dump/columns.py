@@ -1,10 +1,11 @@
 """Columns by name: those that hold the texts, those we add, and the checks on both."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bertscore_core.errors import ConfigError, InputError
 from pipelines.dump.spark import describe_columns, hide_columns
@@ -86,8 +87,8 @@ class TableFields:
     """Which columns hold the texts, and what decides on their weights.
 
     Attributes:
-        candidate_column: Column of candidates: strings.
-        reference_column: Column of references: strings, or lists of strings.
+        candidate_column: Column of candidates, strings: a name or a dotted path (`column_of`).
+        reference_column: Column of references, in the same way: strings, or lists of strings.
         idf: Columns that say how references are counted.
     """
 
@@ -244,22 +245,110 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
     return table.drop_columns(names).replace_schema_metadata(described), scores
 
 
+def root_of(schema: pa.Schema, name: str) -> str:
+    """Return the top-level column that a name or dotted path belongs to.
+
+    A column of exactly that name comes first. `response.text` is otherwise the field `text` of the
+    struct column `response`.
+    """
+    if name in schema.names:
+        return name
+    return next((root for root, _ in _ways(name) if root in schema.names), name)
+
+
+def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Return the top-level columns that names or dotted paths belong to, each once, if there."""
+    roots = dict.fromkeys(root_of(schema, name) for name in names)
+    return [root for root in roots if root in schema.names]
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column by its name, or by its dotted path through struct columns.
+
+    A null struct has null fields. A column of exactly that name comes first.
+
+    Raises:
+        KeyError: There is no such column.
+    """
+    root = root_of(table.schema, name)
+    column = table[root]
+    kind = column.type
+    for step in _steps(kind, name[len(root) + 1 :]) if root != name else ():
+        column, kind = pc.struct_field(column, [step]), kind.field(step).type
+    return column
+
+
+def text_field(name: str) -> pa.Field:
+    """Return the field of a text in a file without rows: of a dotted path, nested structs."""
+    first, _, rest = name.partition(".")
+    return pa.field(first, pa.struct([text_field(rest)]) if rest else pa.string())
+
+
+def _ways(name: str) -> Iterator[tuple[str, str]]:
+    """Yield every way to cut a path into its first name and the rest, the longest name first."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        yield ".".join(parts[:length]), ".".join(parts[length:])
+
+
+def _steps(kind: pa.DataType, path: str) -> list[str]:
+    """Return the names of the fields on a path through nested structs.
+
+    Raises:
+        KeyError: There is no such path.
+    """
+    if not path:
+        return []
+    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+    for first, rest in ((path, ""), *_ways(path)):
+        if names.count(first) == 1:
+            return [first, *_steps(kind.field(first).type, rest)]
+    raise KeyError(path)
+
+
+def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """Return the type at a dotted path; None if there is none."""
+    root = root_of(schema, name)
+    if root == name or schema.names.count(root) != 1:
+        return None
+    kind = schema.field(root).type
+    try:
+        steps = _steps(kind, name[len(root) + 1 :])
+    except KeyError:
+        return None
+    for step in steps:
+        kind = kind.field(step).type
+    return kind
+
+
 def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
-    """Return the type of the one column of that name."""
+    """Return the type of the one column of that name or path."""
     found = schema.get_all_field_indices(name)
     if len(found) == 1:
         return schema.field(found[0]).type
+    nested = None if found else _nested_type(schema, name)
+    if nested is not None:
+        return nested
     if found:
         raise InputError(
             f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
             "expected one. Rename the others."
         )
-    near = difflib.get_close_matches(name, schema.names, n=1)
+    near = difflib.get_close_matches(name, [*schema.names, *_paths(schema)], n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
         f"{hint}Name the right one with {option}."
     )
+
+
+def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield the dotted paths of all fields of struct columns."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            below = f"{above}{field.name}."
+            yield from (f"{below}{inner.name}" for inner in field.type)
+            yield from _paths(field.type, below)
 
 
 def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:

@@ -12,15 +12,24 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_core.errors import InputError
+from pipelines.dump.formats import AUTO, suffixes
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.folders import real_path
 from pipelines.files.paths import resolve, with_scheme
 from pipelines.files.search import Found, Trouble, search
 
-PARQUET_SUFFIX = ".parquet"
-
 # Names under which file systems give what changes with the content, best first.
-_VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "content_md5", "mtime", "LastModified")
+_VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "generation",
+    "content_md5",
+    "mtime",
+    "LastModified",
+    "blob_id",
+    "oid",
+)
 _DATE_KEYS = ("last_modified", "updated", "created")
 
 logger = logging.getLogger(__name__)
@@ -39,6 +48,7 @@ class InputFile:
             depend on which other files are there.
         trouble: Why it cannot be read, None for a file. It may be a folder then.
         message: The trouble in words.
+        input_format: Format of the file, a `formats.Format`; `auto` to go by its name.
     """
 
     path: str
@@ -47,20 +57,24 @@ class InputFile:
     root: str = ""
     trouble: Trouble | None = None
     message: str = ""
+    input_format: str = AUTO
 
 
-def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[InputFile]:
+def expand_inputs(
+    globs: Sequence[str], *, exclude: str | None = None, input_format: str = AUTO
+) -> list[InputFile]:
     """Find the files that patterns, folders and plain paths stand for.
 
     An existing file or folder is taken literally even if its name holds glob characters. A folder,
-    given or matched, stands for all `*.parquet` files below it. Names below the place where the
-    search began that start with "_" or "." are skipped, as every Parquet reader does, unless
-    the pattern spells that character out. Symbolic links are followed; a file that they lead to
-    more than once is returned once.
+    given or matched, stands for the files below it with a suffix of a known format. Names below the
+    place where the search began that start with "_" or "." are skipped, as every Parquet reader
+    does, unless the pattern spells that character out. Symbolic links are followed; a file that
+    they lead to more than once is returned once.
 
     Args:
         globs: What to look for. Each may match many files; a file matched twice is returned once.
         exclude: A folder whose content is never an input (the output folder).
+        input_format: Format of all files, a `formats.Format`; `auto` to go by their names.
 
     Returns:
         The files, sorted by path, including whatever cannot be read, such as a folder that cannot
@@ -72,13 +86,14 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
     """
     found: dict[str, tuple[Found, InputFile]] = {}
     again: list[str] = []
+    wanted = suffixes(input_format)
     for pattern in globs:
-        result = search(pattern, (PARQUET_SUFFIX,))
+        result = search(pattern, wanted)
         if not result.found:
             raise InputError(
-                f"no input: {result.nothing(pattern, (PARQUET_SUFFIX,))}; expected a Parquet "
-                "file, a folder with *.parquet files below it, or a glob such as "
-                "'dumps/**/*.parquet'. Check the path, and quote the glob for the shell."
+                f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder "
+                "files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, and quote "
+                "the glob for the shell."
             )
         kept = _outside(result.fs, result.found, exclude)
         if not kept:
@@ -89,11 +104,18 @@ def expand_inputs(globs: Sequence[str], *, exclude: str | None = None) -> list[I
                 "elsewhere. Choose another --output."
             )
         for one in kept:
-            found.setdefault(with_scheme(result.fs, one.path), (one, _input_file(result.fs, one)))
+            found.setdefault(
+                with_scheme(result.fs, one.path), (one, _input_file(result.fs, one, input_format))
+            )
         again += result.again
     if not found:
         raise InputError("no input: got no path at all; expected at least one --input.")
     return sorted(_once(found.values(), again), key=lambda file: file.path)
+
+
+def _shown(wanted: Sequence[str]) -> list[str]:
+    """Return suffixes without those of compressed files."""
+    return [suffix for suffix in wanted if suffix.count(".") == 1]
 
 
 def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None) -> list[Found]:
@@ -141,7 +163,7 @@ def file_version(path: str) -> str:
     return _version(fs, inner, fs.info(inner))
 
 
-def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
+def _input_file(fs: AbstractFileSystem, found: Found, input_format: str) -> InputFile:
     """Describe one file."""
     return InputFile(
         path=with_scheme(fs, found.path),
@@ -150,6 +172,7 @@ def _input_file(fs: AbstractFileSystem, found: Found) -> InputFile:
         root=with_scheme(fs, found.root),
         trouble=found.trouble,
         message=found.message,
+        input_format=input_format,
     )
 
 

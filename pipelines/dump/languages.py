@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_core.errors import InputError
+from pipelines.dump.columns import column_of
 from pipelines.dump.language_codes import NO_LANGUAGE, language_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
@@ -53,7 +54,7 @@ def count_languages(splits: Sequence[Split], column: str) -> Counter[str]:
 
 def _count(split: Split, column: str) -> Counter[str]:
     try:
-        return Counter(languages_of(read_split(split, [column])[column]))
+        return Counter(languages_of(column_of(read_split(split, [column]), column)))
     except UNREADABLE:
         return Counter()
 

@@ -16,6 +16,7 @@ class FileReason(StrEnum):
     UNLISTED = "unreadable_folder"
     NO_FILE = "not_a_file"
     NOT_PARQUET = "not_parquet"
+    NOT_TEXT = "not_text_format"
     BAD_COLUMNS = "bad_columns"
     COLUMN_COLLISION = "column_collision"
     BAD_NAME = "bad_file_name"
@@ -64,9 +65,15 @@ class Plan:
     digest: str
 
     @property
-    def num_rows(self) -> int:
-        """Rows to score."""
-        return sum(split.num_rows for split in self.splits)
+    def num_rows(self) -> int | None:
+        """Rows to score; None if a file must be read to know."""
+        known = [split.num_rows for split in self.splits if split.num_rows is not None]
+        return sum(known) if len(known) == len(self.splits) else None
+
+    @property
+    def about_rows(self) -> int:
+        """Rows to score, estimated where they are not known."""
+        return sum(split.about_rows for split in self.splits)
 
     @property
     def has_versions(self) -> bool:
@@ -122,11 +129,17 @@ def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
 def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
     """Digest the names and numbers of rows of the files, to see a change without reading texts.
 
-    16 hex digits.
+    16 hex digits. Of a file of text, whose rows are not known, only the name counts.
     """
     files = sorted({(split.input_name, split.file_rows) for split in splits})
     text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rows_words(splits: Sequence[Split]) -> str:
+    """Return the number of rows of splits in words, estimated where it is not known."""
+    about = "" if all(split.num_rows is not None for split in splits) else "about "
+    return f"{about}{sum(split.about_rows for split in splits):,}"
 
 
 def few_rows_words(rows: int, min_rows: int) -> str:

@@ -1,7 +1,8 @@
-"""Plan input files: read their footers, reject those that cannot be scored, cut the others.
+"""Plan input files: look at their columns, reject those that cannot be scored, cut the others.
 
-Only footers are read, many files at a time. A bad file is rejected with its reason and never stops
-the others.
+Of Parquet only footers are read, of JSON lines the first rows; CSV and compressed files are read
+once. Many files are planned at a time. A bad file is rejected with its reason and never stops the
+others.
 """
 
 import errno
@@ -11,17 +12,36 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
+
+import pyarrow as pa
 
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import check_choosing_columns, check_collisions, check_columns
+from pipelines.dump.columns import (
+    check_choosing_columns,
+    check_collisions,
+    check_columns,
+    root_of,
+)
+from pipelines.dump.formats import Codec, Format, format_of, not_parquet_hint
 from pipelines.dump.input_names import common_folder, input_names
 from pipelines.dump.inputs import InputFile
 from pipelines.dump.int96 import COARSE
 from pipelines.dump.layout import FileLayout, exact_unit, read_layout
 from pipelines.dump.logical_types import lost_types_message
 from pipelines.dump.null_lists import null_lists_message
+from pipelines.dump.partitions import partition_schema, partitions_of
 from pipelines.dump.plan import FileReason, Plan, RejectedFile, grouped
-from pipelines.dump.splits import Split, part_name, plan_file, rows_for_workers
+from pipelines.dump.splits import (
+    Split,
+    byte_part_name,
+    check_targets,
+    part_name,
+    plan_file,
+    rows_for_workers,
+)
+from pipelines.dump.text_layout import TextLayout, cut_text, read_text_layout
+from pipelines.dump.text_source import read_head
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.limits import too_long_to_read, too_long_to_write
 from pipelines.files.paths import IO_THREADS
@@ -36,6 +56,15 @@ _REASONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns that a file must have; see `plan_inputs`."""
+
+    candidate: str | None
+    reference: str
+    choosing: Mapping[str, str]
+
+
 class _RejectedError(Exception):
     """A file is rejected."""
 
@@ -46,29 +75,42 @@ class _RejectedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """A file that can be planned, with its name, its layout and the unit of its timestamps."""
+    """A file that can be planned: what its splits share, and its layout."""
 
-    file: InputFile
-    name: str
-    layout: FileLayout
-    unit: str
+    blank: Split
+    layout: FileLayout | TextLayout
 
     @property
     def rows(self) -> int:
+        """Its rows, estimated for a file of text."""
+        if isinstance(self.layout, TextLayout):
+            return self.layout.about_rows
         return sum(group.num_rows for group in self.layout.row_groups)
 
     def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
+        """Cut it into splits; a damaged file of text is rejected."""
+        targets = {"target_rows": target_rows, "target_bytes": target_bytes}
+        blank, layout = self.blank, self.layout
+        if isinstance(layout, TextLayout):
+            with _rejecting(FileReason.NOT_TEXT):
+                return cut_text(blank.path, layout, blank, **targets)
         splits = plan_file(
-            self.file.path,
-            self.name,
-            self.layout.row_groups,
-            target_rows=target_rows,
-            target_bytes=target_bytes,
-            file_size=self.layout.file_size,
-            file_version=self.file.version,
+            blank.path,
+            blank.input_name,
+            layout.row_groups,
+            file_size=layout.file_size,
+            file_version=blank.file_version,
+            **targets,
         )
-        utc_times = self.layout.utc_times
-        return [replace(split, timestamp_unit=self.unit, utc_times=utc_times) for split in splits]
+        return [
+            replace(
+                split,
+                timestamp_unit=blank.timestamp_unit,
+                utc_times=blank.utc_times,
+                partitions=blank.partitions,
+            )
+            for split in splits
+        ]
 
 
 def plan_inputs(
@@ -82,12 +124,12 @@ def plan_inputs(
     written: Callable[[str], Iterable[str]] | None = None,
     choosing: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Read the footer of every file and cut the good ones into splits.
+    """Look at every file and cut the good ones into splits.
 
     Args:
         files: What to plan, as `expand_inputs` returns it.
-        candidate_column: Name of the candidates, None if only references are wanted.
-        reference_column: Name of the references.
+        candidate_column: Name or dotted path of the candidates, None if only references are wanted.
+        reference_column: Name or dotted path of the references.
         target_rows: Most rows in a split; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split.
         workers: Number of workers that share the splits; None if it is not known.
@@ -101,19 +143,28 @@ def plan_inputs(
         OSError: If none can be scored, and some could not be reached.
         ConfigError: If a target is below 1.
     """
-    choosing = choosing or {}
     names = input_names([file.path for file in files], _root_of(files))
+    columns = _Columns(candidate_column, reference_column, choosing or {})
+    check_targets(target_rows or 1, target_bytes)
 
     def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
+        kind, codec = format_of(file.path, file.input_format)
         try:
-            _check_place(file, name, written)
-            layout = _usable_layout(file.path, candidate_column, reference_column, choosing)
-            # Without candidates only references are read, and no column is passed through.
-            unit = COARSE if candidate_column is None else _unit_of(file.path, layout)
+            _check_place(file, name, written, is_text=kind is not Format.PARQUET)
+            blank = Split(
+                path=file.path,
+                input_name=name,
+                file_rows=None,
+                file_size=file.size,
+                file_version=file.version,
+                partitions=partitions_of(file.path),
+            )
+            if kind is Format.PARQUET:
+                return _parquet_layout(blank, columns)
+            return _text_layout(blank, kind, codec, columns)
         except _RejectedError as error:
             return _rejected(file.path, name, error)
-        return _Measured(file=file, name=name, layout=layout, unit=unit)
 
     with ThreadPoolExecutor(IO_THREADS) as pool:
         outcomes = list(pool.map(look_at, files))
@@ -124,9 +175,52 @@ def plan_inputs(
     most_rows = target_rows
     if most_rows is None:
         most_rows = rows_for_workers(sum(one.rows for one in measured), workers)
-    splits = tuple(split for one in measured for split in one.cut(most_rows, target_bytes))
-    digest = _digest(splits, candidate_column, reference_column, *choosing.items())
+    check_targets(most_rows, target_bytes)
+
+    def cut(one: _Measured) -> list[Split] | RejectedFile:
+        try:
+            return one.cut(most_rows, target_bytes)
+        except _RejectedError as error:
+            return _rejected(one.blank.path, one.blank.input_name, error)
+
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        pieces = list(pool.map(cut, measured))
+    # Only a file that must be read to be cut can still turn out to be damaged.
+    rejected += tuple(piece for piece in pieces if isinstance(piece, RejectedFile))
+    splits = tuple(
+        split for piece in pieces if not isinstance(piece, RejectedFile) for split in piece
+    )
+    if not splits:
+        raise _nothing_left(rejected)
+    digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
     return Plan(splits=splits, rejected_files=rejected, split_rows=most_rows, digest=digest)
+
+
+def _parquet_layout(blank: Split, columns: _Columns) -> _Measured:
+    """Look at a Parquet file.
+
+    Raises:
+        _RejectedError: If it cannot be planned.
+    """
+    layout = _usable_layout(blank, columns)
+    # Without candidates only references are read, and no column is passed through.
+    unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
+    shared = replace(blank, timestamp_unit=unit, utc_times=layout.utc_times)
+    return _Measured(blank=shared, layout=layout)
+
+
+def _text_layout(blank: Split, kind: Format, codec: Codec, columns: _Columns) -> _Measured:
+    """Look at a file of JSON lines, CSV or TSV.
+
+    Raises:
+        _RejectedError: If it cannot be planned.
+    """
+    named = (columns.candidate, columns.reference, *columns.choosing)
+    wanted = [name for name in named if name is not None]
+    with _rejecting(FileReason.NOT_TEXT):
+        layout = read_text_layout(blank.path, kind, codec, wanted)
+    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    return _Measured(blank=replace(blank, file_size=layout.file_size), layout=layout)
 
 
 def _root_of(files: Sequence[InputFile]) -> str | None:
@@ -136,7 +230,11 @@ def _root_of(files: Sequence[InputFile]) -> str | None:
 
 
 def _check_place(
-    file: InputFile, name: str, written: Callable[[str], Iterable[str]] | None
+    file: InputFile,
+    name: str,
+    written: Callable[[str], Iterable[str]] | None,
+    *,
+    is_text: bool,
 ) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
@@ -151,7 +249,8 @@ def _check_place(
         raise _RejectedError(_REASONS[file.trouble], file.message)
     limit = too_long_to_read(file.path)
     if limit is None and written is not None:
-        limit = too_long_to_write(written(part_name(name, 0)))
+        part = byte_part_name(name, 0) if is_text else part_name(name, 0)
+        limit = too_long_to_write(written(part))
     if limit is not None:
         raise _RejectedError(
             FileReason.BAD_NAME,
@@ -159,32 +258,55 @@ def _check_place(
         )
 
 
-def _usable_layout(
-    path: str, candidate_column: str | None, reference_column: str, choosing: Mapping[str, str]
-) -> FileLayout:
+def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     """Read the footer of a file, and check that its columns can be scored and passed through.
 
     Raises:
         _RejectedError: If they cannot, or the footer cannot be read.
     """
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = read_layout(path)
-    try:
-        check_columns(layout.schema, candidate_column, reference_column)
-        check_choosing_columns(layout.schema, choosing)
-        check_collisions(layout.schema)
-    except InputError as error:
-        raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
-    except ConfigError as error:
-        raise _RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
-    scores = candidate_column is not None
+        layout = _named_layout(blank.path)
+    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
+    scores = columns.candidate is not None
     # Without candidates only references are read, and other columns may be as they like.
-    null_lists = [name for name in layout.null_lists if scores or name == reference_column]
+    reference = root_of(layout.schema, columns.reference)
+    null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
         raise _RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     if scores and layout.lost_types:
         raise _RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
     return layout
+
+
+def _named_layout(path: str) -> FileLayout:
+    """Read the footer of a Parquet file.
+
+    Raises:
+        InputError: If it is not one; the message names another format that it plainly has.
+    """
+    try:
+        return read_layout(path)
+    except InputError as error:
+        hint = not_parquet_hint(path, read_head(path))
+        if hint is None:
+            raise
+        raise InputError(hint) from error
+
+
+def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
+    """Check the columns of a file.
+
+    Raises:
+        _RejectedError: If they cannot be scored.
+    """
+    try:
+        check_columns(schema, columns.candidate, columns.reference)
+        check_choosing_columns(schema, columns.choosing)
+        check_collisions(schema)
+    except InputError as error:
+        raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
+    except ConfigError as error:
+        raise _RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
 
 
 def _unit_of(path: str, layout: FileLayout) -> str:
@@ -243,7 +365,7 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
     A file out of reach is no fault of the input, so that a retry may help: that is an `OSError`.
     """
     if not rejected:
-        return InputError("no input: got no file to plan; expected at least one Parquet file.")
+        return InputError("no input: got no file to plan; expected at least one file.")
     groups = grouped([(file.path, file.message) for file in rejected])
     lines = [f"  {line}" for line in groups[:_SHOWN]]
     if len(groups) > _SHOWN:
@@ -257,8 +379,12 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
     """Hash the identity of the files and the names of the columns, some with their options."""
-    files = sorted(
-        {(s.input_name, s.file_size, s.file_version, s.file_rows) for s in splits},
-    )
+    files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _identity(split: Split) -> tuple[str | int | None, ...]:
+    """Return what identifies a file and how it is read."""
+    file = (split.input_name, split.file_size, split.file_version, split.file_rows)
+    return (*file, split.file_reading) if split.file_reading else file

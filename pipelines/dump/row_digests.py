@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipelines.dump.columns import is_list
+from pipelines.dump.columns import column_of, is_list
 from pipelines.dump.digests import digest_columns, digest_table
+from pipelines.dump.lines import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +33,22 @@ class RowDigests:
         deciding: Sequence[str] = (),
         *,
         utc_times: bool = False,
+        lines: Lines | None = None,
     ) -> "RowDigests":
         """Digest the rows of a split.
 
         Args:
             table: The rows.
-            candidate_column: Name of the column of candidates.
-            reference_column: Name of the column of references.
-            deciding: Names of further columns on which the scores depend.
+            candidate_column: Name or dotted path of the column of candidates.
+            reference_column: Name or dotted path of the column of references.
+            deciding: Names or dotted paths of further columns on which the scores depend.
             utc_times: Whether the file marks its times of day as UTC, which Arrow's types do not.
+            lines: The lines of a file of text. Its rejected rows are listed by where they stand, so
+                rows in other places are other rows.
         """
+        places = "" if lines is None else f"-{lines.digest()}"
         return cls(
-            candidates=digest_columns(table[candidate_column]),
+            candidates=f"{digest_columns(column_of(table, candidate_column))}{places}",
             references=digest_references(table, reference_column, deciding),
             rows=f"{digest_table(table)}{'-utc' if utc_times else ''}",
         )
@@ -58,7 +63,9 @@ def digest_references(table: pa.Table, column: str, deciding: Sequence[str] = ()
 
     Lists get one more score column than single texts, so the kind matters.
     """
-    references = table[column]
+    references = column_of(table, column)
     kind = "lists" if is_list(references.type) else "texts"
-    others = f"-{digest_columns(*(table[name] for name in deciding))}" if deciding else ""
+    others = (
+        f"-{digest_columns(*(column_of(table, name) for name in deciding))}" if deciding else ""
+    )
     return f"{kind}-{digest_columns(references)}{others}"

@@ -1,8 +1,8 @@
 """A plan as a file: saved beside the output, so that the job itself carries only its path."""
 
 import json
-from dataclasses import asdict, fields
-from typing import Any
+from dataclasses import asdict
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,9 +18,13 @@ _PLAN_KEY = b"bertscore.plan"
 
 def _column_types() -> pa.Schema:
     """Return the schema of a saved plan: the fields of a split, in order."""
-    kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
-    names = {f.name: f.type if isinstance(f.type, str) else f.type.__name__ for f in fields(Split)}
-    return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in names.items()])
+    kinds = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+    return pa.schema(
+        [
+            pa.field(name, kinds[hint], nullable=hint == int | None)
+            for name, hint in get_type_hints(Split).items()
+        ]
+    )
 
 
 _SCHEMA = _column_types()

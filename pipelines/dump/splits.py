@@ -4,8 +4,9 @@
     splits               |       split (groups 0-1)      |  rows 0-k  |  k-2k  |  2k-3k  |
     skip_rows            |  0                            |  0         |  k     |  2k     |
 
-A split is a run of rows of one file. Small row groups are put together, an oversized one is cut by
-rows. The cut depends on the file and the two targets only, so every run cuts alike.
+A split is a run of rows of one file; in a file of text it is a run of bytes, see `text_cuts`. Small
+row groups are put together, an oversized one is cut by rows. The cut depends on the file and the
+two targets only, so every run cuts alike.
 """
 
 import hashlib
@@ -45,35 +46,77 @@ class Split:
     Attributes:
         path: Path of the file, for fsspec.
         input_name: Path below the common root of all inputs, safe to write below any folder.
-        file_rows: Rows of the whole file.
+        file_rows: Rows of the whole file; None if it must be read to know.
         file_size: Size of the file in bytes when it was planned.
         file_version: Version of the file when it was planned, such as an etag, or "".
         first_row_group: First row group that holds rows of the split.
         row_group_stop: One past the last such row group.
-        row_offset: Position of the first row, counted in the file.
-        num_rows: Rows of the split. 0 only for a file without rows.
+        row_offset: Position of the first row, counted in the file. 0 in a file of text.
+        num_rows: Rows of the split, 0 only for a file without rows; None if it must be read to
+            know, as in a file of text.
         skip_rows: Rows to skip, counted from the start of `first_row_group`.
+        about_rows: Rows of the split, estimated where `num_rows` is None.
         timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
         utc_times: Whether the file's times of day are marked as UTC.
+        format: How the file is written, a `formats.Format`.
+        codec: How a file of text is compressed, a `formats.Codec`.
+        start: First byte of the split in a file of text, decompressed.
+        stop: One past its last byte. If the file is cut blindly, the split owns the lines that
+            begin between the two, and the last one may end later.
+        schema: Columns of a file of text, as `text_layout.schema_to_text` writes them.
+        partitions: Partition columns of the file, as `partitions.partitions_of` returns them.
     """
 
     path: str
     input_name: str
-    file_rows: int
+    file_rows: int | None
     file_size: int
     file_version: str
-    first_row_group: int
-    row_group_stop: int
-    row_offset: int
-    num_rows: int
-    skip_rows: int
+    first_row_group: int = 0
+    row_group_stop: int = 0
+    row_offset: int = 0
+    num_rows: int | None = None
+    skip_rows: int = 0
+    about_rows: int = 0
     timestamp_unit: str = "us"
     utc_times: bool = False
+    format: str = "parquet"
+    codec: str = ""
+    start: int = 0
+    stop: int = 0
+    schema: str = ""
+    partitions: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the file is one of text, whose splits are counted in bytes."""
+        return bool(self.schema)
+
+    @property
+    def offset(self) -> int:
+        """Where the split begins in its file: a row, or a byte in a file of text."""
+        return self.start if self.is_text else self.row_offset
 
     @property
     def part_name(self) -> str:
         """Path of the part below the output folder. Names sort in row order."""
+        if self.is_text:
+            return byte_part_name(self.input_name, self.start)
         return part_name(self.input_name, self.row_offset)
+
+    @property
+    def file_reading(self) -> str:
+        """Digest of how the file is read beyond its own schema; "" for plain Parquet.
+
+        16 hexadecimal digits. It is the same for all splits of a file.
+        """
+        return _digest(self.format, self.codec, self.schema, self.partitions, plain="parquet")
+
+    @property
+    def reading(self) -> str:
+        """The same for this split, which also depends on where a file of text is cut."""
+        places = (str(self.start), str(self.stop)) if self.is_text else ()
+        return _digest(self.file_reading, *places)
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:
@@ -92,6 +135,18 @@ def rows_for_workers(rows: int, workers: int | None) -> int:
 def part_name(input_name: str, row_offset: int) -> str:
     """Name the part that starts at a row of an input. Twelve digits keep names in row order."""
     return f"{input_name}/part-{row_offset:012d}.parquet"
+
+
+def byte_part_name(input_name: str, start: int) -> str:
+    """Name the part that starts at a byte of an input: 15 digits, in order up to a petabyte."""
+    return f"{input_name}/part-{start:015d}.parquet"
+
+
+def _digest(*words: str, plain: str = "") -> str:
+    """Digest some words; "" if all of them are empty, or the plain word."""
+    if all(word in ("", plain) for word in words):
+        return ""
+    return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
 def note_name(part_name: str) -> str:
@@ -135,11 +190,7 @@ def plan_file(
     Raises:
         ConfigError: If a target is below 1.
     """
-    if target_rows < 1 or target_bytes < 1:
-        raise ConfigError(
-            f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
-            "bytes; expected at least 1 of each. Raise split_rows or split_bytes."
-        )
+    check_targets(target_rows, target_bytes)
     file_rows = sum(group.num_rows for group in row_groups)
     runs = list(_runs(row_groups, target_rows, target_bytes)) or [(0, len(row_groups), 0, 0)]
     splits: list[Split] = []
@@ -156,11 +207,25 @@ def plan_file(
                 row_group_stop=stop,
                 row_offset=row_offset,
                 num_rows=rows,
+                about_rows=rows,
                 skip_rows=skip,
             )
         )
         row_offset += rows
     return splits
+
+
+def check_targets(target_rows: int, target_bytes: int) -> None:
+    """Raise if a target is below 1.
+
+    Raises:
+        ConfigError: If it is.
+    """
+    if target_rows < 1 or target_bytes < 1:
+        raise ConfigError(
+            f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
+            "bytes; expected at least 1 of each. Raise split_rows or split_bytes."
+        )
 
 
 def _runs(

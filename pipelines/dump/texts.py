@@ -29,6 +29,9 @@ class Reason(StrEnum):
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"
     EMPTY_REFERENCE = "empty_reference"
+    BAD_LINE = "bad_line"
+    TYPE_DRIFT = "type_drift"
+    LINE_TOO_LONG = "line_too_long"
 
 
 class UnreadableText(Enum):

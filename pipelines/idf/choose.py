@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import no_annotations
 
-from pipelines.dump.columns import IdfColumns
+from pipelines.dump.columns import IdfColumns, column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.splits import Split
@@ -93,7 +93,7 @@ class _FindKeys(beam.DoFn):
             logger.warning("not counted: %s", mask_credentials(str(error)))
             yield TaggedOutput(_FAILED, (split.part_name, True))
             return
-        references = countable_references(table[self._reference_column])
+        references = countable_references(column_of(table, self._reference_column))
         rows, alone = keyed_rows(split, table, self._columns, references)
         yield TaggedOutput(_ALONE, (split.part_name, alone))
         yield from rows.buckets(self._buckets)

@@ -21,7 +21,7 @@ from pipelines.dump.columns import IdfColumns
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
 from pipelines.dump.languages import count_languages
-from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped
+from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped, rows_words
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
@@ -83,7 +83,8 @@ class IdfPlan:
     @property
     def is_too_small(self) -> bool:
         """Whether the input has fewer rows than --min-rows."""
-        return self.plan.num_rows < self.options.min_rows
+        rows = self.plan.num_rows
+        return rows is not None and rows < self.options.min_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,7 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
         plan = plan_inputs(
-            expand_inputs(options.input),
+            expand_inputs(options.input, input_format=options.input_format),
             candidate_column=None,
             reference_column=options.reference_column,
             target_rows=target_rows,
@@ -213,7 +214,7 @@ def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
             for language, vocabulary in planned.vocabularies.items()
         },
         "input files": f"{plan.num_files:,}",
-        "rows": f"{plan.num_rows:,}"
+        "rows": rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
         "output": mask_credentials(planned.table),
@@ -228,7 +229,7 @@ def refuse_idf(planned: IdfPlan) -> Outcome | None:
     """Return how the command ends if the input has too few rows."""
     if not planned.is_too_small:
         return None
-    few = few_rows_words(planned.plan.num_rows, planned.options.min_rows)
+    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
     return Outcome(
         status=TOO_MANY_REJECTS,
         warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
@@ -264,7 +265,7 @@ def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
         reference_column=planned.options.reference_column,
         corpus=planned.plan.digest,
         columns=idf_columns(planned.options),
-        buckets=num_buckets(planned.plan.num_rows),
+        buckets=num_buckets(planned.plan.about_rows),
         kept=folder,
     )
 
@@ -272,7 +273,7 @@ def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
 def idf_stages(job: IdfJob) -> Iterator[Stage]:
     """Yield the one pipeline of the job."""
     planned, counting = job.planned, _counting(job.planned, job.folder)
-    rows = {counting.count_name(split): split.num_rows for split in planned.plan.splits}
+    rows = {counting.count_name(split): split.about_rows for split in planned.plan.splits}
     yield replace(
         _stage(planned.runner, job.folder, counting),
         folder=COUNTS_FOLDER,
@@ -308,6 +309,13 @@ def conclude_idf(job: IdfJob) -> Outcome:
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
         counted = json.loads(folder.read(_NOTE_FILE))
+    # Rows of text files are known only now. Every reference counted is one of a row.
+    seen = counted["documents"] + (counted["rows_left_out"] or 0)
+    if plan.num_rows is None and seen < planned.options.min_rows:
+        _clean_up(folder)
+        few = few_rows_words(seen, planned.options.min_rows)
+        return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
+    with worker_errors():
         folder.check()  # the table is outside the folder, whose own writes check the lock
         write_atomically(planned.table, folder.read(_TABLE_FILE))
     with suppress(FolderLostError):  # the table is saved; the other run cleans up

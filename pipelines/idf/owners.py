@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.dump.columns import IdfColumns
+from pipelines.dump.columns import IdfColumns, column_of
 from pipelines.dump.splits import Split
 from pipelines.idf.row_keys import NO_KEY, row_keys, values_as_text
 from pipelines.idf.tables import IdfKey
@@ -35,7 +35,7 @@ class KeyedRows:
     Attributes:
         part_name: Name of the split's part.
         input_name: Name of its input.
-        row_offset: Its first row, counted in the input.
+        offset: Its first row, counted in the input, or its first byte.
         positions: Position of each row in the split, ascending. Shape (R,), int32.
         keys: Digest of each row's key. Shape (R, 2), uint64.
         references: Digest of each row's references. Shape (R,), uint64.
@@ -43,7 +43,7 @@ class KeyedRows:
 
     part_name: str
     input_name: str
-    row_offset: int
+    offset: int
     positions: Positions
     keys: Digests
     references: Digests
@@ -116,7 +116,7 @@ def keyed_rows(
         references: The references of each row, None if they are rejected.
     """
     tables = row_keys(table, columns)
-    values = zip(*(values_as_text(table[name]) for name in columns.key), strict=True)
+    values = zip(*(values_as_text(column_of(table, name)) for name in columns.key), strict=True)
     positions: list[int] = []
     without_key: list[int] = []
     keys, texts = bytearray(), bytearray()
@@ -134,7 +134,7 @@ def keyed_rows(
     found = KeyedRows(
         part_name=split.part_name,
         input_name=split.input_name,
-        row_offset=split.row_offset,
+        offset=split.offset,
         positions=np.array(positions, dtype=np.int32),
         keys=np.frombuffer(bytes(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2),
         references=np.frombuffer(bytes(texts), dtype="<u8").astype(np.uint64),
@@ -152,7 +152,7 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, Owned]]:
     Yields:
         Part name, and the rows of that split.
     """
-    kept = sorted(parts, key=lambda part: (part.input_name, part.row_offset))
+    kept = sorted(parts, key=lambda part: (part.input_name, part.offset))
     keys = np.concatenate([part.keys for part in kept])
     references = np.concatenate([part.references for part in kept])
     # Stable: rows of one key keep their order, so that the first of them comes first.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.dump.columns import IdfColumns
+from pipelines.dump.columns import IdfColumns, column_of
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE
 from pipelines.dump.languages import languages_of
 from pipelines.idf.tables import WHOLE, IdfKey
@@ -45,7 +45,10 @@ def row_keys(table: pa.Table, columns: IdfColumns) -> RowKeys:
         return key_of_all(table.num_rows)
     numbers: dict[IdfKey, int] = {}
     codes = np.full(table.num_rows, NO_KEY, dtype=np.int64)
-    values = [_languages(table, columns), *(values_as_text(table[n]) for n in columns.group)]
+    values = [
+        _languages(table, columns),
+        *(values_as_text(column_of(table, n)) for n in columns.group),
+    ]
     for row, (language, *group) in enumerate(zip(*values, strict=True)):
         known = tuple(value for value in group if value is not None)
         if language is not None and len(known) == len(group):

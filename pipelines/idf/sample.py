@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pipelines.dump.columns import IdfColumns
+from pipelines.dump.columns import IdfColumns, column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.splits import Split
@@ -28,13 +28,12 @@ def repeats_in_sample(
     """
     if columns.key:
         return None
-    sample = sorted(splits, key=lambda split: (split.row_offset, split.input_name))[:_SPLITS]
+    sample = sorted(splits, key=lambda split: (split.offset, split.input_name))[:_SPLITS]
     seen = []
     for split in sample:
         with suppress(*UNREADABLE):  # the run says so
-            references = countable_references(
-                read_split(split, [reference_column])[reference_column]
-            )
+            table = read_split(split, [reference_column])
+            references = countable_references(column_of(table, reference_column))
             seen.append(Repeats.of([group for group in references if group is not None]))
     repeats = Repeats.merge(seen)
     return repeat_words(repeats.rows, repeats.distinct, keyed=False, sampled=True)

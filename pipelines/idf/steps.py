@@ -15,7 +15,7 @@ import pyarrow as pa
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
 from bertscore_core.config import model_part, settle_tokenizer
 from bertscore_core.idf import CountedRows
-from pipelines.dump.columns import COUNT_ALL, IdfColumns
+from pipelines.dump.columns import COUNT_ALL, IdfColumns, column_of
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.read_split import read_split
 from pipelines.dump.row_digests import digest_references
@@ -261,7 +261,7 @@ class _CountSplit(beam.DoFn):
         if counted is None:
             counted = self._counted(chosen)
         counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-        live.counted(chosen.split.num_rows)
+        live.counted(chosen.split.about_rows)
         yield counted
 
     def _counted(self, chosen: ToCount) -> SplitCount:
@@ -275,12 +275,12 @@ class _CountSplit(beam.DoFn):
             return SplitCount(unreadable=1)
         counted = count_rows(
             self._tokenizers,
-            countable_references(table[counting.reference_column]),
+            countable_references(column_of(table, counting.reference_column)),
             row_keys(table, counting.columns),
             counting.columns.key,
             chosen.owned,
         )
-        content = content_of(split, counting.digest_of(table), counting.columns)
+        content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
         counted = replace(counted, content=content)
         if counting.kept is not None and not counted.too_many:
             tables = counting.tables_of(counted)
@@ -318,14 +318,15 @@ def _count_of(kept: KeptCount) -> SplitCount:
     )
 
 
-def content_of(split: Split, digest: str, columns: IdfColumns) -> int:
+def content_of(split: Split, rows: int, digest: str, columns: IdfColumns) -> int:
     """Return the digest of a split for `SplitCount.content`.
 
     Args:
         split: The split.
+        rows: Its rows.
         digest: Digest of its references and of the columns.
         columns: Columns that say how references are counted.
     """
     roles = f" {json.dumps([columns.key, columns.group])}" if columns.names else ""
-    text = f"{split.part_name} {split.num_rows} {digest}{roles}"
+    text = f"{split.part_name} {rows} {digest}{roles}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])

@@ -137,7 +137,8 @@ class DumpOptions(RunOptions):
             num_layers, revision, max_length and baseline, or the path of a YAML file with one; `*`
             is for every language that is not named. By default the registry's choice for each
             language.
-        reference_column: Column of the references: a text or a list of texts in each row.
+        reference_column: Column of the references: a text or a list of texts in each row. A dotted
+            path (`response.text`) leads into nested columns.
         idf_key: Columns that identify a reference. Rows that are equal in them count once for idf,
             such as those of several systems on one test set.
         idf_group: Columns that name the test set of a row. Each test set has its own idf table, and
@@ -148,9 +149,13 @@ class DumpOptions(RunOptions):
             the reason `too_long`; `windows` scores all of it, in overlapping windows of
             `max_length` tokens.
         revision: Revision of a model on the hub: a branch, tag or commit.
-        split_rows: Most rows in a split. `auto` takes 500 to 20,000, so that every worker gets
-            several splits; a folder with an earlier run keeps the number of that run.
-        split_bytes: Most bytes in a split, encoded and uncompressed as Parquet counts them.
+        input_format: Format of the input: `auto` goes by the names of the files (.parquet, .jsonl,
+            .ndjson, .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which
+            quotes are ordinary characters.
+        split_rows: Most rows in a split; about as many where a file is cut without being read.
+            `auto` takes 500 to 20,000, so that every worker gets several splits; a folder with an
+            earlier run keeps the number of that run.
+        split_bytes: Most bytes in a split, uncompressed; encoded, as Parquet counts them.
         min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
     """
 
@@ -165,6 +170,7 @@ class DumpOptions(RunOptions):
     max_length: int | Literal["unlimited"] | None = None
     long_text: Literal["truncate", "error", "windows"] = "truncate"
     revision: str | None = None
+    input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
     split_rows: int | Literal["auto"] = "auto"
     split_bytes: int = DEFAULT_SPLIT_BYTES
     min_rows: int = DEFAULT_MIN_ROWS

@@ -21,7 +21,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     """Score candidates against references, Parquet to Parquet.
 
     Attributes:
-        candidate_column: Column of the candidates.
+        candidate_column: Column of the candidates, by name or dotted path.
         num_layers: Layer whose embeddings are compared; by default the registry's for the model.
         idf: `none`; `corpus` to count over all references first; or the path of a saved table.
         rescale: Rescale the scores with the baseline for the language, model and layer.

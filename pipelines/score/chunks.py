@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
+from pipelines.dump.lines import Lines
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.idf.tables import IdfTables
@@ -19,10 +20,11 @@ from pipelines.score.scored_table import ScoredTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows, their digests, and the idf tables for their weights."""
+    """A split with its rows, their lines in a file of text, digests, and idf tables."""
 
     split: Split
     table: pa.Table
+    lines: Lines | None
     digests: RowDigests
     idf: IdfTables | None
 
@@ -38,13 +40,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredChunk:
-    """A split with its scored rows, their digests, the fingerprint of the idf tables, and seconds.
+    """A split with its scored rows, their lines, digests, fingerprint of idf tables, and seconds.
 
     `idf` is "" without tables.
     """
 
     split: Split
     scored: ScoredTable
+    lines: Lines | None
     digests: RowDigests
     idf: str
     seconds: float

@@ -35,7 +35,7 @@ def finder(source: EarlierSource | None, split: Split) -> Find | None:
 
 
 def _find(source: EarlierSource, split: Split, digests: Digests, signed: SignedRows) -> FoundRows:
-    positions = split.row_offset + np.arange(len(digests))
+    positions = split.offset + np.arange(len(digests))
     earlier = open_earlier(source.root, source.run)
     return earlier.find(split.input_name, positions, digests, signed)
 

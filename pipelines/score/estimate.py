@@ -9,7 +9,7 @@ _START_SECONDS = 10.0
 
 def estimate_words(job: ScoreJob) -> str:
     """Return the estimated time of a run, and the basis of the estimate."""
-    earlier, rows = job.spec.goal.carried, sum(split.num_rows for split in job.standing.pending)
+    earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.standing.pending)
     if not rows:
         return f"about {duration_words(_START_SECONDS)} (nothing is left to score)"
     if not job.runner.is_local:

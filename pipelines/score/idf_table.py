@@ -125,7 +125,7 @@ def idf_table(
         reference_column=spec.fields.reference_column,
         corpus=corpus,
         columns=spec.fields.idf,
-        buckets=num_buckets(spec.goal.rows),
+        buckets=num_buckets(spec.goal.about_rows),
     )
     count = CountDocumentFrequencies(counting)
     unless_same = CountUnlessSame(
@@ -205,11 +205,13 @@ class _DigestSplit(beam.DoFn):
         )
         try:
             if record is not None and is_same_job and record.is_current(split):
-                digest = record.digests.references
+                rows, digest = record.num_rows, record.digests.references
             else:
-                digest = self._counting.digest_of(read_split(split, self._counting.read_columns))
+                table = read_split(split, self._counting.read_columns)
+                rows, digest = table.num_rows, self._counting.digest_of(table)
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
             yield SplitCount(unreadable=1)
         else:
-            yield SplitCount(content=content_of(split, digest, self._counting.columns))
+            content = content_of(split, rows, digest, self._counting.columns)
+            yield SplitCount(content=content)

@@ -192,12 +192,12 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
     """
     if job.work or job.spec.detached:
         # All parts, so that the rows shown are those of the whole run.
-        rows = {record_name(split.part_name): split.num_rows for split in job.plan.splits}
+        rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
         yield replace(
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
-            first=(job.plan.num_rows if job.idf.must_count else 0, "rows counted for idf"),
+            first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,
         )

@@ -130,7 +130,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             given_idf = load_idf(options.idf)
         _check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
-        files = expand_inputs(options.input, exclude=output)
+        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         plan = plan_inputs(
             files,
             candidate_column=options.candidate_column,
@@ -267,6 +267,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
     return RunGoal(
         parts=len(plan.splits),
         rows=plan.num_rows,
+        about_rows=plan.about_rows,
         files=planned.num_files,
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),

@@ -32,8 +32,8 @@ PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
 _RECORD_SUFFIX = ".json"
-_RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12}\.json")
-_PART_FILE = re.compile(r"part-\d{12}\.parquet")
+_RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
+_PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 _RECORD_FORMAT = 4
 
 
@@ -44,9 +44,9 @@ class PartRecord:
     Attributes:
         part_name: Path of the part below the output folder.
         input_name: Name of the input file.
-        row_offset: First row, counted in the input file.
+        row_offset: First row, counted in the input file; 0 in a file of text.
         num_rows: Rows of the part.
-        file_rows: Rows of the whole input file.
+        file_rows: Rows of the whole input file; None if they were not counted.
         file_size: Size of the input file in bytes.
         file_version: `InputFile.version` of the input file; "" without one.
         digests: Digests of the rows.
@@ -56,6 +56,8 @@ class PartRecord:
         seconds: Time spent on the part, with the time of waiting for the device.
         work: The work of the device for it.
         part_bytes: Size of the part in bytes.
+        reading: `Split.reading`: how the rows were read. "" for plain Parquet.
+        dropped: Fields of JSON that are no columns, with the number of rows that have them.
         reused: Rows that took the scores of an earlier run.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
@@ -65,7 +67,7 @@ class PartRecord:
     input_name: str
     row_offset: int
     num_rows: int
-    file_rows: int
+    file_rows: int | None
     file_size: int
     file_version: str
     digests: RowDigests
@@ -75,6 +77,8 @@ class PartRecord:
     seconds: float
     work: Work
     part_bytes: int
+    reading: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
     reused: int = 0
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
@@ -97,10 +101,11 @@ class PartRecord:
             part_name=split.part_name,
             input_name=split.input_name,
             row_offset=split.row_offset,
-            num_rows=split.num_rows,
+            num_rows=summary.rows,
             file_rows=split.file_rows,
             file_size=split.file_size,
             file_version=split.file_version,
+            reading=split.reading,
             digests=digests,
             job_digest=job_digest,
             idf=idf,
@@ -114,7 +119,8 @@ class PartRecord:
         """Tell whether the record is about the same rows of the same version of the same file."""
         return (
             self.part_name == split.part_name
-            and self.num_rows == split.num_rows
+            and split.num_rows in (None, self.num_rows)
+            and self.reading == split.reading
             and self.file_rows == split.file_rows
             and self.file_size == split.file_size
             and self.file_version == split.file_version
@@ -136,6 +142,7 @@ class PartRecord:
             file_rows=split.file_rows,
             file_size=split.file_size,
             file_version=split.file_version,
+            reading=split.reading,
         )
 
     def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
@@ -177,10 +184,11 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.file_version,
         record.job_digest,
         record.idf,
+        record.reading,
         *asdict(record.digests).values(),
         *(rows.label for rows in record.languages.values()),
     )
-    numbers = (record.row_offset, record.num_rows, record.file_rows, record.file_size)
+    numbers = (record.row_offset, record.num_rows, record.file_size)
     summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
     counts = (
         record.part_bytes,
@@ -189,9 +197,11 @@ def _is_well_typed(record: PartRecord) -> bool:
         *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
     )
     work = asdict(record.work).values()
+    dropped = record.dropped.values()
     return (
         all(type(word) is str for word in words)
-        and all(type(number) is int for number in (*numbers, *counts))
+        and all(type(number) is int for number in (*numbers, *counts, *dropped))
+        and type(record.file_rows) in (int, type(None))
         and all(type(number) in (int, float) for number in (*work, record.seconds))
     )
 

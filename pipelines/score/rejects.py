@@ -1,4 +1,4 @@
-"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message.
+"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, byte.
 
     OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
     OUT/_rejects/files.pq                              files and splits that could not be read
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from pipelines.dump.lines import Lines
 from pipelines.dump.parts import write_part
 from pipelines.dump.plan import RejectedFile
 from pipelines.dump.splits import Split, note_name
@@ -27,7 +28,8 @@ SCHEMA = pa.schema(
     {
         # Path or URL of the input file, without credentials.
         "file": pa.string(),
-        # Position of the first row in it; null when the file is rejected as a whole.
+        # Position of the first row in it; null when the file is rejected as a whole, and for a
+        # file of text.
         "row": pa.int64(),
         # How many rows; null when they could not be counted.
         "rows": pa.int64(),
@@ -35,6 +37,8 @@ SCHEMA = pa.schema(
         "reason": pa.string(),
         # A sentence with details, or null.
         "message": pa.string(),
+        # First byte of the line or split in a file of text, decompressed; null for Parquet.
+        "byte": pa.int64(),
     }
 )
 
@@ -45,16 +49,23 @@ def rows_path(part_name: str) -> str:
     return f"{ROWS_FOLDER}/{note_name(part_name)}.pq"
 
 
-def rejected_rows(split: Split, rejected: Mapping[int, str]) -> bytes:
-    """List the rows of a split that have no scores, by their position in the split."""
+def rejected_rows(split: Split, rejected: Mapping[int, str], lines: Lines | None = None) -> bytes:
+    """List the rows of a split that have no scores.
+
+    Args:
+        split: The split.
+        rejected: The reason by position in the split.
+        lines: The lines of a file of text.
+    """
     file = mask_credentials(split.path)
     return _to_bytes(
         {
             "file": file,
-            "row": split.row_offset + row,
+            "row": split.row_offset + row if lines is None else None,
             "rows": 1,
             "reason": reason,
-            "message": None,
+            "message": lines.bad[row].message or None if lines and row in lines.bad else None,
+            "byte": None if lines is None else int(lines.offsets[row]),
         }
         for row, reason in sorted(rejected.items())
     )
@@ -77,16 +88,18 @@ def rejected_files(
             "rows": None,
             "reason": str(file.reason),
             "message": file.message,
+            "byte": None,
         }
         for file in files
     ]
     pieces: list[dict[str, object]] = [
         {
             "file": mask_credentials(split.path),
-            "row": split.row_offset,
+            "row": None if split.is_text else split.row_offset,
             "rows": split.num_rows,
             "reason": UNREADABLE_ROWS,
             "message": messages.get(split.part_name),
+            "byte": split.start if split.is_text else None,
         }
         for split in splits
     ]

@@ -38,7 +38,8 @@ def may_be_valid(
     """
     now = labels or {}
     return (
-        (record.part_name, record.num_rows) == (split.part_name, split.num_rows)
+        record.part_name == split.part_name
+        and split.num_rows in (None, record.num_rows)
         and record.job_digest == job_digest
         and idf in (None, record.idf)
         and all(now.get(name, "") == rows.label for name, rows in record.languages.items())

@@ -12,8 +12,9 @@
 `pipelines.pairs.handler` uses the stages 1, 3 and 4. This module does not use Beam.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from bertscore_core import (
     TokenWeights,
 )
 from bertscore_core.work import Work
-from pipelines.dump.columns import TableFields
+from pipelines.dump.columns import TableFields, column_of
 from pipelines.dump.languages import languages_of
 from pipelines.dump.text_digests import digest_texts
 from pipelines.dump.texts import (
@@ -81,15 +82,23 @@ class PairTexts:
         )
 
     @classmethod
-    def of_table(cls, table: pa.Table, fields: TableFields, settings: RunSettings) -> "PairTexts":
-        """Read the texts of a table, and the languages of its rows."""
+    def of_table(
+        cls,
+        table: pa.Table,
+        fields: TableFields,
+        settings: RunSettings,
+        unreadable: Mapping[int, str],
+    ) -> "PairTexts":
+        """Read the texts of a table, and the languages of its rows; see `score_table`."""
         texts = cls.of(
-            texts_from_column(table[fields.candidate_column]),
-            reference_texts(table[fields.reference_column]),
+            texts_from_column(column_of(table, fields.candidate_column)),
+            reference_texts(column_of(table, fields.reference_column)),
         )
-        if fields.language_column is None:
-            return texts
-        return texts.in_languages(languages_of(table[fields.language_column]), settings)
+        if fields.language_column is not None:
+            languages = languages_of(column_of(table, fields.language_column))
+            texts = texts.in_languages(languages, settings)
+        reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
+        return replace(texts, reasons=reasons)
 
     def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
         """Return the same pairs with their languages; one without a setting is a reason."""
@@ -168,6 +177,7 @@ def score_table(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
+    unreadable: Mapping[int, str] = MappingProxyType({}),
     find: Find | None = None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
@@ -180,6 +190,7 @@ def score_table(
         settings: How the rows of each language are scored. The part's metadata has the signatures
             with the fingerprints of the idf tables.
         idf: The idf tables, if the scorers use idf weights.
+        unreadable: Reason of each row that could not be read, and whose columns are null.
         find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
             that are not found.
         progress: Follows the work, if given.
@@ -187,11 +198,16 @@ def score_table(
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts, keys = PairTexts.of_table(table, fields, settings), row_keys(table, fields.idf)
+    texts, keys = (
+        PairTexts.of_table(table, fields, settings, unreadable),
+        row_keys(table, fields.idf),
+    )
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
     subsets = rows_by_setting(texts, keys, settings, scorers.has)
-    digests = digest_texts(table[fields.candidate_column], table[fields.reference_column])
+    digests = digest_texts(
+        column_of(table, fields.candidate_column), column_of(table, fields.reference_column)
+    )
     signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
     found = None if find is None else find(digests, signed)
     pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.work import Work
 from pipelines.dump import columns
-from pipelines.dump.columns import TableFields, is_list
+from pipelines.dump.columns import TableFields, column_of, is_list
 from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY
 from pipelines.dump.scripts import count_other_scripts
 from pipelines.dump.texts import countable_references
@@ -89,7 +89,7 @@ def with_scores(
             rescaled=settings.rescaled, windowed=settings.windowed
         ).items()
     }
-    if not is_list(table.schema.field(fields.reference_column).type):
+    if not is_list(column_of(table, fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
     signatures = settings.signatures(idf)
@@ -97,7 +97,7 @@ def with_scores(
         added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
     others = 0
     if settings.script_language:
-        groups = countable_references(table[fields.reference_column])
+        groups = countable_references(column_of(table, fields.reference_column))
         firsts = [group[0] for group in groups if group]
         others = count_other_scripts(firsts, settings.script_language)
     return ScoredTable(

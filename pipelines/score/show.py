@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipelines.dump.plan import few_rows_words, grouped
+from pipelines.dump.plan import few_rows_words, grouped, rows_words
 from pipelines.files.credentials import mask_credentials
 from pipelines.run.outcome import Shown
 from pipelines.runs.source import Reuse
@@ -18,17 +18,18 @@ def show_plan(
 ) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
     goal, setting = job.spec.goal, job.spec.settings.sole
-    few = "" if goal.rows >= goal.min_rows else f", fewer than {goal.min_rows:,}"
+    is_few = goal.rows is not None and goal.rows < goal.min_rows
+    few = f", fewer than {goal.min_rows:,}" if is_few else ""
     rows = {
         **_model_rows(setting),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
-        "rows": f"{goal.rows:,}{few}",
+        "rows": f"{rows_words(job.plan.splits)}{few}",
         "splits": f"{goal.parts:,}, of at most {job.plan.split_rows:,} rows",
         "splits done earlier": f"{goal.carried.parts:,}",
         "earlier parts to be deleted": f"{len(job.superseded):,}",
-        "rows to score": f"{sum(split.num_rows for split in job.standing.pending):,}",
-        "rows to compare first": f"{sum(split.num_rows for split in job.standing.unsure):,}",
+        "rows to score": rows_words(job.standing.pending),
+        "rows to compare first": rows_words(job.standing.unsure),
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
@@ -73,6 +74,8 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
         rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
+    dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
+    rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
     rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
     if summary["windowed"]:
         rows.append(("scored in windows", f"{summary['windowed']:,}"))

@@ -13,7 +13,7 @@ from apache_beam.typehints import no_annotations
 
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.dump.parts import write_part
-from pipelines.dump.read_split import read_split
+from pipelines.dump.read_split import read_rows
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
@@ -82,6 +82,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
                 self._fields,
                 settings=self._settings,
                 idf=batch.idf,
+                unreadable={} if batch.lines is None else batch.lines.reasons,
                 find=finder(self._reuse, batch.split),
                 progress=progress,
             )
@@ -93,7 +94,12 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
             ScoredChunk(
-                split=batch.split, scored=scored, digests=batch.digests, idf=idf, seconds=seconds
+                split=batch.split,
+                scored=scored,
+                lines=batch.lines,
+                digests=batch.digests,
+                idf=idf,
+                seconds=seconds,
             )
         ]
 
@@ -171,7 +177,7 @@ class ReadSplit(beam.DoFn):
             yield self._reused(ReusedPart(record=record, rewritten=False))
             return
         try:
-            table = read_split(element)
+            rows = read_rows(element)
         except UNREADABLE as error:
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
@@ -180,20 +186,21 @@ class ReadSplit(beam.DoFn):
             return
         fields = self._fields
         digests = RowDigests.of(
-            table,
+            rows.table,
             fields.candidate_column,
             fields.reference_column,
             fields.idf.names,
             utc_times=element.utc_times,
+            lines=rows.lines,
         )
         if record is not None:
-            part = reuse_part(self._folder, record, element, table, digests)
+            part = reuse_part(self._folder, record, element, rows.table, digests)
             if part is not None:
                 yield self._reused(part)
                 return
         if earlier is not None:  # it must not be left if the split cannot be scored
             discard_part(self._folder, element)
-        yield Chunk(split=element, table=table, digests=digests, idf=idf)
+        yield Chunk(split=element, table=rows.table, lines=rows.lines, digests=digests, idf=idf)
 
     def _failed(self, split: Split, reason: str) -> TaggedOutput:
         counters.count(counters.SPLITS_FAILED)
@@ -230,6 +237,7 @@ class WritePart(beam.DoFn):
         )
         record = replace(
             record,
+            dropped={} if element.lines is None else dict(element.lines.dropped),
             reused=element.scored.reused,
             languages=element.scored.languages,
             other_scripts=element.scored.other_scripts,
@@ -238,7 +246,9 @@ class WritePart(beam.DoFn):
         if element.scored.offered is not None:
             beside[rows_file(split.part_name)] = rows_to_bytes(element.scored.offered)
         if element.scored.rejected:
-            beside[rows_path(split.part_name)] = rejected_rows(split, element.scored.rejected)
+            beside[rows_path(split.part_name)] = rejected_rows(
+                split, element.scored.rejected, element.lines
+            )
         record_file = {record_path(split.part_name): record.to_json()}
         # In this order: a part without a record is scored again, a record vouches for its part.
         self._folder.write_all({**beside, split.part_name: data, **record_file})

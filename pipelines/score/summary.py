@@ -1,6 +1,7 @@
 """The totals of a run, which can be added up, and its summary."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,10 +51,11 @@ class RunTotals:
         seconds: Time spent scoring, over all workers.
         work: The work of their devices.
         failed_splits: Splits that could not be read.
-        failed_rows: Rows of these splits.
+        failed_rows: Rows of these splits, estimated where they are not known.
         failures: Some of them, as (part name, reason), by part name.
         languages: Sums over the rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
+        dropped: Fields of JSON that are no columns, with the number of rows that have them.
     """
 
     parts: int = 0
@@ -69,6 +71,7 @@ class RunTotals:
     failures: tuple[tuple[str, str], ...] = ()
     languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
     other_scripts: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_record(cls, record: PartRecord) -> "RunTotals":
@@ -82,6 +85,7 @@ class RunTotals:
             work=record.work,
             languages={name: rows.summary for name, rows in record.languages.items()},
             other_scripts=record.other_scripts,
+            dropped=record.dropped,
         )
 
     @classmethod
@@ -99,7 +103,7 @@ class RunTotals:
         """Return the totals of one failed split."""
         return cls(
             failed_splits=1,
-            failed_rows=failure.split.num_rows,
+            failed_rows=failure.split.about_rows,
             failures=((failure.split.part_name, failure.reason),),
         )
 
@@ -127,6 +131,7 @@ class RunTotals:
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
             languages=_added(self.languages, other.languages),
             other_scripts=self.other_scripts + other.other_scripts,
+            dropped=dict(Counter(self.dropped) + Counter(other.dropped)),
         )
 
 
@@ -145,7 +150,8 @@ class RunGoal:
 
     Attributes:
         parts: Parts planned.
-        rows: Rows planned.
+        rows: Rows planned; None if a file must be read to know.
+        about_rows: The same, estimated if it is not known.
         files: Input files, rejected ones included.
         num_rejected_files: Files rejected.
         num_unreachable_files: Rejected files that could not be reached; the next run tries again.
@@ -160,7 +166,8 @@ class RunGoal:
     """
 
     parts: int = 0
-    rows: int = 0
+    rows: int | None = 0
+    about_rows: int = 0
     files: int = 0
     num_rejected_files: int = 0
     num_unreachable_files: int = 0
@@ -205,20 +212,21 @@ def judge(
     total = goal.carried + new
     summary = total.summary
     unscored = summary.rows - summary.scored + total.failed_rows
+    rows = summary.rows + total.failed_rows if goal.rows is None else goal.rows
     share = max(
-        unscored / goal.rows if goal.rows else 0.0,
+        unscored / rows if rows else 0.0,
         goal.num_rejected_files / goal.files if goal.files else 0.0,
     )
-    counted = total.parts == goal.parts and summary.rows == goal.rows
+    counted = total.parts == goal.parts and goal.rows in (None, summary.rows)
     whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
     complete = counted and whole
-    gates = _gates(goal, share, summary.truncated_fraction)
+    gates = _gates(goal, rows, share, summary.truncated_fraction)
     return {
         "complete": complete,
         "success": complete and all(gates.values()),
         "failed_gates": [name for name, passed in gates.items() if not passed],
         "rows": summary.rows,
-        "planned_rows": goal.rows,
+        "planned_rows": rows,
         "min_rows": goal.min_rows,
         "scored": summary.scored,
         "rejected": unscored,
@@ -231,6 +239,7 @@ def judge(
         "max_truncated_fraction": goal.max_truncated_fraction,
         "reasons": dict(sorted(summary.reasons.items())),
         "other_scripts": total.other_scripts,
+        "dropped_fields": dict(sorted(total.dropped.items())),
         "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
         **summary.means,
         **_parts_and_files(goal, new),
@@ -305,12 +314,12 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     }
 
 
-def _gates(goal: RunGoal, rejected: float, truncated: float) -> dict[str, bool]:
+def _gates(goal: RunGoal, rows: int, rejected: float, truncated: float) -> dict[str, bool]:
     """Tell for each gate whether a run passed it."""
     most = goal.max_truncated_fraction
     return {
         "parts_of_inputs_gone": not goal.num_orphan_parts,
-        "min_rows": goal.rows >= goal.min_rows,
+        "min_rows": rows >= goal.min_rows,
         "max_reject_fraction": rejected <= goal.max_reject_fraction,
         "max_truncated_fraction": most is None or truncated <= most,
     }

@@ -19,6 +19,7 @@ from pipelines.dump.read_split import read_split
 from pipelines.dump.texts import Reason, reference_texts, texts_from_column
 from tests.support.hostile import not_utf8
 from tests.support.scoring import score_all_rows
+from tests.support.text_files import plan_text, read_plan
 
 FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
@@ -89,6 +90,40 @@ def read_everything(data: bytes) -> str:
             assert len(reference_texts(table["reference"])) == split.num_rows
             write_part(table)
         return outcome
+
+
+def text_seeds() -> list[bytes]:
+    """Return small text files of many kinds, to be damaged."""
+    rows = b'{"candidate": "a", "reference": ["b", "c"], "n": 1.5, "o": {"x": [{}]}}\n'
+    table = b'candidate,reference\r\n"a ""b"", c\n",d\r\ne,"f"\r\n'
+    return [rows * 3, table, table.replace(b",", b"\t"), b"\xef\xbb\xbf" + rows + b"\n" + rows[:-1]]
+
+
+def read_any_text(data: bytes, size: int = 20) -> str:
+    """Plan and read a text file with this content in every format; return a word for each.
+
+    Raises:
+        Exception: Anything but the errors for bad files, which is a bug.
+        AssertionError: If rows depend on the cut, or places are wrong.
+    """
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("x.jsonl", "x.csv", "x.tsv"):
+            path = Path(folder) / name
+            path.write_bytes(data)
+            try:
+                whole, cut = plan_text(path), plan_text(path, 3, size)
+            except InputError as error:
+                _check_message(str(error), "expected at least one good one")
+                outcomes.append("rejected")
+                continue
+            (table, lines), (pieces, places) = read_plan(whole), read_plan(cut)
+            assert repr(table.to_pylist()) == repr(pieces.to_pylist())
+            assert lines.offsets.tolist() == places.offsets.tolist()
+            assert lines.reasons == places.reasons
+            assert len(lines.offsets) == table.num_rows
+            outcomes.append("bad lines" if lines.bad else "read")
+    return " ".join(outcomes)
 
 
 def _plan(path: Path) -> Plan | None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pipelines.run.folder import RUN_FILE
 from pipelines.score.records import IDF_FILE
 
-_PART = re.compile(r"(?!_).*/part-\d{12}\.parquet")
+_PART = re.compile(r"(?!_).*/part-\d{12,}\.parquet")
 
 
 class Stage(StrEnum):

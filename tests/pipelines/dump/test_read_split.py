@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertscore_core.errors import InputError
 from pipelines.dump import columns
-from pipelines.dump import read_split as reading
+from pipelines.dump import read_parquet as reading
 from pipelines.dump.columns import append_scores
 from pipelines.dump.layout import read_layout
 from pipelines.dump.nested import check_indices

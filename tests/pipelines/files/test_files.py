@@ -223,7 +223,7 @@ def test_version_is_the_same_from_listing_and_from_stat_and_changes_with_content
 @pytest.mark.parametrize("missing", ["none.parquet", "*.parquet", "nowhere/", "no[t]hing"])
 def test_nothing_matched_is_an_error_that_names_the_pattern(folder: str, missing: str) -> None:
     fill(folder, "kept.txt")
-    said = r"(nothing matches .*|does not exist); expected a Parquet file.*quote"
+    said = r"(nothing matches .*|does not exist); expected a file, a folder.*quote"
     with pytest.raises(InputError, match=said):
         expand_inputs([join(folder, "kept.txt"), join(folder, missing)])
 

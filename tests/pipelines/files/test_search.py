@@ -227,12 +227,14 @@ def test_a_fifo_is_never_opened(odd_folder: Path, tmp_path: Path) -> None:
 
 
 def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path: Path, capsys) -> None:
-    fill(tmp_path, "in/a.jsonl", "in/b/c.jsonl", "in/README", "shut/x.parquet")
+    fill(tmp_path, "in/a.txt", "in/b/c.txt", "in/README", "shut/x.parquet")
     with pytest.raises(InputError, match=r"/nowhere' does not exist; expected"):
         expand_inputs([f"{tmp_path}/nowhere"])
     with pytest.raises(InputError, match=r"nothing matches '.*/\*.parquet'; expected"):
         expand_inputs([f"{tmp_path}/in/*.parquet"])
-    words = r"/in' exists and holds no \*.parquet \(2 .jsonl, 1 without a suffix\); expected"
+    words = (
+        r"/in' exists and holds no \*.parquet or .*\*.tsv \(2 .txt, 1 without a suffix\); expected"
+    )
     with pytest.raises(InputError, match=words):
         expand_inputs([f"{tmp_path}/in"])
     (tmp_path / "empty").mkdir()

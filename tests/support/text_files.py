@@ -1,0 +1,57 @@
+"""Write rows as the text formats that can be input, and read the splits of any input."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import zstandard
+
+from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.lines import Lines
+from pipelines.dump.plan import Plan
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.read_split import read_rows
+
+
+def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:
+    """Return rows as the json module writes them, one a line."""
+    return b"".join(json.dumps(row, ensure_ascii=ascii_only).encode() + b"\n" for row in rows)
+
+
+def to_csv(rows: Sequence[Sequence[str]], delimiter: str = ",", end: str = "\r\n") -> bytes:
+    """Return records, the header first, as the csv module writes them."""
+    sink = io.StringIO(newline="")
+    csv.writer(sink, delimiter=delimiter, lineterminator=end).writerows(rows)
+    return sink.getvalue().encode()
+
+
+def write_text(path: Path, data: bytes) -> Path:
+    """Write bytes, compressed as the suffix says."""
+    pack = {".gz": gzip.compress, ".zst": zstandard.compress}.get(path.suffix, bytes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pack(data))
+    return path
+
+
+def plan_text(path: Path | str, rows: int = 20_000, size: int = 1 << 26, **changes: Any) -> Plan:
+    """Plan an input with columns `candidate` and `reference`."""
+    settings = {
+        "candidate_column": "candidate",
+        "reference_column": "reference",
+        "target_rows": rows,
+        "target_bytes": size,
+    }
+    kind = changes.pop("input_format", "auto")
+    return plan_inputs(expand_inputs([str(path)], input_format=kind), **(settings | changes))
+
+
+def read_plan(plan: Plan) -> tuple[pa.Table, Lines]:
+    """Read all splits of a plan, in order."""
+    read = [read_rows(split) for split in plan.splits]
+    lines = Lines.join(rows.lines for rows in read if rows.lines is not None)
+    return pa.concat_tables([rows.table for rows in read]), lines
