@@ -20,6 +20,8 @@ EVERY_OPTION: dict[str, Any] = {
     "model": "roberta-large",
     "language": "en",
     "reference_column": "refs",
+    "idf_key": ["segment"],
+    "idf_group": ["test_set"],
     "max_length": "unlimited",
     "revision": "main",
     "workers": 4,
