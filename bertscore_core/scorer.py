@@ -217,7 +217,9 @@ class BertScorer:
         flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
         shape = self.tokenizer.windows
-        work.planned_tokens += int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
+        work.planned_tokens += (
+            int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
+        )
         with self._lock, self._timed(work):
             flat[:, chosen] = score_pairs(
                 self.encoder,
@@ -230,6 +232,10 @@ class BertScorer:
             )
         self._check_finite(flat, flat_pairs, weights)
         return self._assemble(flat, pairs)
+
+    def _planned_tokens(self, lengths: IntArray) -> int:
+        shape = self.tokenizer.windows
+        return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
 
     @contextmanager
     def _timed(self, work: Work) -> Iterator[None]:

@@ -57,6 +57,8 @@ EXAMPLES: Mapping[str, Any] = {
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
+    "idf_group": "test_set",
+    "idf_key": "reference_id",
     "language": "en",
     "max_batch_tokens": 8192,
     "max_length": 512,
