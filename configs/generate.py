@@ -62,6 +62,8 @@ EXAMPLES: Mapping[str, Any] = {
     "language": "en",
     "max_batch_tokens": 8192,
     "max_length": 512,
+    "max_words": 31,
+    "min_words": 4,
     "max_truncated_fraction": 0.05,
     "model": "roberta-large",
     "num_layers": 17,
