@@ -247,6 +247,10 @@ class BertScorer:
         self._check_finite(flat, flat_pairs, weights)
         return self._assemble(flat, pairs)
 
+    def _planned_tokens(self, lengths: IntArray) -> int:
+        shape = self.tokenizer.windows
+        return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
+
     @contextmanager
     def _timed(self, work: Work) -> Iterator[None]:
         """Count how long the device was idle before the body, and how long it is busy in it."""
