@@ -42,7 +42,7 @@ CARDS = [
     if line.startswith("bertscore-beam score --config my.yaml ")
 ]
 """Flags for each GPU, without the command and the config."""
-JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["read", "sample", "pair", "score"]}
+JOBS = {"score": ["score"], "idf": ["idf"], "baseline": ["fetch", "read", "sample", "pair", "score"]}
 SCORING = {
     "score": ("ScoreSplits/ReadSplit/ParDo(ReadSplit)", "ScoreSplits/WritePart"),
     "baseline": ("ScorePairParts/ReadPairs", "ScorePairParts/WriteMoments"),
