@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_core.baseline import Baseline
+from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature
 from pipelines.dump.parquet import UNREADABLE
@@ -71,6 +71,7 @@ class RescalePlan:
         summary: Its `_summary.json`.
         signature: The signature of the scores to be written.
         row: Precision, recall and F1 of the baseline. Shape (3,), float32.
+        notice: That scores and baseline have other token weights; None if they have not.
         records: The records of its parts.
         started: When the command began, in seconds since the epoch.
     """
@@ -82,6 +83,7 @@ class RescalePlan:
     summary: dict[str, Any]
     signature: Signature
     row: np.ndarray[Any, np.dtype[np.float32]]
+    notice: str | None
     records: tuple[PartRecord, ...]
     started: float
 
@@ -140,6 +142,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         summary=summary,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
         row=baseline.row(int(signature.num_layers)),
+        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
         records=records,
         started=started,
     )
@@ -264,6 +267,8 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
         folder.delete(*map(note, others))
     folder.delete(*others)
     folder.write_json(RUN_FILE, _run_notes(job))
+    if planned.notice is not None:
+        say(f"Notice: {planned.notice}")
     if done:
         say(f"{len(done)} parts are rescaled already.")
     return job
