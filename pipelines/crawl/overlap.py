@@ -90,7 +90,9 @@ def tokenizer_of(language: str) -> str:
 
 def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:
     """Return BLEU, and how it was worked out, as plain values."""
-    signature = _bleu(tokenizer_of(language)).get_signature()
+    metric = _bleu(tokenizer_of(language))
+    metric.num_refs = 1  # else it is known only in a process that has scored pairs
+    signature = metric.get_signature()
     return {"bleu": overlap.bleu, "signature": str(signature)}
 
 

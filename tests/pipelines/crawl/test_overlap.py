@@ -3,6 +3,7 @@
 import pytest
 import sacrebleu
 
+from pipelines.crawl import overlap
 from pipelines.crawl.overlap import Overlap, describe_overlap, tokenizer_of
 from tests.support.crawl_texts import sentences
 
@@ -41,3 +42,13 @@ def test_languages_without_spaces_are_compared_by_character():
     said = describe_overlap(Overlap.of(*pair, "zh"), "zh")
     assert 50 < said["bleu"] < 100
     assert "tok:zh" in said["signature"]
+
+
+def test_the_record_can_be_written_where_no_pair_was_scored():
+    overlap._bleu.cache_clear()
+    described = describe_overlap(Overlap(), "en")
+    assert described["bleu"] is None
+    assert str(described["signature"]).startswith("nrefs:1|")
+    again = Overlap.of(["a cat sat on a mat"], ["a cat sat on a mat"], "en")
+    said = describe_overlap(again, "en")
+    assert said == {"bleu": pytest.approx(100.0), "signature": described["signature"]}
