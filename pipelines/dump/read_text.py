@@ -69,10 +69,10 @@ def _parsed(
     long_row: Callable[[int], tuple[pa.Table, Lines]],
 ) -> Iterator[tuple[pa.Table, Lines]]:
     """Parse records block by block; a record of more than a block is one of its own."""
-    row = 0
+    row, most = 0, min(_PARSED_BYTES, MAX_RECORD_BYTES)
     while row < len(frames.stops):
         base = int(frames.starts[row])
-        stop = int(np.searchsorted(frames.stops, base + _PARSED_BYTES, side="right"))
+        stop = int(np.searchsorted(frames.stops, base + most, side="right"))
         stop = max(stop, row + 1)
         end = int(frames.stops[stop - 1])
         if end - base > MAX_RECORD_BYTES:
@@ -91,7 +91,8 @@ def _whole_piece(source: TextSource, split: Split) -> tuple[bytes, int, list[int
         Its bytes, the position of the first one, and the places of lines that are too long.
     """
     size = split.stop - split.start
-    if split.about_rows == 1 and size > MAX_RECORD_BYTES:
+    has_header = not split.start and Format(split.format).has_header
+    if split.about_rows == 1 and not has_header and size > MAX_RECORD_BYTES + len(BOM):
         return b"", split.start, [split.start]
     source.skip(split.start)
     data = source.read(size)

@@ -271,7 +271,6 @@ def test_line_of_ten_megabytes_is_read_and_a_longer_one_than_allowed_is_rejected
 def test_line_that_is_too_long_is_rejected_under_any_cut(tmp_path, monkeypatch, name, size):
     for module in (framing, read_text, text_cuts, text_layout):
         monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1_000)
-    monkeypatch.setattr(read_text, "_PARSED_BYTES", 300)
     rows = [{"candidate": word, "reference": "r"} for word in ("a", "b" * 2_000, "c", "d" * 900)]
     cells = [HEADER, *(list(row.values()) for row in rows)]
     data = to_csv(cells) if name == "a.csv" else to_jsonl(rows)
