@@ -107,7 +107,8 @@ def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"the language is uncertain for {', '.join(once)}: got one detector, "
             f"{doubted[once[0]]['detectors'][0]}; expected two for a language that is close to "
-            "others. Run on Linux on x86-64 with Python up to 3.13, which pycld2 has wheels for."
+            "others. Install both pycld2 and py3langid; pycld2 has wheels for Linux on x86-64 with "
+            "Python up to 3.13."
         )
     shares = [
         f"{code} {check['disagreement']:.0%}"

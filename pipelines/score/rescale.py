@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_core.baseline import Baseline
+from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature
 from pipelines.dump.parquet import UNREADABLE
@@ -73,6 +73,7 @@ class RescalePlan:
         row: Precision, recall and F1 of the baseline. Shape (3,), float32.
         records: The records of its parts.
         started: When the command began, in seconds since the epoch.
+        notice: That scores and baseline differ in idf weights; None if they do not.
     """
 
     options: RescaleOptions
@@ -84,6 +85,7 @@ class RescalePlan:
     row: np.ndarray[Any, np.dtype[np.float32]]
     records: tuple[PartRecord, ...]
     started: float
+    notice: str | None
 
     @property
     def identity(self) -> dict[str, str]:
@@ -142,6 +144,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         row=baseline.row(int(signature.num_layers)),
         records=records,
         started=started,
+        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
 
 
@@ -264,6 +267,8 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
         folder.delete(*map(note, others))
     folder.delete(*others)
     folder.write_json(RUN_FILE, _run_notes(job))
+    if planned.notice is not None:
+        say(f"Notice: {planned.notice}")
     if done:
         say(f"{len(done)} parts are rescaled already.")
     return job

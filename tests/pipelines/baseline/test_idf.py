@@ -108,3 +108,11 @@ def test_scores_take_the_table_of_their_kind(
     signature = Signature.parse(summary["signature"])
     assert signature.baseline.partition("@")[0].rpartition("/")[2] == expected
     assert np.isfinite(read_output(tmp_path / "scored")["bertscore_f1"].to_numpy()).all()
+    # `rescale` chooses by the same rule, and says the same.
+    again = ["rescale", tmp_path / "scored", "--output", tmp_path / "again"]
+    assert main([*map(str, again), "--baseline", str(made / table)]) == DONE
+    said = capsys.readouterr().err
+    assert ("Notice: scores" in said) == bool(notice)
+    assert notice in said
+    rescaled, scored = read_output(tmp_path / "again"), read_output(tmp_path / "scored")
+    assert rescaled["bertscore_f1"].equals(scored["bertscore_f1"])
