@@ -53,21 +53,11 @@ def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> st
     """Return the warning that no row took a score of the earlier run; None if one did."""
     if source is None or summary["reused"] or not summary["scored"]:
         return None
-    differences = [
-        nearest_differences(source.signatures, Signature.parse(text)) or {}
-        for text in _signatures(summary)
-    ]
-    if any("idf" in fields for fields in differences):
+    now = Signature.parse(summary["signature"])
+    if "idf" in (nearest_differences(source.signatures, now) or {}):
         return (
             f"no row took its scores from {source.shown}: its idf table is another one, and every "
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
             "every run with --idf PATH."
         )
     return f"no row took its scores from {source.shown}: it has no rows of these texts."
-
-
-def _signatures(summary: Mapping[str, Any]) -> list[str]:
-    """Return how the scores of a run were made, once for each language if they have their own."""
-    languages = summary.get("languages", {}).values()
-    found = [summary["signature"], *(language["signature"] for language in languages)]
-    return [text for text in found if text is not None]
