@@ -176,7 +176,7 @@ def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
         return Signature.parse(summary["signature"])
     raise ConfigError(
         f"{source.shown!r} cannot be rescaled: got no signature that all of its scores share; "
-        "expected one. Score it again with --rescale and --reuse, which takes its raw scores."
+        "expected one. Score it again with --rescale."
     )
 
 
