@@ -90,16 +90,16 @@ def tokenizer_of(language: str) -> str:
 
 def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:
     """Return BLEU, and how it was worked out, as plain values."""
-    metric = _bleu(tokenizer_of(language))
-    metric.num_refs = 1  # else it is known only in a process that has scored pairs
-    signature = metric.get_signature()
+    signature = _bleu(tokenizer_of(language)).get_signature()
     return {"bleu": overlap.bleu, "signature": str(signature)}
 
 
 @cache
 def _bleu(tokenizer: str) -> BLEU:
     # `force`: sentences that end in a period after a space would be warned about one by one.
-    return BLEU(tokenize=tokenizer, smooth_method="none", force=True)
+    made = BLEU(tokenize=tokenizer, smooth_method="none", force=True)
+    made.corpus_score(["one"], [["one"]])  # before the first score it cannot give its signature
+    return made
 
 
 def _added(counts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
