@@ -74,6 +74,7 @@ class RescalePlan:
         notice: That scores and baseline have other token weights; None if they have not.
         records: The records of its parts.
         started: When the command began, in seconds since the epoch.
+        notice: That scores and baseline differ in idf weights; None if they do not.
     """
 
     options: RescaleOptions
@@ -86,6 +87,7 @@ class RescalePlan:
     notice: str | None
     records: tuple[PartRecord, ...]
     started: float
+    notice: str | None
 
     @property
     def identity(self) -> dict[str, str]:
@@ -145,6 +147,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
         records=records,
         started=started,
+        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
 
 
