@@ -32,6 +32,17 @@ SENTENCE = "the cat sat on a mat while rain fell in north and dogs slept by old 
 WORDS = SENTENCE.split()
 SHORT = "a cat sat on the mat"
 
+OFTEN = ("bert", "t5", "xlnet")
+"""Families that every run of the tests covers: each has special tokens elsewhere."""
+
+
+def some_are_long(families, *, often):
+    """Return families as parameters, all but some of them for the long tests."""
+    return [
+        family if family in often else pytest.param(family, marks=pytest.mark.long)
+        for family in families
+    ]
+
 
 def long_text(words, step):
     """Return a text of so many words, another one for each step."""
@@ -133,7 +144,7 @@ def expected_scores(scorer, folder, family, rows, *, idf=None):
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("family", SPECIAL_TOKENS)
+@pytest.mark.parametrize("family", some_are_long(SPECIAL_TOKENS, often=OFTEN))
 def test_scores_are_those_of_single_windows(tiny_folder, family):
     folder = tiny_folder(family)
     scorer = in_windows(folder, backend="torch", idf=True)
@@ -149,7 +160,9 @@ def test_scores_are_those_of_single_windows(tiny_folder, family):
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("family", ["bert", "roberta", "t5", "xlnet", "mpnet"])
+@pytest.mark.parametrize(
+    "family", some_are_long(["bert", "roberta", "t5", "xlnet", "mpnet"], often=("bert", "xlnet"))
+)
 def test_openvino_gives_the_scores_of_single_windows(tiny_folder, family):
     pytest.importorskip("openvino")
     folder = tiny_folder(family)
