@@ -30,6 +30,9 @@ from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
 from pipelines.scorer import load_scorer
 
+_READ_AT_ONCE = 64
+"""Parts whose sums are in memory at the same time: 10 MB for 24 layers."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsToScore:
@@ -128,8 +131,13 @@ def _merge(folder: OutputFolder, parts: Sequence[PairsToScore]) -> Moments:
     paths = [part.moments for part in parts]
     return Moments.merge(
         Moments.from_bytes(_written(data, path), folder.path(path))
-        for data, path in zip(folder.read_if_there(*paths), paths, strict=True)
+        for start in range(0, len(paths), _READ_AT_ONCE)
+        for data, path in _read_some(folder, paths[start : start + _READ_AT_ONCE])
     )
+
+
+def _read_some(folder: OutputFolder, paths: Sequence[str]) -> Iterator[tuple[bytes | None, str]]:
+    yield from zip(folder.read_if_there(*paths), paths, strict=True)
 
 
 def _written(data: bytes | None, path: str) -> bytes:

@@ -89,12 +89,13 @@ def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
     failed = {code: row["failed_files"] for code, row in rows.items() if row["failed_files"]}
     if failed:
         yield f"files could not be read: {_numbers(failed)}; see _failed/."
-    broken = {code: row["records_broken"] for code, row in rows.items() if row["records_broken"]}
+    broken = [
+        f"{code} {row['records_broken']:,} of {row['records']:,}"
+        for code, row in rows.items()
+        if row["records_broken"]
+    ]
     if broken:
-        yield (
-            f"records could not be read and were left out: {_numbers(broken)}, of "
-            f"{max(rows[code]['records'] for code in broken):,} at most."
-        )
+        yield f"records could not be read and were left out: {', '.join(broken)}."
 
 
 def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -106,7 +107,8 @@ def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"the language is uncertain for {', '.join(once)}: got one detector, "
             f"{doubted[once[0]]['detectors'][0]}; expected two for a language that is close to "
-            "others. Run on Linux on x86-64 with Python up to 3.13, which pycld2 has wheels for."
+            "others. Install both pycld2 and py3langid; pycld2 has wheels for Linux on x86-64 with "
+            "Python up to 3.13."
         )
     shares = [
         f"{code} {check['disagreement']:.0%}"

@@ -200,7 +200,8 @@ def _name_paths(paths: Sequence[str]) -> dict[str, str]:
     if all(_CRAWL_DATA in path for path in paths):
         # The last match: a copy may be below a folder of any name.
         below = {path[path.rindex(_CRAWL_DATA) + 1 :].partition("?")[0]: path for path in paths}
-        if len(below) == len(paths):
+        # Such as "..", which would lead out of the output folder.
+        if len(below) == len(paths) and all(map(_NAME.fullmatch, below)):
             return below
     return {name: path for path, name in input_names(paths).items()}
 

@@ -55,7 +55,7 @@ class Split:
         num_rows: Rows of the split, 0 only for a file without rows; None if it must be read to
             know, as in a file of text.
         skip_rows: Rows to skip, counted from the start of `first_row_group`.
-        about_rows: Rows of the split, estimated where `num_rows` is None.
+        estimated_rows: About the rows of the split where `num_rows` is None.
         timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
         utc_times: Whether the file's times of day are marked as UTC.
         format: How the file is written, a `formats.Format`.
@@ -77,7 +77,7 @@ class Split:
     row_offset: int = 0
     num_rows: int | None = None
     skip_rows: int = 0
-    about_rows: int = 0
+    estimated_rows: int = 0
     timestamp_unit: str = "us"
     utc_times: bool = False
     format: str = "parquet"
@@ -91,6 +91,11 @@ class Split:
     def is_text(self) -> bool:
         """Whether the file is one of text, whose splits are counted in bytes."""
         return bool(self.schema)
+
+    @property
+    def about_rows(self) -> int:
+        """Rows of the split, estimated if they are not known."""
+        return self.estimated_rows if self.num_rows is None else self.num_rows
 
     @property
     def offset(self) -> int:
@@ -207,7 +212,6 @@ def plan_file(
                 row_group_stop=stop,
                 row_offset=row_offset,
                 num_rows=rows,
-                about_rows=rows,
                 skip_rows=skip,
             )
         )

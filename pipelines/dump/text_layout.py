@@ -127,7 +127,7 @@ def cut_text(
         schema=schema_to_text(layout.schema),
     )
     return [
-        replace(shared, start=piece.start, stop=piece.stop, about_rows=piece.rows)
+        replace(shared, start=piece.start, stop=piece.stop, estimated_rows=piece.rows)
         for piece in pieces
     ]
 

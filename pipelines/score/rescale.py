@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_core.baseline import Baseline
+from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, InputError, SignatureError
 from bertscore_core.signature import Signature
 from pipelines.dump.parquet import UNREADABLE
@@ -47,7 +47,7 @@ from pipelines.score.records import (
     read_records,
     record_path,
 )
-from pipelines.score.rejects import REJECTS_FOLDER, rows_path
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rescale_part import rescaled_part
 from pipelines.score.show import show_summary
 from pipelines.scorer import read_baseline
@@ -73,6 +73,7 @@ class RescalePlan:
         row: Precision, recall and F1 of the baseline. Shape (3,), float32.
         records: The records of its parts.
         started: When the command began, in seconds since the epoch.
+        notice: That scores and baseline differ in idf weights; None if they do not.
     """
 
     options: RescaleOptions
@@ -84,6 +85,7 @@ class RescalePlan:
     row: np.ndarray[Any, np.dtype[np.float32]]
     records: tuple[PartRecord, ...]
     started: float
+    notice: str | None
 
     @property
     def identity(self) -> dict[str, str]:
@@ -142,6 +144,7 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         row=baseline.row(int(signature.num_layers)),
         records=records,
         started=started,
+        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
 
 
@@ -176,7 +179,8 @@ def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
         return Signature.parse(summary["signature"])
     raise ConfigError(
         f"{source.shown!r} cannot be rescaled: got no signature that all of its scores share; "
-        "expected one. Score it again with --rescale."
+        "expected one. Score it again with --rescale, and with --reuse and "
+        "this folder: then its raw scores are taken, and no model runs."
     )
 
 
@@ -212,8 +216,9 @@ def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRec
     whole = [one for name, one in sorted(records.items()) if sizes.get(name) == one.part_bytes]
     if len(whole) != summary["parts"] or sum(one.num_rows for one in whole) != summary["rows"]:
         raise InputError(
-            f"{source.shown!r} is damaged: got {len(whole)} whole parts; expected "
-            f"{summary['parts']} with {summary['rows']} rows. Run its command again first."
+            f"{source.shown!r} cannot be rescaled: got {len(whole)} whole parts that can be read; "
+            f"expected {summary['parts']} with {summary['rows']} rows. It is damaged, or an "
+            "earlier version of bertscore-beam made it. Run its command again first."
         )
     return tuple(whole)
 
@@ -255,13 +260,15 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     others = [name for name in records.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE, *IDF_FILES):
         folder.delete(name)
     folder.delete_temporary()
     for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
     folder.write_json(RUN_FILE, _run_notes(job))
+    if planned.notice is not None:
+        say(f"Notice: {planned.notice}")
     if done:
         say(f"{len(done)} parts are rescaled already.")
     return job

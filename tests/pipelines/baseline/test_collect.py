@@ -61,7 +61,7 @@ def test_truncated_file_is_counted_and_named(tmp_path, crawl, model, names, caps
     output = tmp_path / "out"
     allowed = ("--max-reject-fraction", 0.5, "--first-files", 4)
     assert run_baseline(cut, output, model, *allowed) == DONE
-    assert "files could not be read: en 1;" in capsys.readouterr().err
+    assert "files could not be read: en 1, de 1; see _failed/." in capsys.readouterr().err
     failed = description(output)["source"]["failed"]
     assert [note["file"] for note in failed] == [names[0]]
     assert "ends" in failed[0]["reason"]
@@ -97,7 +97,8 @@ def test_file_with_many_broken_records_fails_by_name_and_one_with_few_says_so(
     assert not list((tmp_path / "out").glob("*/*.tsv"))
     fine = crawl_with_broken_records(tmp_path / "fine", 2, 299)
     assert run_baseline(fine, tmp_path / "few", model, "--languages", "en") == DONE
-    assert "en: 2 of 300 records could not be read and were left out" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "records could not be read and were left out: en 2 of 300." in said
     source = description(tmp_path / "few")["source"]
     assert (source["records"], source["records_broken"]) == (300, 2)
     summary = json.loads((tmp_path / "few" / "_summary.json").read_text())

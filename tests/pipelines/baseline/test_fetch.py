@@ -15,6 +15,7 @@ from pipelines.baseline.fetch import (
 from pipelines.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
 from pipelines.cli.main import main
 from pipelines.crawl.fetch import FetchPolicy
+from pipelines.crawl.sentences import PageRules
 from pipelines.run.exit_status import DONE
 from pipelines.run.folder import OutputFolder
 from pipelines.run.lock import hold
@@ -75,7 +76,7 @@ def folder(tmp_path):
 
 
 def settings_of(folder):
-    return ExtractSettings(folder=folder, seed=0, page_cap=8, policy=QUICK)
+    return ExtractSettings(folder=folder, seed=0, page_cap=8, rules=PageRules(), policy=QUICK)
 
 
 def test_fetched_file_is_read_from_the_folder_and_deleted(folder):

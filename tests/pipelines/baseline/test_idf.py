@@ -16,19 +16,27 @@ from tests.support.dumps import read_output
 
 pytestmark = pytest.mark.job
 
-MODEL = "all-MiniLM-L6-v2"
-PLAIN, TABLE = f"en/{MODEL}.json", f"en/{MODEL}.idf.json"
+PLAIN, TABLE = "en/bert.json", "en/bert.idf.json"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, model):
     """Return a folder with a table of each kind, from the same pairs."""
     folder = tmp_path_factory.mktemp("idf")
     (folder / "made.txt").write_text("\n".join(sentences("en", 300, 5)))
     for more in ({}, {"idf": True}):
-        made = run_given(MODEL, folder / "out", folder / "made.txt", pairs=150, **more)
+        made = run_given(model, folder / "out", folder / "made.txt", pairs=150, **more)
         assert made == DONE
     return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def weighing(model):
+    """Return a scorer with idf weights, at every layer."""
+    config = ScorerConfig(
+        model=str(model), idf=True, all_layers=True, layer_semantics="cut", device="cpu"
+    )
+    return BertScorer(config)
 
 
 def paired(made):
@@ -36,28 +44,29 @@ def paired(made):
 
 
 def weights(made):
-    return IdfTable.from_bytes((made / "_idf" / "en" / f"{MODEL}.idf.npz").read_bytes())
+    return IdfTable.from_bytes((made / "_idf" / "en" / "bert.idf.npz").read_bytes())
 
 
-def test_weights_are_counted_over_the_sentences_of_the_pairs(made, scorer):
+def test_weights_are_counted_over_the_sentences_of_the_pairs(made, weighing):
     pairs = paired(made)
     texts = [*pairs["candidate"].to_pylist(), *pairs["reference"].to_pylist()]
     found = weights(made)
-    assert found.frequencies == scorer.count_idf(texts).frequencies
+    assert found.frequencies == weighing.count_idf(texts).frequencies
     assert found.frequencies.num_documents == 300
     signatures = [Signature.parse(description(made, name)["signature"]) for name in (TABLE, PLAIN)]
     assert [one.idf for one in signatures] == [found.fingerprint, "none"]
 
 
-def test_means_are_those_of_weighted_scores(made):
+def test_means_are_those_of_weighted_scores(made, weighing):
     pairs = paired(made)
-    weighing = BertScorer(ScorerConfig(model=MODEL, idf=True, device="cpu"))
     sides = (pairs[name].to_pylist() for name in ("candidate", "reference"))
-    mean = weighing.score(*sides, idf=weights(made)).f1.mean()
-    said = description(made, TABLE)["layers"][6]["f1"]["mean"]
-    assert said == pytest.approx(mean, abs=1e-5)
-    plain = description(made, PLAIN)["layers"][6]["f1"]
-    assert abs(said - plain["mean"]) > plain["standard_error"] / 10  # 150 pairs: .004
+    scored = weighing.score(*sides, idf=weights(made)).f1.mean(axis=1)
+    means = {
+        table: np.array([layer["f1"]["mean"] for layer in description(made, table)["layers"]])
+        for table in (TABLE, PLAIN)
+    }
+    assert means[TABLE] == pytest.approx(scored, abs=1e-5)
+    assert np.abs(means[TABLE] - means[PLAIN]).max() > 1e-3
 
 
 def test_both_tables_are_of_the_same_pairs(made):
@@ -68,16 +77,29 @@ def test_both_tables_are_of_the_same_pairs(made):
 @pytest.mark.parametrize(
     ("idf", "table", "expected", "notice"),
     [
-        ("corpus", "", f"{MODEL}.idf", ""),
-        ("none", f"en/{MODEL}.idf.tsv", "custom", "without idf weights are rescaled with baseline"),
+        ("corpus", "", "bert.idf", ""),
+        ("corpus", "en/bert.tsv", "custom", "with idf weights are rescaled with baseline"),
+        ("none", "en/bert.idf.tsv", "custom", "without idf weights are rescaled with baseline"),
     ],
 )
-def test_scores_take_the_table_of_their_kind(made, tmp_path, capsys, idf, table, expected, notice):
+def test_scores_take_the_table_of_their_kind(
+    made, model, tmp_path, capsys, idf, table, expected, notice
+):
     texts = sentences("en", 40, 6)
     rows = pa.table({"candidate": texts[:20], "reference": texts[20:]})
     pq.write_table(rows, tmp_path / "rows.parquet")
     words = ["score", "--input", tmp_path / "rows.parquet", "--output", tmp_path / "scored"]
-    words += ["--model", MODEL, "--language", "en", "--rescale", "--baseline", made / table]
+    words += [
+        "--model",
+        model,
+        "--num-layers",
+        1,
+        "--language",
+        "en",
+        "--rescale",
+        "--baseline",
+        made / table,
+    ]
     assert main([*map(str, words), "--idf", idf, "--device", "cpu"]) == DONE
     said = capsys.readouterr().err
     assert ("Notice: scores" in said) == bool(notice)
@@ -86,3 +108,11 @@ def test_scores_take_the_table_of_their_kind(made, tmp_path, capsys, idf, table,
     signature = Signature.parse(summary["signature"])
     assert signature.baseline.partition("@")[0].rpartition("/")[2] == expected
     assert np.isfinite(read_output(tmp_path / "scored")["bertscore_f1"].to_numpy()).all()
+    # `rescale` chooses by the same rule, and says the same.
+    again = ["rescale", tmp_path / "scored", "--output", tmp_path / "again"]
+    assert main([*map(str, again), "--baseline", str(made / table)]) == DONE
+    said = capsys.readouterr().err
+    assert ("Notice: scores" in said) == bool(notice)
+    assert notice in said
+    rescaled, scored = read_output(tmp_path / "again"), read_output(tmp_path / "scored")
+    assert rescaled["bertscore_f1"].equals(scored["bertscore_f1"])

@@ -86,6 +86,7 @@ def test_dry_run_writes_nothing(tmp_path, crawl, model, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
     assert run_baseline(crawl, tmp_path / "out", model, "--workers", 2) == DONE
     assert read_tables(tmp_path / "out") == tables

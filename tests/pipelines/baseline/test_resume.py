@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,7 @@ def kill_at(landmark, crawl, output, model):
     )
     try:
         while process.poll() is None and not list(output.glob(landmark)):
-            pass
+            time.sleep(0.005)  # the run needs the processor, too
     finally:
         kill_session(process.pid)
         process.wait()

@@ -130,4 +130,4 @@ def test_a_table_without_a_small_error_is_named(changes, words):
 def test_broken_records_are_said():
     languages = {"en": row(records_broken=2), "de": row()}
     (said,) = warnings_of(summary(languages, [table("en/m.tsv")]), cure="More.")
-    assert said == "records could not be read and were left out: en 2, of 300 at most."
+    assert said == "records could not be read and were left out: en 2 of 300."

@@ -255,7 +255,7 @@ def test_models_prints_the_registry(capsys):
 
 def test_unknown_command_lists_the_known(capsys):
     assert cli.main(["scor"]) == cli.UNUSABLE
-    assert "expected one of score, idf, baseline, check, models" in capsys.readouterr().err
+    assert "expected one of score, rescale, idf, baseline, check, models" in capsys.readouterr().err
     assert cli.main(["--help"]) == cli.DONE
     assert cli.main([]) == cli.UNUSABLE
 

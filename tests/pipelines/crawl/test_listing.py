@@ -144,6 +144,12 @@ def test_files_are_found_by_paths_globs_folders_and_addresses(tmp_path: Path) ->
     assert "s3cret" not in web.source
 
 
+def test_no_address_is_named_by_a_way_out_of_a_folder() -> None:
+    address = "https://a.example/crawl-data/CC-MAIN-2026-30/../../../../x/1.wet.gz"
+    (name,) = list_files_of([address]).names
+    assert ".." not in name.split("/")
+
+
 def test_a_folder_stands_for_files_with_the_suffixes_asked_for(tmp_path: Path) -> None:
     for name in ("a.txt", "b/c.txt.gz", "d.parquet", "e.wet.gz", "_f.txt", "g.md"):
         path = tmp_path / name
