@@ -149,6 +149,7 @@ def test_bad_line_costs_one_row_and_is_told_by_its_byte(tmp_path, monkeypatch, l
         assert table["candidate"][3].as_py() == "b"
 
 
+@pytest.mark.long
 def test_twenty_thousand_rows_are_the_same_from_every_format(tmp_path):
     columns = pair_rows(20_000)
     rows = [list(row) for row in zip(columns["candidate"], columns["reference"], strict=True)]

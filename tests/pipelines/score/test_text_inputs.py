@@ -115,8 +115,8 @@ def test_idf_counts_the_references_of_every_format(dump, tmp_path):
 @pytest.mark.long
 def test_twenty_thousand_rows_have_equal_scores_in_every_format(tmp_path):
     """Equal splits make equal batches, so the scores are equal to the last bit."""
-    words = [sentence(number) for number in range(40)]
-    texts = [f"{one} {two}" for one in words for two in words]
+    words = sorted({word for number in range(200) for word in sentence(number).split()})
+    texts = [f"{one} {two} {three}" for one in words for two in words for three in words]
     rows = [
         {"id": n, "candidate": texts[n % 1_600], "reference": texts[n * 7 % 1_597]}
         for n in range(20_000)
