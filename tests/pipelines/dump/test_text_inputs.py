@@ -281,6 +281,16 @@ def test_line_that_is_too_long_is_rejected_under_any_cut(tmp_path, monkeypatch, 
     assert data[lines.offsets[1] :].partition(b"b" * 2_000)[1]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz"])
+def test_header_and_first_row_may_be_longer_together_than_a_record(tmp_path, monkeypatch, name):
+    for module in (framing, read_text, text_cuts, text_layout):
+        monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1_000)
+    data = to_csv([HEADER, ["a" * 990, "r"], ["b", "s"]], "\t" if ".tsv" in name else ",")
+    table, lines = read_plan(plan_text(write_text(tmp_path / name, data), 1))
+    assert table["candidate"].to_pylist() == ["a" * 990, "b"]
+    assert not lines.bad
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
