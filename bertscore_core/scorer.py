@@ -230,14 +230,12 @@ class BertScorer:
         chosen = has_tokens & ~np.repeat(self._too_long(pairs), pairs.counts)
         flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
         work = Work() if work is None else work
-        shape = self.tokenizer.windows
-        work.planned_tokens += (
-            int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
-        )
+        wanted = flat_pairs.select(chosen)
+        work.planned_tokens += self._planned_tokens(wanted)
         with self._lock, self._timed(work):
             flat[:, chosen] = score_pairs(
                 self.encoder,
-                flat_pairs.select(chosen),
+                wanted,
                 weights,
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
@@ -247,7 +245,9 @@ class BertScorer:
         self._check_finite(flat, flat_pairs, weights)
         return self._assemble(flat, pairs)
 
-    def _planned_tokens(self, lengths: IntArray) -> int:
+    def _planned_tokens(self, pairs: TextPairs) -> int:
+        """Return how many tokens are encoded for pairs, each distinct text once."""
+        lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]
         shape = self.tokenizer.windows
         return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
 

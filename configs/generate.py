@@ -134,7 +134,7 @@ SCORE = LocalConfig(
     flag="--num-layers 8",
     settings={"input": "data/pairs/*.parquet", "output": "build/scores"},
     notes={
-        "input": "One, or a list of them: local paths, s3://, gs:// or https://.",
+        "input": "One, or a list of them: local paths, s3://, gs://, hf:// or https://.",
         "language_column": "Use either this or `language`.",
         "max_length": "`unlimited` is for models without a limit on positions (T5, XLNet, "
         "DeBERTa).",
@@ -143,7 +143,8 @@ SCORE = LocalConfig(
         "for English; the extra `demo` installs it.",
         "output": "The output is Parquet, with every column of the input and the score columns "
         "after them. To continue an interrupted run, start it again with the same settings.",
-        "rescale": "Two unrelated sentences then score about 0. Needs `language` or `baseline`.",
+        "rescale": "Two unrelated sentences then score about 0. Needs `language`, "
+        "`language_column` or `baseline`.",
         "revision": "By default the revision that is on this machine.",
         "split_bytes": "The default is 64 MiB. In a worker's memory a split is larger: it is there "
         "as Arrow, as Python texts and as tokens, with every repeated text.",

@@ -19,7 +19,7 @@ from pipelines.crawl.languages import known_languages
 from pipelines.dump.columns import OUTPUT_COLUMNS
 from pipelines.dump.plan import FileReason
 from pipelines.dump.texts import Reason
-from pipelines.options import flags
+from pipelines.options import flags, languages
 from pipelines.options.baseline import BaselineOptions
 from pipelines.options.idf import IdfOptions
 from pipelines.options.score import ScoreOptions
@@ -157,6 +157,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
     verb, arguments = command[0], command[1:]
     if verb in OPTIONS and arguments[:1] != ["compare"]:
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
+        monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
             arguments = ["--input", "a", "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)

@@ -22,9 +22,8 @@ from packaging.version import Version
 
 from bertscore_core import ConfigError
 from configs import generate
-from pipelines.options.base import RunOptions
-from pipelines.options.baseline import BaselineOptions
 from pipelines.options.config_file import load_yaml
+from pipelines.options.languages import language_map
 from pipelines.options.score import ScoreOptions
 from pipelines.options.values import fit_value, plain_value
 
@@ -208,13 +207,20 @@ def test_a_generated_config_has_every_option_with_its_default(config: generate.L
     assert changed == set(config.settings)
 
 
-@pytest.mark.parametrize("options", [ScoreOptions, BaselineOptions])
-def test_examples_in_generated_configs_are_of_the_right_type(options: type[RunOptions]) -> None:
-    hints = get_type_hints(options)
-    shown = {name: value for name, value in generate.EXAMPLES.items() if name in hints}
+@pytest.mark.parametrize("config", [generate.SCORE, generate.BASELINE])
+def test_examples_in_generated_configs_are_of_the_right_type(config: generate.LocalConfig) -> None:
+    hints = get_type_hints(config.options)
+    shown = {
+        name: value
+        for name, value in generate.EXAMPLES.items()
+        if name in hints and name not in config.settings
+    }
+    fitting = dict(shown)
+    if "languages" in shown:
+        fitting["languages"] = language_map(shown["languages"], "an example")
     assert {
         name: plain_value(fit_value(name, value, hints[name], "an example"))
-        for name, value in shown.items()
+        for name, value in fitting.items()
     } == shown
 
 

@@ -44,10 +44,10 @@ _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 HELP = """\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
-  score    score candidates against references, Parquet to Parquet
+  score    score candidates against references, and write the same rows with scores
   rescale  rescale a finished run with another baseline, without a model
   idf      count document frequencies over references and save the table
-  baseline estimate rescaling baselines from random pairs of web sentences;
+  baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models

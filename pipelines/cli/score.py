@@ -1,4 +1,4 @@
-"""`bertscore-beam score`: candidates against references, Parquet to Parquet."""
+"""`bertscore-beam score`: score the rows of a dump, and write them with their scores."""
 
 from bertscore_core import EMBEDDED_MODEL, model_for_language
 from pipelines.cli.show import report, say

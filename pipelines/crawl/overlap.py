@@ -97,7 +97,9 @@ def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:
 @cache
 def _bleu(tokenizer: str) -> BLEU:
     # `force`: sentences that end in a period after a space would be warned about one by one.
-    return BLEU(tokenize=tokenizer, smooth_method="none", force=True)
+    made = BLEU(tokenize=tokenizer, smooth_method="none", force=True)
+    made.corpus_score(["one"], [["one"]])  # before the first score it cannot give its signature
+    return made
 
 
 def _added(counts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

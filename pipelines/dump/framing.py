@@ -57,6 +57,14 @@ class Frames:
             broken=frozenset(row - first for row in self.broken if first <= row < stop),
         )
 
+    def without_first(self) -> "Frames":
+        """Leave out the first record."""
+        return Frames(
+            starts=self.starts[1:],
+            stops=self.stops[1:],
+            broken=frozenset(row - 1 for row in self.broken if row),
+        )
+
     def without_blank(self, data: bytes, kind: Format) -> "Frames":
         """Leave out blank lines: white space in JSON, nothing at all in CSV."""
         blank = b" \t\r\n" if kind is Format.JSONL else b"\r\n"

@@ -92,8 +92,8 @@ def expand_inputs(
         if not result.found:
             raise InputError(
                 f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder "
-                "files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, and quote "
-                "the glob for the shell."
+                "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
+                "and quote the glob for the shell."
             )
         kept = _outside(result.fs, result.found, exclude)
         if not kept:

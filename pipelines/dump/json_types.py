@@ -76,8 +76,9 @@ def unknown_fields(value: Any, kind: pa.DataType, path: str = "") -> Iterator[st
     """Yield the dotted paths of the fields of a value that have no column and are not null."""
     if isinstance(value, dict) and pa.types.is_struct(kind):
         for name, inner in value.items():
-            below = f"{path}.{name}" if path else name
-            number = kind.get_field_index(name)
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            below = f"{path}.{shown}" if path else shown
+            number = kind.get_field_index(name) if _is_utf8(name) else -1
             if number >= 0:
                 yield from unknown_fields(inner, kind.field(number).type, below)
             elif inner is not None:

@@ -10,6 +10,21 @@ import numpy.typing as npt
 
 from pipelines.dump.texts import Reason
 
+MOST_DROPPED = 100
+"""Most names of dropped fields that are kept: a JSON object may use ids as names."""
+OTHER_FIELDS = "(other fields)"
+
+
+def fewer_names(dropped: Mapping[str, int]) -> dict[str, int]:
+    """Return the first dropped fields by name, and the number of all others under one name.
+
+    Applied to parts of a sum and to the sum, in any order, it gives the same.
+    """
+    names = sorted(dropped.keys() - {OTHER_FIELDS})
+    kept = {name: dropped[name] for name in names[:MOST_DROPPED]}
+    others = sum(dropped[name] for name in names[MOST_DROPPED:]) + dropped.get(OTHER_FIELDS, 0)
+    return kept | ({OTHER_FIELDS: others} if others else {})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLine:
@@ -31,7 +46,8 @@ class Lines:
     Attributes:
         offsets: First byte of each row in the file, decompressed. Shape (rows,).
         bad: Rows that could not be read, by position. All their columns are null.
-        dropped: Fields that are no columns, with the number of rows that have them.
+        dropped: Fields that are no columns, with the number of rows that have them; joined lines
+            have `fewer_names`.
     """
 
     offsets: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -50,7 +66,7 @@ class Lines:
             bad.update({rows + row: line for row, line in piece.bad.items()})
             dropped.update(piece.dropped)
             rows += len(piece.offsets)
-        return cls(offsets=np.concatenate(offsets), bad=bad, dropped=dropped)
+        return cls(offsets=np.concatenate(offsets), bad=bad, dropped=fewer_names(dropped))
 
     @property
     def reasons(self) -> dict[int, str]:

@@ -42,21 +42,21 @@ def read_text(split: Split) -> tuple[pa.Table, Lines]:
         data, offset, too_long = read(source, split)
     if not split.start and data.startswith(BOM):
         data, offset = data[len(BOM) :], offset + len(BOM)
-    frames = find_frames(data, kind, final=True).without_blank(data, kind)
+    frames = find_frames(data, kind, final=True)
     if not split.start and kind.has_header:
-        frames = Frames(
-            starts=frames.starts[1:],
-            stops=frames.stops[1:],
-            broken=frozenset(row - 1 for row in frames.broken if row),
-        )
+        frames = frames.without_first()
+    frames = frames.without_blank(data, kind)
 
     def parse(data: bytes, frames: Frames) -> tuple[pa.Table, Lines]:
         if kind is Format.JSONL:
             return parse_json(data, frames, schema)
         return parse_csv(data, frames, schema, kind)
 
-    parsed = list(_parsed(data, offset, frames, parse))
-    parsed += [_long_row(schema, start) for start in too_long]
+    def long_row(start: int) -> tuple[pa.Table, Lines]:
+        return _long_row(schema, start)
+
+    parsed = list(_parsed(data, offset, frames, parse, long_row))
+    parsed += map(long_row, too_long)
     lines = Lines.join(lines for _, lines in parsed)
     return pa.concat_tables([schema.empty_table(), *(table for table, _ in parsed)]), lines
 
@@ -66,19 +66,21 @@ def _parsed(
     offset: int,
     frames: Frames,
     parse: Callable[[bytes, Frames], tuple[pa.Table, Lines]],
+    long_row: Callable[[int], tuple[pa.Table, Lines]],
 ) -> Iterator[tuple[pa.Table, Lines]]:
-    """Parse records block by block."""
-    row = 0
+    """Parse records block by block; a record of more than a block is one of its own."""
+    row, most = 0, min(_PARSED_BYTES, MAX_RECORD_BYTES)
     while row < len(frames.stops):
         base = int(frames.starts[row])
-        stop = int(np.searchsorted(frames.stops, base + _PARSED_BYTES, side="right"))
+        stop = int(np.searchsorted(frames.stops, base + most, side="right"))
         stop = max(stop, row + 1)
-        block = data[base : int(frames.stops[stop - 1])]
-        table, lines = parse(block, frames.take(row, stop))
-        yield (
-            table,
-            Lines(offsets=lines.offsets + (offset + base), bad=lines.bad, dropped=lines.dropped),
-        )
+        end = int(frames.stops[stop - 1])
+        if end - base > MAX_RECORD_BYTES:
+            yield long_row(offset + base)
+        else:
+            table, lines = parse(data[base:end], frames.take(row, stop))
+            offsets = lines.offsets + (offset + base)
+            yield table, Lines(offsets=offsets, bad=lines.bad, dropped=lines.dropped)
         row = stop
 
 
@@ -89,7 +91,8 @@ def _whole_piece(source: TextSource, split: Split) -> tuple[bytes, int, list[int
         Its bytes, the position of the first one, and the places of lines that are too long.
     """
     size = split.stop - split.start
-    if split.about_rows == 1 and size > MAX_RECORD_BYTES:
+    has_header = not split.start and Format(split.format).has_header
+    if split.about_rows == 1 and not has_header and size > MAX_RECORD_BYTES + len(BOM):
         return b"", split.start, [split.start]
     source.skip(split.start)
     data = source.read(size)

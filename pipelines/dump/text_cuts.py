@@ -90,8 +90,6 @@ def scanned_pieces(
         if len(carry) >= MAX_RECORD_BYTES and not frames.consumed:
             cutter.close()
             carry, offset, is_long = b"", offset + len(carry), True
-    if is_long:
-        cutter.add_alone(offset)
     return cutter.finish()
 
 

@@ -76,7 +76,9 @@ def read_text_layout(
         data, is_whole = _sample(source.read, kind)
         size = source.size
     data = data.removeprefix(BOM)
-    frames = find_frames(data, kind, final=is_whole).without_blank(data, kind)
+    frames = find_frames(data, kind, final=is_whole)
+    if not kind.has_header:  # the first line of the others is the header, also if it is blank
+        frames = frames.without_blank(data, kind)
     records = [
         data[start:stop]
         for start, stop in zip(frames.starts.tolist(), frames.stops.tolist(), strict=True)
@@ -155,7 +157,9 @@ def _sample(read: Callable[[int], bytes], kind: Format) -> tuple[bytes, bool]:
 
 def _header_schema(path: str, records: Sequence[bytes], kind: Format) -> pa.Schema:
     """Return the columns that the first record names, all of them strings."""
-    names = parse_record(records[0], kind) if records else BadLine(reason=Reason.BAD_LINE)
+    names: list[str] | BadLine = BadLine(reason=Reason.BAD_LINE, message="an empty first line")
+    if records and records[0].strip(b"\r\n"):
+        names = parse_record(records[0], kind)
     shown = mask_credentials(path)
     if isinstance(names, BadLine):
         raise InputError(

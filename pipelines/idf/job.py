@@ -309,8 +309,8 @@ def conclude_idf(job: IdfJob) -> Outcome:
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
         counted = json.loads(folder.read(_NOTE_FILE))
-    # Rows of text files are known only now. Every reference counted is one of a row.
-    seen = counted["documents"] + (counted["rows_left_out"] or 0)
+    # Rows of text files are known only now: those with references.
+    seen = counted["rows_counted"] + counted["rows_left_out"] + counted["rows_without_group"]
     if plan.num_rows is None and seen < planned.options.min_rows:
         _clean_up(folder)
         few = few_rows_words(seen, planned.options.min_rows)

@@ -24,6 +24,7 @@ def describe_tables(tables: IdfTables) -> dict[str, Any]:
         "documents": tables.num_documents,
         "key_columns": list(total.key_columns),
         "group_columns": list(tables.group_columns),
+        "by_language": any(key.language for key in tables.tables),
         "rows": total.rows if known else None if repeats is None else repeats[0],
         "rows_left_out": total.duplicates,
         "rows_left_out_with_other_references": total.conflicts,
@@ -58,15 +59,21 @@ def table_warnings(described: Mapping[str, Any]) -> list[str]:
         )
     if described["rows_without_group"]:
         warnings.append(
-            f"{described['rows_without_group']:,} rows have no value in a group column "
-            f"({_names(described['group_columns'])}): idf does not count them, and they cannot be "
-            "scored. Fill the column."
+            f"{described['rows_without_group']:,} rows have {_without_table(described)}: idf does "
+            "not count them, and they cannot be scored. Fill the column."
         )
     counted, different = described["rows_counted"], described["different_references"]
     if counted is not None and different is not None:
         words = repeat_words(counted, different, keyed=bool(described["key_columns"]))
         warnings += [] if words is None else [words]
     return warnings
+
+
+def _without_table(described: Mapping[str, Any]) -> str:
+    """Return what rows without a table lack."""
+    names = _names(described["group_columns"])
+    groups = [f"no value in a group column ({names})"] if names else []
+    return " or ".join([*groups, *(["no language code"] if described["by_language"] else [])])
 
 
 def _names(columns: Sequence[str]) -> str:

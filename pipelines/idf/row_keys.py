@@ -76,7 +76,7 @@ def _languages(table: pa.Table, columns: IdfColumns) -> list[str | None]:
     """Return the language of each row as in `IdfKey`; None for a row without one."""
     if columns.language is None:
         return [WHOLE.language] * table.num_rows
-    found = languages_of(table[columns.language])
+    found = languages_of(column_of(table, columns.language))
     return [None if language in (NO_LANGUAGE, NO_CODE) else language for language in found]
 
 

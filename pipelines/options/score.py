@@ -18,7 +18,7 @@ DEFAULT_MAX_REJECT_FRACTION = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ScoringOptions, DumpOptions):
-    """Score candidates against references, Parquet to Parquet.
+    """Score candidates against references, and write the same rows with scores.
 
     Attributes:
         candidate_column: Column of the candidates, by name or dotted path.

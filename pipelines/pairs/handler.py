@@ -3,7 +3,7 @@
     pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
 
 A pair that cannot be scored gets a reason and no scores; it does not fail its bundle. A bundle
-fails if an element has neither field, if the first 1,024 pairs of a process lack one of the fields,
+fails if an element has no text field, if the first 1,024 pairs of a process lack one of the fields,
 and if the numbers of the encoder overflow, as in float16.
 """
 
@@ -294,23 +294,25 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
     def _check_fields(
         self, batch: Sequence[PairLike], seen: set[str], without: Counter[str]
     ) -> None:
-        """Raise for an element with neither field, and for a field that no element has.
+        """Raise for an element with no text field, and for a field that no element has.
 
         A missing field counts as null. If none of the first 1,024 pairs of a process has it, its
         name is misspelled. A warning comes before that.
         """
         names = (self._candidate_field, self._reference_field)
+        roles = {"candidate": names[0], "reference": names[1]}
+        if self._language_field is not None:
+            roles["language"] = self._language_field
         for pair in batch:
-            found = [name for name in names if has_field(pair, name)]
-            seen.update(found)
-            if not found:
+            seen.update(name for name in roles.values() if has_field(pair, name))
+            if not any(has_field(pair, name) for name in names):
                 raise InputError(
                     f"an element has neither of the fields: got {shape_of(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
                 )
-        for name, role in zip(names, ("candidate", "reference"), strict=True):
+        for role, name in roles.items():
             if not batch or name in seen:
                 continue
             if not without[name]:

@@ -7,6 +7,7 @@ temporary file: first its keys, 8 bytes a row, and its rows only when a key is f
 """
 
 import logging
+import os
 import tempfile
 import threading
 from collections import defaultdict
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -292,21 +293,26 @@ def _mapped(path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
     """Map a file of entries of one width into memory.
 
     Raises:
-        InputError: It has another number of entries.
+        InputError: It has another size.
         OSError: It cannot be reached.
     """
-    if is_remote(path):
-        # Without a name, so that a killed worker leaves nothing on the disk.
-        with tempfile.TemporaryFile(prefix="bertscore-index-") as file:
-            file.write(read_bytes(path))
-            file.flush()
-            entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
-    else:
-        entries = np.memmap(path, dtype=kind, mode="r")
-    if len(entries) != size:
+    if not is_remote(path):
+        with open(path, "rb") as there:
+            return _checked(there, path, kind, size)
+    # Without a name, so that a killed worker leaves nothing on the disk.
+    with tempfile.TemporaryFile(prefix="bertscore-index-") as fetched:
+        fetched.write(read_bytes(path))
+        fetched.flush()
+        return _checked(fetched, path, kind, size)
+
+
+def _checked(file: IO[bytes], path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    found, expected = os.fstat(file.fileno()).st_size, size * kind.itemsize
+    if found != expected:
         raise InputError(
-            f"{mask_credentials(path)!r} is damaged: got {len(entries)} entries; expected {size}."
+            f"{mask_credentials(path)!r} is damaged: got {found} bytes; expected {expected}."
         )
+    entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
     return entries
 
 

@@ -3,7 +3,7 @@
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bertscore_core.errors import ConfigError
@@ -12,11 +12,11 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import absolute, with_scheme
 from pipelines.files.read import read_many
 from pipelines.files.search import Trouble, search
-from pipelines.run.folder import RUN_FILE, SUMMARY_FILE, OutputFolder, read_run
+from pipelines.run.folder import RUN_FILE, OutputFolder, read_run
 from pipelines.run.success import successful_run
 from pipelines.runs.index import read_index
 from pipelines.runs.lookup import equal_settings, nearest_differences
-from pipelines.runs.row_scores import NO_SETTING
+from pipelines.runs.row_scores import NO_SETTING, ROWS_FOLDER
 
 UNCOUNTED = "corpus@"
 """Begins the field `idf` of a signature whose table is still to be counted."""
@@ -34,12 +34,15 @@ class EarlierSource:
         run: Which run it holds.
         is_done: Whether it has succeeded. Of one that has not, the parts that are there count.
         signatures: How its scores were made.
+        is_indexed: Whether its index names the signatures, each with the idf table of its rows.
+            Otherwise they are those of its languages, and their idf may be any of several tables.
     """
 
     root: str
     run: str
     is_done: bool
     signatures: tuple[str, ...]
+    is_indexed: bool
 
     @property
     def shown(self) -> str:
@@ -88,6 +91,8 @@ def find_reuse(given: str, output: str, now: Sequence[Signature]) -> Reuse:
             )
     else:
         source = _open(absolute(given), output)
+    if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
+        return Reuse(source=None, words=_no_pieces(source))
     differences = _compare(source, now)
     if differences:
         return Reuse(source=None, words=_other_settings(source, differences))
@@ -157,31 +162,52 @@ def _is_scoring(run: Mapping[str, Any]) -> bool:
 
 
 def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
-    index = read_index(folder)
-    signatures = [] if index is None else list(index.signatures)
-    if not signatures:  # the summary names the idf table, which may have been counted
-        stated = folder.read_json(SUMMARY_FILE).get("signature") or run.get("signature")
-        signatures = [stated] if isinstance(stated, str) else []
+    index, is_done = read_index(folder), successful_run(folder) is not None
+    # Of a run that is not done, the index is that of an earlier run in the folder.
+    is_indexed = is_done and index is not None
     return EarlierSource(
         root=folder.root,
         run=str(run.get("run")),
-        is_done=successful_run(folder) is not None,
-        signatures=tuple(signatures),
+        is_done=is_done,
+        signatures=index.signatures if index is not None and is_done else _stated(run),
+        is_indexed=is_indexed,
     )
+
+
+def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the signatures in `_run.json`: the sole one, or those of the languages."""
+    by_language = run.get("signatures")
+    stated = [run.get("signature")]
+    stated += list(by_language.values()) if isinstance(by_language, dict) else []
+    return tuple(dict.fromkeys(text for text in stated if isinstance(text, str)))
 
 
 def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
     """Return the fields in which a run's scores differ from all those wanted; empty if some fit."""
     if (equal_settings(source.signatures, tuple(one.format() for one in now)) != NO_SETTING).any():
         return {}
-    first = now[0]
-    differences = nearest_differences(source.signatures, first)
+    # Settings that differ in nothing but their idf tables differ alike.
+    others = {replace(one, idf="none" if one.idf == "none" else ""): one for one in now}
+    return min((_differences(source, one) for one in others.values()), key=len, default={})
+
+
+def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]]:
+    """Return the fields in which a run's scores differ from those wanted, as far as is known."""
+    differences = nearest_differences(source.signatures, now)
     if differences is None:
-        return {"signature": ("none that can be read", first.format())}
-    there, _ = differences.get("idf", ("", ""))
-    if first.idf.startswith(UNCOUNTED) and there != "none":
-        differences.pop("idf", None)  # the table's fingerprint is known only when it is counted
+        return {"signature": ("none that can be read", now.format())}
+    is_unsure = now.idf.startswith(UNCOUNTED) or not source.is_indexed
+    if is_unsure and "none" not in differences.get("idf", ()):
+        differences.pop("idf", None)  # which table it is shows only when rows are looked up
     return differences
+
+
+def _no_pieces(source: EarlierSource) -> str:
+    return (
+        f"Nothing of {source.shown} can be reused: it has kept no scores for later runs: it "
+        "has written no part, or an earlier version of bertscore-beam made it. Everything is "
+        "scored."
+    )
 
 
 def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:

@@ -133,7 +133,9 @@ class PartRecord:
     @property
     def texts_digest(self) -> str:
         """Identifies the texts of the part and how they were scored."""
-        return f"{self.digests.candidates}-{self.digests.references}-{self.job_digest}-{self.idf}"
+        labels = [f"-{name}:{rows.label}" for name, rows in sorted(self.languages.items())]
+        texts = f"{self.digests.candidates}-{self.digests.references}"
+        return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
 
     def moved_to(self, split: Split) -> "PartRecord":
         """Return the record for the same rows in the present version of the file."""

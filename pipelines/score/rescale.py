@@ -47,7 +47,7 @@ from pipelines.score.records import (
     read_records,
     record_path,
 )
-from pipelines.score.rejects import REJECTS_FOLDER, rows_path
+from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rescale_part import rescaled_part
 from pipelines.score.show import show_summary
 from pipelines.scorer import read_baseline
@@ -179,7 +179,8 @@ def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
         return Signature.parse(summary["signature"])
     raise ConfigError(
         f"{source.shown!r} cannot be rescaled: got no signature that all of its scores share; "
-        "expected one. Score it again with --rescale."
+        "expected one. Score it again with --rescale, and with --reuse and "
+        "this folder: then its raw scores are taken, and no model runs."
     )
 
 
@@ -215,8 +216,9 @@ def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRec
     whole = [one for name, one in sorted(records.items()) if sizes.get(name) == one.part_bytes]
     if len(whole) != summary["parts"] or sum(one.num_rows for one in whole) != summary["rows"]:
         raise InputError(
-            f"{source.shown!r} is damaged: got {len(whole)} whole parts; expected "
-            f"{summary['parts']} with {summary['rows']} rows. Run its command again first."
+            f"{source.shown!r} cannot be rescaled: got {len(whole)} whole parts that can be read; "
+            f"expected {summary['parts']} with {summary['rows']} rows. It is damaged, or an "
+            "earlier version of bertscore-beam made it. Run its command again first."
         )
     return tuple(whole)
 
@@ -258,7 +260,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     others = [name for name in records.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE, *IDF_FILES):
         folder.delete(name)
     folder.delete_temporary()
     for note in (record_path, rows_path, rows_file):

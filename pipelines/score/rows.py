@@ -198,10 +198,8 @@ def score_table(
     Raises:
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
-    texts, keys = (
-        PairTexts.of_table(table, fields, settings, unreadable),
-        row_keys(table, fields.idf),
-    )
+    texts = PairTexts.of_table(table, fields, settings, unreadable)
+    keys = row_keys(table, fields.idf)
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
     subsets = rows_by_setting(texts, keys, settings, scorers.has)

@@ -4,12 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertscore_core import Signature
-from pipelines.runs.lookup import nearest_differences
+from pipelines.runs.index import Index, read_index
+from pipelines.runs.lookup import equal_settings, nearest_differences
+from pipelines.runs.row_scores import NO_SETTING
 from pipelines.runs.source import EarlierSource
 from pipelines.score.spec import ScoreSpec
 
 _SHARE_OF_OTHER_SCRIPTS = 0.02
 """Share of rows in other scripts above which a run warns: fewer may be quotations or mistakes."""
+
+_COMPARED = 10
+"""Signatures of a run that are compared for a warning. There may be one for each test set."""
 
 
 def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
@@ -19,7 +24,7 @@ def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
     length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
     found = (
         truncated_words(summary, length),
-        unused_words(spec.reuse, summary),
+        unused_words(spec, summary),
         script_words(summary, settings.script_language),
     )
     return [words for words in found if words is not None]
@@ -49,15 +54,28 @@ def script_words(summary: Mapping[str, Any], language: str) -> str | None:
     )
 
 
-def unused_words(source: EarlierSource | None, summary: Mapping[str, Any]) -> str | None:
+def unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
     """Return the warning that no row took a score of the earlier run; None if one did."""
+    source = spec.reuse
     if source is None or summary["reused"] or not summary["scored"]:
         return None
-    now = Signature.parse(summary["signature"])
-    if "idf" in (nearest_differences(source.signatures, now) or {}):
+    if _has_other_tables(source, read_index(spec.folder)):
         return (
             f"no row took its scores from {source.shown}: its idf table is another one, and every "
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
             "every run with --idf PATH."
         )
     return f"no row took its scores from {source.shown}: it has no rows of these texts."
+
+
+def _has_other_tables(source: EarlierSource, own: Index | None) -> bool:
+    """Tell whether no idf table of this run is one of the earlier run's, as far as is known."""
+    if own is None or not source.is_indexed:
+        return False
+    if (equal_settings(source.signatures, own.signatures) != NO_SETTING).any():
+        return False
+    texts = own.signatures[:_COMPARED]
+    return any(
+        "idf" in (nearest_differences(source.signatures, Signature.parse(text)) or {})
+        for text in texts
+    )

@@ -9,6 +9,7 @@ from typing import Any
 from bertscore_core import ScoreSummary
 from bertscore_core.work import Work
 from pipelines.dump.language_codes import by_name, words_for
+from pipelines.dump.lines import fewer_names
 from pipelines.dump.splits import Split
 from pipelines.score.records import PartRecord
 
@@ -131,7 +132,7 @@ class RunTotals:
             failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
             languages=_added(self.languages, other.languages),
             other_scripts=self.other_scripts + other.other_scripts,
-            dropped=dict(Counter(self.dropped) + Counter(other.dropped)),
+            dropped=fewer_names(Counter(self.dropped) + Counter(other.dropped)),
         )
 
 

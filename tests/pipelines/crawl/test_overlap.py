@@ -3,6 +3,7 @@
 import pytest
 import sacrebleu
 
+from pipelines.crawl import overlap
 from pipelines.crawl.overlap import Overlap, describe_overlap, tokenizer_of
 from tests.support.crawl_texts import sentences
 
@@ -41,3 +42,11 @@ def test_languages_without_spaces_are_compared_by_character():
     said = describe_overlap(Overlap.of(*pair, "zh"), "zh")
     assert 50 < said["bleu"] < 100
     assert "tok:zh" in said["signature"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+def test_pairs_that_another_process_has_counted_are_described(language):
+    counted = Overlap.of(TEXTS[:30], TEXTS[30:], language)
+    there = describe_overlap(counted, language)
+    overlap._bleu.cache_clear()  # as in a process that has counted nothing
+    assert describe_overlap(counted, language) == there

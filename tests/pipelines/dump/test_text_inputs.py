@@ -1,6 +1,7 @@
 """Text files as input: planned, cut and read, with every bad line told by its place."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertscore_core.errors import InputError
-from pipelines.dump import framing, read_text
+from pipelines.dump import framing, read_text, text_cuts, text_layout
 from pipelines.dump.formats import Format, format_of, suffixes
 from pipelines.dump.framing import find_frames
 from pipelines.dump.json_rows import parse_json, parse_object
 from pipelines.dump.json_types import infer_schema
+from pipelines.dump.lines import MOST_DROPPED, fewer_names
 from pipelines.dump.plan import FileReason
 from pipelines.dump.read_split import read_split
 from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
@@ -192,6 +194,27 @@ def test_fields_that_come_later_are_counted_and_not_kept(tmp_path, monkeypatch):
     assert not lines.bad
 
 
+def test_field_whose_name_is_no_text_costs_no_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.dump.text_layout.SAMPLE_BYTES", 300)
+    bad = b'{"candidate": "a", "reference": "b", "\\ud800": 1, "x\\ud800": {"y": 2}}\n'
+    table, lines = read_plan(plan_text(write_text(tmp_path / "a.jsonl", to_jsonl(ROWS) + bad)))
+    assert table["candidate"].to_pylist() == [*(row["candidate"] for row in ROWS), "a"]
+    assert lines.dropped == {"\\ud800": 1, "x\\ud800": 1}
+    assert not lines.bad
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 250), st.integers(1, 5), max_size=60), max_size=6))
+def test_names_of_dropped_fields_are_bounded_and_add_up_in_any_order(parts):
+    counts = [Counter({f"f{name:03d}": number for name, number in part.items()}) for part in parts]
+    whole = fewer_names(sum(counts, Counter()))
+    step = Counter()
+    for count in reversed(counts):
+        step = Counter(fewer_names(step + Counter(fewer_names(count))))
+    assert step == whole
+    assert len(whole) <= MOST_DROPPED + 1
+    assert sum(whole.values()) == sum(count.total() for count in counts)
+
+
 def test_columns_are_those_of_the_first_rows():
     rows = [
         {"s": None, "n": 1, "u": 2**63, "l": [], "o": {}, "d": {"x": None, "y": [{"z": 1}]}},
@@ -234,14 +257,27 @@ def test_line_of_ten_megabytes_is_read_and_a_longer_one_than_allowed_is_rejected
     assert len(plan.splits) > 5
     assert table.num_rows == 41
     assert table["candidate"][0].as_py() == long["candidate"]
-    monkeypatch.setattr(framing, "MAX_RECORD_BYTES", 1000)
-    monkeypatch.setattr(read_text, "MAX_RECORD_BYTES", 1000)
-    monkeypatch.setattr("pipelines.dump.text_cuts.MAX_RECORD_BYTES", 1000)
+    for module in (framing, read_text, text_cuts):
+        monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1_000_000)
     packed = write_text(tmp_path / "b.jsonl.zst", path.read_bytes())
     for other in (plan, plan_text(packed, 1000, 1 << 20, input_format="jsonl")):
         table, lines = read_plan(other)
         assert [str(bad.reason) for bad in lines.bad.values()] == ["line_too_long"]
         assert table.num_rows == 41
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv"])
+@pytest.mark.parametrize("size", [100, 5_000, 1 << 26])
+def test_line_that_is_too_long_is_rejected_under_any_cut(tmp_path, monkeypatch, name, size):
+    for module in (framing, read_text, text_cuts, text_layout):
+        monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1_000)
+    rows = [{"candidate": word, "reference": "r"} for word in ("a", "b" * 2_000, "c", "d" * 900)]
+    cells = [HEADER, *(list(row.values()) for row in rows)]
+    data = to_csv(cells) if name == "a.csv" else to_jsonl(rows)
+    table, lines = read_plan(plan_text(write_text(tmp_path / name, data), 1_000, size))
+    assert table["candidate"].to_pylist() == ["a", None, "c", "d" * 900]
+    assert {row: str(line.reason) for row, line in lines.bad.items()} == {1: "line_too_long"}
+    assert data[lines.offsets[1] :].partition(b"b" * 2_000)[1]
 
 
 @pytest.mark.parametrize(
@@ -254,6 +290,7 @@ def test_line_of_ten_megabytes_is_read_and_a_longer_one_than_allowed_is_rejected
         ("a.json", b"[\n1\n]\n", "an array of JSON"),
         ("a.json", b'{\n"candidate": "a"\n}\n', "an object over several lines"),
         ("a.csv", b"", "has no header"),
+        ("a.csv", b"\r\n\r\ncandidate,reference\r\n", "has no header: got an empty first line"),
         ("a.csv", b"a,a\n", "names columns twice: got ['a']"),
         ("a.jsonl", b'{"candidat": "a", "reference": "b"}\n', "Did you mean 'candidat'?"),
         ("a.csv", b"candidate,bertscore_f1,reference\n", "already has score columns"),

@@ -238,7 +238,7 @@ def test_missing_and_holding_nothing_and_shut_are_three_messages(tmp_path: Path,
     with pytest.raises(InputError, match=words):
         expand_inputs([f"{tmp_path}/in"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"holds no \*.parquet \(no file at all\)"):
+    with pytest.raises(InputError, match=r"holds no .*\*.tsv \(no file at all\)"):
         expand_inputs([f"{tmp_path}/empty"])
     flags = ["score", "--input", f"{tmp_path}/shut", "--output", f"{tmp_path}/out"]
     with shut(tmp_path / "shut"):

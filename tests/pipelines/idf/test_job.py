@@ -67,10 +67,8 @@ def test_run_that_was_stopped_continues_with_what_is_not_counted(
     assert work == tmp_path / ".table.npz.run"
     change(work, dump)
     counted = []
-    count = steps.count_references
-    monkeypatch.setattr(
-        steps, "count_references", lambda *given: (counted.append(1), count(*given))[1]
-    )
+    count = steps.count_rows
+    monkeypatch.setattr(steps, "count_rows", lambda *given: (counted.append(1), count(*given))[1])
     assert cli.main(command(dump, table)) == cli.DONE
     assert len(counted) == again
     assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err

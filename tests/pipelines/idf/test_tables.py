@@ -138,3 +138,12 @@ def test_without_groups_all_rows_have_one_key():
     found = row_keys(pa.table({"reference": ["a", None]}), IdfColumns())
     assert found.keys == (WHOLE,)
     assert found.codes.tolist() == [0, 0]
+
+
+def test_columns_may_be_fields_of_structs():
+    meta = [{"lang": "DE", "set": "a"}, {"lang": None, "set": "a"}, {"lang": "de", "set": None}]
+    found = row_keys(
+        pa.table({"meta": meta}), IdfColumns(language="meta.lang", group=("meta.set",))
+    )
+    assert found.keys == (IdfKey(language="de", group=("a",)),)
+    assert found.codes.tolist() == [0, NO_KEY, NO_KEY]

@@ -26,6 +26,7 @@ EVERY_OPTION: dict[str, Any] = {
     "revision": "main",
     "workers": 4,
     "overwrite": True,
+    "input_format": "tsv-raw",
     "split_rows": 7,
     "split_bytes": 1000,
     "dry_run": True,
@@ -48,6 +49,17 @@ EVERY_OPTION: dict[str, Any] = {
     "max_reject_fraction": 1,
     "max_truncated_fraction": 0.25,
     "allow_pickle_weights": True,
+    "model_memory": 8_000_000_000,
+}
+
+# Instead of `language`.
+BY_LANGUAGE: dict[str, Any] = {
+    "language_column": "lang",
+    "languages": {
+        "zh": {"model": "bert-base-chinese", "num_layers": 8, "baseline": "tables/zh.csv"},
+        "*": {"model": "roberta-large", "revision": "main", "max_length": "unlimited"},
+    },
+    "allow_shared_baseline": True,
 }
 
 
@@ -66,10 +78,13 @@ def test_defaults_are_those_of_the_readme() -> None:
 
 
 def test_every_option_can_be_set_and_is_described() -> None:
-    assert set(EVERY_OPTION) == {field.name for field in dataclasses.fields(ScoreOptions)}
-    described = ScoreOptions.from_mapping(EVERY_OPTION, "the test").describe()
-    assert described == EVERY_OPTION
-    assert json.loads(json.dumps(described)) == EVERY_OPTION
+    names = {field.name for field in dataclasses.fields(ScoreOptions)}
+    assert set(EVERY_OPTION) | set(BY_LANGUAGE) == names
+    defaults = {"language_column": None, "languages": None, "allow_shared_baseline": False}
+    for given in (EVERY_OPTION, EVERY_OPTION | {"language": None} | BY_LANGUAGE):
+        described = ScoreOptions.from_mapping(given, "the test").describe()
+        assert described == defaults | given
+        assert json.loads(json.dumps(described)) == described
 
 
 def test_dashes_are_as_good_as_underscores() -> None:

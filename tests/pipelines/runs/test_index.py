@@ -181,7 +181,7 @@ def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     assert not files.keys() & folder.files(INDEX_FOLDER).keys()
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "no json", "other format"])
+@pytest.mark.parametrize("damage", ["cut", "torn", "gone", "no json", "other format"])
 def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
     folder = own(tmp_path / "out")
     piece = made_up(30)
@@ -190,6 +190,8 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
     about = tmp_path / "out" / INDEX_FILE
     if damage == "cut":
         keys.write_bytes(keys.read_bytes()[:-8])
+    elif damage == "torn":
+        keys.write_bytes(keys.read_bytes()[:-3])
     elif damage == "gone":
         keys.unlink()
     elif damage == "no json":
