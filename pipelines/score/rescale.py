@@ -71,7 +71,6 @@ class RescalePlan:
         summary: Its `_summary.json`.
         signature: The signature of the scores to be written.
         row: Precision, recall and F1 of the baseline. Shape (3,), float32.
-        notice: That scores and baseline have other token weights; None if they have not.
         records: The records of its parts.
         started: When the command began, in seconds since the epoch.
         notice: That scores and baseline differ in idf weights; None if they do not.
@@ -84,7 +83,6 @@ class RescalePlan:
     summary: dict[str, Any]
     signature: Signature
     row: np.ndarray[Any, np.dtype[np.float32]]
-    notice: str | None
     records: tuple[PartRecord, ...]
     started: float
     notice: str | None
@@ -144,7 +142,6 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         summary=summary,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
         row=baseline.row(int(signature.num_layers)),
-        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
         records=records,
         started=started,
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
