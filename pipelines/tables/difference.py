@@ -94,10 +94,10 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Say in words what the differences mean."""
-        away = [abs(one) for row in self.rows for one in row.in_errors if one is not None]
         if abs(self.largest[2]) <= _ROUNDING:
-            words = "the same numbers"
-        elif not away:
+            return "the same numbers"
+        away = [abs(one) for row in self.rows for one in row.in_errors if one is not None]
+        if not away:
             words = "no standard errors are known to compare the differences with"
         elif max(away) <= _FEW_ERRORS:
             words = "agree within error"

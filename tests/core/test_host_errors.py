@@ -73,6 +73,20 @@ def test_the_error_claimed_covers(make_hosts, pairs):
 
 
 @pytest.mark.long
+def test_few_hosts_give_a_rough_error_that_is_right_on_average():
+    """With 20 hosts: a little too large where they do not matter, since naive errors are least."""
+    rng = np.random.default_rng(7)
+    found = [Moments.of(*draw(rng, 200, equal(20))) for _ in range(SAMPLES)]
+    spread = np.std([one.means for one in found], axis=0, ddof=1).mean(axis=1)
+    errors = np.array([one.standard_errors for one in found]).mean(axis=2)
+    ratios = spread / np.sqrt((errors**2).mean(axis=0))
+    assert 0.8 < ratios[0] < 1
+    np.testing.assert_allclose(ratios[2:], 1, atol=0.1)
+    roughness = errors[:, -1].std() / errors[:, -1].mean()
+    assert roughness == pytest.approx(1 / np.sqrt(2 * 19), rel=0.4)
+
+
+@pytest.mark.long
 def test_naive_errors_miss_what_hosts_have_in_common():
     _, naive = claims(6, 2000, heavy_tailed(100))
     assert (np.diff(naive.mean(axis=1)) > 0).all()
