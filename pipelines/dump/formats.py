@@ -143,5 +143,5 @@ def _looks_like(head: bytes) -> str | None:
 def _misnamed(path: str, got: str, expected: str) -> InputError:
     return InputError(
         f"{mask_credentials(path)!r} is not what its name says: got {got}; expected {expected}. "
-        "Rename or convert it, or give --input-format."
+        "Rename or convert it, or give the right --input-format."
     )

@@ -65,7 +65,9 @@ def unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
             "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
             "every run with --idf PATH."
         )
-    return f"no row took its scores from {source.shown}: it has no rows of these texts."
+    return (
+        f"no row took its scores from {source.shown}: it has none of the same texts and settings."
+    )
 
 
 def _has_other_tables(source: EarlierSource, own: Index | None) -> bool:

@@ -149,6 +149,7 @@ def test_bad_line_costs_one_row_and_is_told_by_its_byte(tmp_path, monkeypatch, l
         assert table["candidate"][3].as_py() == "b"
 
 
+@pytest.mark.long
 def test_twenty_thousand_rows_are_the_same_from_every_format(tmp_path):
     columns = pair_rows(20_000)
     rows = [list(row) for row in zip(columns["candidate"], columns["reference"], strict=True)]
@@ -278,6 +279,16 @@ def test_line_that_is_too_long_is_rejected_under_any_cut(tmp_path, monkeypatch, 
     assert table["candidate"].to_pylist() == ["a", None, "c", "d" * 900]
     assert {row: str(line.reason) for row, line in lines.bad.items()} == {1: "line_too_long"}
     assert data[lines.offsets[1] :].partition(b"b" * 2_000)[1]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz"])
+def test_header_and_first_row_may_be_longer_together_than_a_record(tmp_path, monkeypatch, name):
+    for module in (framing, read_text, text_cuts, text_layout):
+        monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1_000)
+    data = to_csv([HEADER, ["a" * 990, "r"], ["b", "s"]], "\t" if ".tsv" in name else ",")
+    table, lines = read_plan(plan_text(write_text(tmp_path / name, data), 1))
+    assert table["candidate"].to_pylist() == ["a" * 990, "b"]
+    assert not lines.bad
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pipelines.run.lock import FolderLostError, RunLock, hold
 from pipelines.run.runner import Runner
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
+from tests.support.text_files import to_jsonl, write_text
 
 pytestmark = pytest.mark.job
 
@@ -149,3 +150,15 @@ def test_run_that_loses_its_folder_at_the_end_is_to_be_run_again(dump, tmp_path,
 
     monkeypatch.setattr(RunLock, "check", lose)
     assert cli.main(command(dump, tmp_path / "table.npz")) == cli.BROKEN
+
+
+def test_rows_of_a_text_file_are_counted_and_not_their_references(tmp_path, capsys):
+    rows = [{"reference": [f"word {n}", "another"]} for n in range(6)]
+    dump = write_text(tmp_path / "dump.jsonl", to_jsonl(rows))
+    table = tmp_path / "table.npz"
+    flags = ["idf", "--input", str(dump), "--output", str(table), "--min-rows"]
+    assert cli.main([*flags, "7"]) == cli.TOO_MANY_REJECTS
+    assert "the input has 6 rows; expected at least 7" in capsys.readouterr().err
+    assert not table.exists()
+    assert cli.main([*flags, "6"]) == cli.DONE
+    assert load_idf(str(table)).num_documents == 12

@@ -4,8 +4,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from pipelines import ByLanguage, ScorePairs
+from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
+from pipelines import BertScoreModelHandler, ByLanguage, ScorePairs
 
 pytestmark = pytest.mark.job
 
@@ -48,6 +48,18 @@ def test_each_pair_is_scored_by_its_language():
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         scored = pipeline | beam.Create(rows) | transform | beam.Map(shown)
         assert_that(scored, equal_to(expected))
+
+
+def test_a_misspelt_field_of_languages_is_an_error():
+    """Else a whole run would have no scores, and `null_language` as the reason of every row."""
+    handler = BertScoreModelHandler(ByLanguage(field="lnag", configs=CONFIGS))
+    model = handler.load_model()
+    batch = [{"candidate": "a cat", "reference": "the cat", "lang": "en"}] * 512
+    assert {found.inference.error for found in handler.run_inference(batch, model)} == {
+        "null_language"
+    }
+    with pytest.raises(InputError, match="no element has the language field 'lnag'"):
+        handler.run_inference(batch, model)
 
 
 def test_a_mapping_is_checked_when_the_transform_is_built(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -208,6 +209,7 @@ def test_run_without_an_index_is_reused_by_the_names_of_its_files(first, tmp_pat
     assert summary_of(tmp_path / "out")["reused"] == 68
 
 
+@pytest.mark.long
 def test_idf_rows_are_reused_only_under_the_same_table(first, tmp_path, capsys):
     more = ["--idf", "corpus", "--max-reject-fraction", 1]
     assert score(first / "one", tmp_path / "n1", *more) == cli.DONE
@@ -221,6 +223,25 @@ def test_idf_rows_are_reused_only_under_the_same_table(first, tmp_path, capsys):
     more = [*frozen, "--reuse", tmp_path / "n1"]
     assert score(tmp_path / "less", tmp_path / "n4", *more) == cli.DONE
     assert summary_of(tmp_path / "n4")["reused"] == 67
+
+
+@pytest.mark.long
+def test_groups_of_idf_whose_references_are_the_same_are_reused(tmp_path):
+    table = pa.table({**pair_rows(60), "system": ["a", "b", "c"] * 20})
+    write(tmp_path / "one", "a.parquet", table)
+    references = table["reference"].to_pylist()
+    references[1] = "another reference"
+    place = table.column_names.index("reference")
+    changed = table.set_column(place, "reference", pa.array(references))
+    write(tmp_path / "two", "b.parquet", changed)
+    more = ["--idf", "corpus", "--idf-group", "system"]
+    assert score(tmp_path / "one", tmp_path / "n1", *more) == cli.DONE
+    assert score(tmp_path / "two", tmp_path / "n2", *more, "--reuse", tmp_path / "n1") == cli.DONE
+    assert summary_of(tmp_path / "n2")["reused"] == 40
+    before, after = (read_output(tmp_path / name) for name in ("n1", "n2"))
+    others = pc.not_equal(table["system"], "b")
+    for name in RAW:
+        assert before[name].filter(others).equals(after[name].filter(others))
 
 
 @pytest.mark.long

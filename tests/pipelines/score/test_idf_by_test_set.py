@@ -120,6 +120,7 @@ def test_rows_without_a_group_or_a_table_are_rejected_with_a_reason(tmp_path):
     np.testing.assert_array_equal(np.isnan(found[:, 0]), [True, True] + [False] * 48)
 
 
+@pytest.mark.long
 def test_changed_group_or_key_counts_again_and_an_unchanged_corpus_does_not(tmp_path):
     rows = rows_of(system=SYSTEMS[0])
     dump = write(tmp_path / "dump", rows, by=None)

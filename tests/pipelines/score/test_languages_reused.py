@@ -1,5 +1,6 @@
 """Rows of several languages take the scores of an earlier run, each under its own setting."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pytest
 
 from bertscore_core.baseline import rescale
 from pipelines.cli import main as cli
+from pipelines.idf.record import table_warnings
 from pipelines.options.score import ScoreOptions
-from pipelines.run.folder import SUCCESS_FILE, OutputFolder
+from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.runs.index import INDEX_FILE, read_index
 from pipelines.score.records import read_records
 from pipelines.score.show_warnings import run_warnings
@@ -107,6 +109,17 @@ def test_rows_take_the_scores_of_their_language_and_its_own_baseline(night):
         row = np.float32([float(f"0.{(number + 1) % 5 + 1}{n}") for n in (1, 2, 3)])
         expected = rescale(raw[rows].astype(np.float32), row)
         assert final[rows].astype(np.float32).tobytes() == expected.tobytes()
+
+
+def test_what_the_first_night_lacks_is_said_in_words_of_languages(night, tmp_path, capsys):
+    folder, _, entries = night
+    summary = json.loads((folder / "n1" / SUMMARY_FILE).read_text())
+    (words,) = [said for said in table_warnings(summary["idf"]) if "cannot be scored" in said]
+    assert words.startswith("1 rows have no language code: idf does not count them")
+    given = ["--baseline", entries["en"]["baseline"], "--output", str(tmp_path / "out")]
+    assert cli.main(["rescale", str(folder / "n1"), *given]) == cli.UNUSABLE
+    assert "got no signature that all of its scores share" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_other_tables_reuse_nothing_and_the_warning_says_so(night):

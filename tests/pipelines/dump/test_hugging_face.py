@@ -1,0 +1,67 @@
+"""Reading a dataset through `hf://`: the real client against a server on loopback."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.hub import REPOSITORY, hub
+from tests.support.text_files import to_csv, to_jsonl
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+ROOT = Path(__file__).parents[3]
+TOKEN = "hf_secret_of_the_test"
+# In a process of its own: the client reads its environment once.
+READ = """
+import json, sys
+from pipelines.dump.read_split import read_rows
+from tests.support.text_files import plan_text
+
+plan = plan_text(sys.argv[1], rows=20)
+read = [(split, read_rows(split)) for split in plan.splits]
+print(json.dumps({
+    "splits": [(s.input_name, s.start, bool(s.file_version)) for s, _ in read],
+    "rows": [row for _, rows in read for row in rows.table.to_pylist()],
+}))
+"""
+
+
+def read_through(endpoint: str, path: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "HF_ENDPOINT": endpoint,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_TOKEN": token,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-c", READ, f"hf://datasets/{REPOSITORY}/{path}"]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def test_private_dataset_is_listed_cut_and_read_with_its_partitions():
+    rows = [{"candidate": f"a {n}", "reference": f"the {n}"} for n in range(50)]
+    cells = [["candidate", "reference"], ["ein Hund", "der\nHund"]]
+    files = {
+        "README.md": b"about",
+        "data/a.jsonl": to_jsonl(rows),
+        "data/lang=de/b.csv.gz": gzip.compress(to_csv(cells)),
+        "other/c.jsonl": to_jsonl(rows),
+    }
+    with hub(files, TOKEN) as endpoint:
+        found = [read_through(endpoint, path) for path in ("data", "data/**/*.gz")]
+        refused = read_through(endpoint, "data", token="hf_wrong")
+    whole, packed = (json.loads(one.stdout) for one in found)
+    german = {"candidate": "ein Hund", "reference": "der\nHund", "lang": "de"}
+    assert whole["rows"] == [*rows, german]
+    names = [(name, has_version) for name, _, has_version in whole["splits"]]
+    assert names == [("a.jsonl", True)] * 3 + [("lang=de/b.csv.gz", True)]
+    assert packed["rows"] == [german]
+    assert refused.returncode != 0
+    assert "hf_wrong" not in refused.stdout + refused.stderr
