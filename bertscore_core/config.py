@@ -231,12 +231,13 @@ def settle(config: ScorerConfig) -> Settings:
     """
     files = _settle_files(config)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
+    num_layers = _settle_layer(config, files)
     tokenizer = _settle_tokenizer(config, files)
     settings = Settings(
         config=config,
         files=files,
         tokenizer=tokenizer,
-        num_layers=_settle_layer(config, files),
+        num_layers=num_layers,
         baseline=None,
         backend=_settle_backend(config, files, tokenizer),
         hidden_size=int(architecture.hidden_size),

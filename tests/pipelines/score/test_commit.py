@@ -77,9 +77,10 @@ def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):
     listed = pq.read_table(tmp_path / "out" / "_rejects")
     assert listed.schema.equals(SCHEMA)
     path = str(dump / "a.parquet")
+    no_byte = {"byte": None, "message": None}
     assert listed.to_pylist() == [
-        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", "message": None},
-        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", "message": None},
+        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", **no_byte},
+        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", **no_byte},
     ]
     assert summary["rejected"] == 2
 
@@ -414,10 +415,10 @@ def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
         conclude_score(job)
 
 
-def test_progress_shows_only_the_rows_that_are_scored(tmp_path):
-    """The record of a part that is only compared is there from the start."""
+def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
+    """What an earlier run has done counts, too: its records are there from the start."""
     job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
     (stage,) = score_stages(replace(job, standing=standing))
-    assert stage.amounts == {record_name(second.part_name): second.num_rows}
+    assert stage.amounts == {record_name(one.part_name): one.num_rows for one in (first, second)}
