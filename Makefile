@@ -4,7 +4,7 @@
 #   make test     install with the test dependencies, run the test suite
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make check    formatting, lint, types, import contracts, and `make quick`
-#   make engines  the longest tests, and those that need another engine: some six minutes
+#   make engines  the longest tests, and those that need another engine: some fifteen minutes
 #   make configs  write configs/*/local.yaml and docker/flex/score.json from the classes of options
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)

@@ -268,6 +268,7 @@ def everything_in(path: Path) -> bytes:
     return b"".join([data, repr(table.schema.metadata).encode(), *buffers])
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_texts_appear_in_parts_and_nowhere_else(canary_run):
     folder, whole, broken = canary_run
@@ -288,6 +289,7 @@ def test_texts_appear_in_parts_and_nowhere_else(canary_run):
     assert (folder / "out" / "_summary.json") in written
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_new_files_have_the_permissions_of_new_files(canary_run):
     folder, _, _ = canary_run
@@ -296,6 +298,7 @@ def test_new_files_have_the_permissions_of_new_files(canary_run):
     assert modes == {(False, 0o640), (True, 0o750)}
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_logs_of_workers_are_the_users_own(canary_run):
     folder, _, broken = canary_run

@@ -312,6 +312,7 @@ def long_run(tmp_path, *flags):
         yield process
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find the workers")
 def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):

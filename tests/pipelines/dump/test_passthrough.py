@@ -370,6 +370,7 @@ result = [seen(arguments[0]), seen(arguments[1], *names)]
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_columns_of_spark_have_their_types_and_values_in_the_output_and_scores_are_seen(
     tmp_path, run_spark

@@ -78,6 +78,7 @@ def test_score_shows_hostile_names_as_escapes(dump, tmp_path, tiny_folder, more)
     assert STEERING.findall(shown) == []
 
 
+@pytest.mark.long
 def test_score_of_bad_files_alone_shows_their_names_as_escapes(dump, tmp_path, tiny_folder):
     for name in ("columns.parquet", f"{HOSTILE}.parquet", f"{HOSTILE}*.parquet"):
         command = job("score", dump / name, tmp_path / "out", tiny_folder("bert"))
