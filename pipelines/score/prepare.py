@@ -138,7 +138,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             target_rows=target_rows,
             target_bytes=options.split_bytes,
             workers=runner.expected_workers,
-            choosing=table_fields(options).idf.options,
+            choosing=fields.idf.options,
             written=lambda part: [
                 join(output, name)
                 for name in (part, record_path(part), rows_path(part), rows_file(part))

@@ -199,19 +199,20 @@ def score_table(
         ConfigError: A column is missing, has a wrong type, or is named like a score column.
     """
     texts = PairTexts.of_table(table, fields, settings, unreadable)
-    keys = row_keys(table, fields.idf)
-    if idf is not None:
-        texts = _without_table_rejected(texts, keys, idf)
-    subsets = rows_by_setting(texts, keys, settings, scorers.has)
+    texts, subsets = _chosen_rows(scorers, texts, row_keys(table, fields.idf), settings, idf)
     digests = digest_texts(
         column_of(table, fields.candidate_column), column_of(table, fields.reference_column)
     )
     signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
     found = None if find is None else find(digests, signed)
     pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
-    scored = with_scores(table, fields, texts.languages, pairs, settings=settings, idf=idf)
-    return replace(
-        scored,
+    return with_scores(
+        table,
+        fields,
+        texts.languages,
+        pairs,
+        settings=settings,
+        idf=idf,
         reused=0 if found is None else sum(int(found.found[one.rows].sum()) for one in subsets),
         offered=offered_rows(pairs, digests, signed),
     )
@@ -224,7 +225,6 @@ def score_texts(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
-    progress: RowProgress | None = None,
 ) -> ScoredPairs:
     """Score every pair that can be scored, each with the setting and the idf table of its key.
 
@@ -234,12 +234,22 @@ def score_texts(
         keys: The key of each pair.
         settings: How the pairs of each language are scored.
         idf: The idf tables, if the scorers use idf weights.
-        progress: Follows the work, if given.
     """
+    texts, subsets = _chosen_rows(scorers, texts, keys, settings, idf)
+    return score_subsets(scorers, texts, subsets, idf=idf)
+
+
+def _chosen_rows(
+    scorers: Scorers,
+    texts: PairTexts,
+    keys: RowKeys,
+    settings: RunSettings,
+    idf: IdfTables | None,
+) -> tuple[PairTexts, list[RowsOfSetting]]:
+    """Give pairs without an idf table their reason, and return the others by their setting."""
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
-    subsets = rows_by_setting(texts, keys, settings, scorers.has)
-    return score_subsets(scorers, texts, subsets, idf=idf, progress=progress)
+    return texts, rows_by_setting(texts, keys, settings, scorers.has)
 
 
 def score_subsets(

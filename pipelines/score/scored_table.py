@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +58,10 @@ class ScoredTable:
     summary: ScoreSummary
     rejected: Mapping[int, str]
     work: Work
-    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
-    other_scripts: int = 0
-    reused: int = 0
-    offered: RowScores | None = None
+    languages: Mapping[str, LanguageRows]
+    other_scripts: int
+    reused: int
+    offered: RowScores
 
 
 def with_scores(
@@ -72,6 +72,8 @@ def with_scores(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
+    reused: int,
+    offered: RowScores,
 ) -> ScoredTable:
     """Append the score columns to a table.
 
@@ -82,6 +84,8 @@ def with_scores(
         pairs: The scores of the rows.
         settings: The settings they were scored with.
         idf: The idf table, if they were weighted.
+        reused: Rows that took the scores of an earlier run.
+        offered: The raw scores of the rows, for later runs.
     """
     added = {
         name: pa.array(column.data, mask=column.mask)
@@ -107,6 +111,8 @@ def with_scores(
         work=pairs.work,
         languages=_by_language(pairs, languages, settings),
         other_scripts=others,
+        reused=reused,
+        offered=offered,
     )
 
 

@@ -242,9 +242,7 @@ class WritePart(beam.DoFn):
             languages=element.scored.languages,
             other_scripts=element.scored.other_scripts,
         )
-        beside = {}
-        if element.scored.offered is not None:
-            beside[rows_file(split.part_name)] = rows_to_bytes(element.scored.offered)
+        beside = {rows_file(split.part_name): rows_to_bytes(element.scored.offered)}
         if element.scored.rejected:
             beside[rows_path(split.part_name)] = rejected_rows(
                 split, element.scored.rejected, element.lines
