@@ -37,7 +37,8 @@ def out(tmp_path_factory):
 def test_columns_of_all_rows_come_in_the_order_of_the_input(out):
     run = open_finished(str(out))
     parts = list(read_columns(run, ["about.number", "number", "bertscore_f1", "nowhere"]))
-    assert run.rows == 50 == sum(len(part.table) for part in parts) and len(parts) > 4
+    assert run.rows == 50 == sum(len(part.table) for part in parts)
+    assert len(parts) > 4
     assert {part.input_name for part in parts} == {"a.parquet", "b.jsonl"}
     for part in parts:
         is_nested = part.input_name == "a.parquet"
