@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bertscore_core.baseline import Baseline, idf_mismatch
-from bertscore_core.errors import ConfigError, InputError, SignatureError
+from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature
 from pipelines.dump.parquet import UNREADABLE
 from pipelines.files.credentials import mask_credentials
@@ -36,10 +36,11 @@ from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import SPLIT_ROWS
 from pipelines.run.stage import Stage
-from pipelines.run.success import declare_success, successful_run
+from pipelines.run.success import declare_success
 from pipelines.run.workers import worker_errors
 from pipelines.runs.row_scores import rows_file
 from pipelines.score.finish import index_rows
+from pipelines.score.finished import open_finished
 from pipelines.score.records import (
     IDF_FILE,
     PartRecord,
@@ -118,9 +119,8 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         OSError: A folder cannot be reached.
     """
     started = time.time()
-    with reaching("run", options.run):
-        source = OutputFolder(absolute(options.run))
-        run, summary = _finished_run(source)
+    given = open_finished(options.run)
+    source, run, summary = given.folder, given.run, given.summary
     with reaching("output", options.output):
         output = absolute(options.output)
         if output == source.root:
@@ -132,8 +132,6 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         check_stands_alone(output, list_files(output))
     signature = _sole_signature(summary, source)
     baseline = _fitting_baseline(options, run, signature)
-    with reaching("run", options.run):
-        records = _whole_parts(source, summary)
     return RescalePlan(
         options=options,
         source=source,
@@ -142,31 +140,10 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         summary=summary,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
         row=baseline.row(int(signature.num_layers)),
-        records=records,
+        records=given.records,
         started=started,
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
-
-
-def _finished_run(source: OutputFolder) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return `_run.json` and `_summary.json` of a run that has succeeded.
-
-    Raises:
-        ConfigError: The folder holds none.
-    """
-    run = read_run(source)
-    identity = None if run is None else run.get("identity")
-    if run is None or not isinstance(identity, dict) or "command" in identity:
-        raise ConfigError(
-            f"{source.shown!r} is no scoring run: got no {RUN_FILE} of one; expected the output "
-            "folder of `score`. Check the path."
-        )
-    if successful_run(source) is None:
-        raise ConfigError(
-            f"the run in {source.shown!r} is not done: got no {SUCCESS_FILE} of it; expected one. "
-            "Run its command again first."
-        )
-    return run, source.read_json(SUMMARY_FILE)
 
 
 def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
@@ -203,24 +180,6 @@ def _fitting_baseline(
     baseline.row(int(signature.num_layers))  # fails if the table has too few rows
     baseline.check_model(signature.weights)
     return baseline
-
-
-def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRecord, ...]:
-    """Return the records of all parts of a run.
-
-    Raises:
-        InputError: A part or a record is missing.
-    """
-    records = read_records(source)
-    sizes = read_part_sizes(source, records.keys(), source.files())
-    whole = [one for name, one in sorted(records.items()) if sizes.get(name) == one.part_bytes]
-    if len(whole) != summary["parts"] or sum(one.num_rows for one in whole) != summary["rows"]:
-        raise InputError(
-            f"{source.shown!r} cannot be rescaled: got {len(whole)} whole parts that can be read; "
-            f"expected {summary['parts']} with {summary['rows']} rows. It is damaged, or an "
-            "earlier version of bertscore-beam made it. Run its command again first."
-        )
-    return tuple(whole)
 
 
 def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
