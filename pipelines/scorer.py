@@ -17,7 +17,8 @@ from bertscore_core import (
 )
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
 from bertscore_core.encoder import resolve_device
-from bertscore_core.resolve import resolve_model
+from bertscore_core.layer_file import TunedLayer, find_layer, parse_layers
+from bertscore_core.resolve import ModelFiles, resolve_model
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import join
@@ -36,7 +37,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
     """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
-        ConfigError: The baseline's file cannot be read, or is not a baseline table.
+        ConfigError: The file of a baseline or of layers cannot be read, or does not fit.
     """
     config = ScorerConfig(
         model=options.model,
@@ -58,7 +59,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
             )
     return replace(
         with_scoring(config, options, runner),
-        num_layers=options.num_layers,
+        num_layers=_layer(options),
         empty=options.empty,
         idf=options.idf != "none",
         rescale=options.rescale,
@@ -97,8 +98,8 @@ def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, 
     return replace(config, backend=settings.backend), settings
 
 
-def _model_name(options: ScoreOptions) -> str:
-    """Return the name of the model that scores, by which a folder of baselines is searched."""
+def _model_files(options: ScoreOptions) -> ModelFiles:
+    """Return the files of the model that scores."""
     named = options.model
     if named is None and options.language is not None:
         named = model_for_language(options.language)
@@ -106,7 +107,48 @@ def _model_name(options: ScoreOptions) -> str:
         named,
         revision=options.revision,
         allow_pickle_weights=options.allow_pickle_weights,
-    ).name
+    )
+
+
+def _model_name(options: ScoreOptions) -> str:
+    """Return the name of the model that scores, by which a folder of baselines is searched."""
+    return _model_files(options).name
+
+
+def _layer(options: ScoreOptions) -> int | None:
+    """Return the layer that was asked for, by its number or by a file; None for neither.
+
+    Raises:
+        ConfigError: The file cannot be read, or has no row for the model.
+    """
+    if options.num_layers is not None or options.registry is None:
+        return options.num_layers
+    shown = mask_credentials(options.registry)
+    with reaching("registry", options.registry):
+        rows = read_layers(options.registry)
+    if rows is None:
+        raise ConfigError(
+            f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
+            "FILE` writes. Check --registry."
+        )
+    files = _model_files(options)
+    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+
+
+def read_layers(path: str) -> list[TunedLayer] | None:
+    """Read a file of layers; None if there is none.
+
+    Raises:
+        ConfigError: It is no such file.
+        OSError: It cannot be reached.
+    """
+    try:
+        data = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError:
+        data = b""
+    return parse_layers(data, mask_credentials(path))
 
 
 def read_baseline(
