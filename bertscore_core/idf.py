@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -164,6 +165,21 @@ class TokenWeights:
         return cls(table=table, default=other)
 
 
+@dataclass(frozen=True, slots=True)
+class Weightings:
+    """Several weights of every token id: texts are encoded once and averaged with each.
+
+    Attributes:
+        all: W weightings.
+    """
+
+    all: tuple[TokenWeights, ...]
+
+    def of(self, ids: TokenIds) -> FloatArray:
+        """Look up the weights of token ids. Shape (W, T), float32; see `TokenWeights.of`."""
+        return np.stack([weights.of(ids) for weights in self.all])
+
+
 def _is_token(key: object) -> TypeGuard[int]:
     return isinstance(key, Integral) and int(key) >= 0
 
@@ -197,7 +213,8 @@ class CountedRows:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Without slots, in which `cached_property` has no place to keep its value.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class IdfTable:
     """Document frequencies of a corpus, and the tokenizer they were counted with.
 
@@ -215,7 +232,7 @@ class IdfTable:
     corpus: str = ""
     counted: CountedRows | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that changes a weight. 16 hexadecimal digits."""
         # Without `corpus`, which is only a name, and `counted`, which the counts follow from.
