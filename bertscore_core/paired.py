@@ -144,7 +144,9 @@ class ClusterSums:
         names, places = np.unique(clusters, return_inverse=True)
         return cls(
             clusters=names,
-            totals=np.bincount(places, weights=totals, minlength=len(names)),
+            totals=np.asarray(
+                np.bincount(places, weights=totals, minlength=len(names)), dtype=np.float64
+            ),
             # Counts are added as doubles, which hold whole numbers up to 2**53.
             counts=np.bincount(places, weights=counts, minlength=len(names)).astype(np.int64),
         )

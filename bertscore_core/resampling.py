@@ -176,7 +176,9 @@ def _rest(units: Units, drawn: npt.NDArray[np.int64], random: np.random.Generato
     if not units.rest_squares:
         return np.zeros(len(drawn))
     spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
-    return drawn * units.rest_mean + np.sqrt(drawn * spread) * random.normal(size=len(drawn))
+    noise = random.normal(size=len(drawn))
+    sums: Doubles = drawn * units.rest_mean + np.sqrt(drawn * spread) * noise
+    return sums
 
 
 def _batches(resamples: int, width: int) -> list[int]:
