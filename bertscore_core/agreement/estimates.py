@@ -60,7 +60,8 @@ class Estimates:
         if clusters is not None:
             numbers, many = numbered(clusters, influences.shape[1], "clusters")
             sums = [np.bincount(numbers, row, many) for row in influences]
-            influences = np.array(sums).reshape(-1, many) * (many / max(len(numbers), 1))
+            together = np.array(sums, dtype=np.float64).reshape(-1, many)
+            influences = together * (many / max(len(numbers), 1))
         return cls(values=values, influences=influences, lowest=lowest)
 
     @property
@@ -95,13 +96,7 @@ class Estimates:
                 f"got an interval of level {level} from {resamples} resamples; expected a level "
                 "between 0 and 1, and 1 resample or more."
             )
-        means = np.concatenate(
-            [weights @ self.influences.T / self.clusters
-             for weights in draws(self.clusters, resamples, seed)]
-        ) if self.clusters > 1 else np.full((1, len(self.values)), np.nan)  # fmt: skip
-        tails = np.quantile(
-            means * _small_sample(self.clusters), [(1 - level) / 2, (1 + level) / 2], axis=0
-        )
+        tails = self._tails(level, resamples, seed)
         width = 1 - self.lowest
         share = np.clip((self.values - self.lowest) / width, 0, 1)
         inside = (share > 0) & (share < 1)
@@ -109,6 +104,19 @@ class Estimates:
         bounds = expit(logit(middle) + tails / (width * middle * (1 - middle)))
         bounds = np.where(inside, bounds, np.where(np.isnan(tails), np.nan, share))
         return np.asarray(self.lowest + width * bounds.T, dtype=np.float64)
+
+    def _tails(self, level: float, resamples: int, seed: int) -> Doubles:
+        """Return the quantiles of the resampled mean of the terms. Shape (2, S)."""
+        clusters = self.clusters
+        if clusters < 2:
+            return np.full((2, len(self.values)), np.nan)
+        means = [
+            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
+        ]
+        # Few clusters spread less than the population that they are drawn from.
+        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
+        tails = np.quantile(spread, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.asarray(tails, dtype=np.float64)
 
     def p_below(self, best: int) -> Doubles:
         """Return how likely a lag of each setting behind one of them is, if they are equal.
@@ -161,11 +169,6 @@ def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
         drawn += np.arange(many)[:, None] * clusters
         counts = np.bincount(drawn.ravel(), minlength=many * clusters)
         yield counts.reshape(many, clusters).astype(np.float64)
-
-
-def _small_sample(clusters: int) -> float:
-    """Return what makes the spread of few clusters as wide as that of the population."""
-    return float(np.sqrt(clusters / max(clusters - 1, 1)))
 
 
 def _errors(influences: Doubles) -> Doubles:

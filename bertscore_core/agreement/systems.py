@@ -152,7 +152,7 @@ def _accuracy(means: Doubles) -> Doubles:
     first, second = np.triu_indices(means.shape[2], 1)
     if not len(first):
         return np.full((len(means), means.shape[1] - 1), np.nan)
-    order = np.sign(means[..., first] - means[..., second])
-    share = (order[:, 1:] == order[:, :1]).mean(axis=2)
+    order: Doubles = np.sign(means[..., first] - means[..., second])
+    share = np.equal(order[:, 1:], order[:, :1]).mean(axis=2)
     # A difference with a system of which nothing was drawn is no order.
     return np.where(np.isnan(order).any(axis=(1, 2))[:, None], np.nan, share)
