@@ -5,8 +5,8 @@ scale of 0 to 1 (BLEU and chrF++ are shown from 0 to 100 elsewhere). TER counts 
 given as minus the rate: of every number here, greater is better.
 
 **Languages.** BLEU takes sacrebleu's tokenizer for Chinese (`zh`) and Japanese (`ja-mecab`), single
-characters for other scripts without spaces, and `13a` for all others. TER takes texts
-of all these scripts apart into characters. rouge-score's own tokenizer drops whatever is no Latin letter or
+characters for other scripts without spaces, and `13a` for all others. TER takes texts of all these
+scripts apart into characters. rouge-score's own tokenizer drops whatever is no Latin letter or
 digit, so it is used for English only: other languages take that of BLEU, in lower case.
 
 METEOR and CIDEr are left out. METEOR matches stems, synonyms and paraphrases by tables of a few
@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import Tokenizer
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from bertscore_core.agreement.inputs import Doubles
 from bertscore_core.errors import InputError
@@ -173,7 +175,7 @@ class LexicalMetrics:
         return self.language.lower().replace("_", "-").split("-")[0]
 
     def _spaced(self, text: str | None) -> str | None:
-        """Return a text as TER takes it, which splits at spaces only but in Chinese and Japanese."""
+        """Part the characters for TER where it would not: it does so for Chinese and Japanese."""
         if text is None or self._bleu_tokenizer != "char":
             return text
         return str(self._bleu.tokenizer(text))
