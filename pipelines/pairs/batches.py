@@ -146,6 +146,20 @@ class ScoreBatches:
         """
         return _without_dictionary(self(schema.empty_table())).schema
 
+    def spark_schema(self, schema: Any) -> Any:
+        """Return what `mapInArrow` needs for a frame: `frame.mapInArrow(scorer.over, this)`.
+
+        Args:
+            schema: The schema of the frame, a `pyspark.sql.types.StructType`.
+
+        Raises:
+            InputError: A column of the options is missing, or has a wrong type.
+            ConfigError: There are score columns already.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+        return from_arrow_schema(self.schema(to_arrow_schema(schema)))
+
     def signatures(self) -> dict[str, str]:
         """Return how the scores of each language are made; of all rows under ""."""
         return self._settings.signatures(self._idf)
