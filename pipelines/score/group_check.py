@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from bertscore_core.errors import InputError
 from pipelines.dump.columns import has_column, no_column
@@ -13,6 +16,9 @@ from pipelines.files.paths import IO_THREADS
 from pipelines.score.groups import Group, check_number, groups_of
 
 OPTION = "--group-by"
+
+_LOOKED_AT = 20
+"""Splits whose columns are named in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +56,18 @@ def count_groups(splits: Sequence[Split], by: Sequence[str]) -> int:
             pool.shutdown(wait=False, cancel_futures=True)
     for name in by:
         if name not in there and groups:
-            raise no_column(read_split(splits[0]).schema, name, "group", OPTION)
+            raise no_column(_columns_of(splits), name, "group", OPTION)
     return len(groups)
+
+
+def _columns_of(splits: Sequence[Split]) -> pa.Schema:
+    """Return the columns of some splits, for a message."""
+    fields: dict[str, pa.Field] = {}
+    for split in splits[:_LOOKED_AT]:
+        with suppress(*UNREADABLE):
+            for field in read_split(split).schema:
+                fields.setdefault(field.name, field)
+    return pa.schema(fields.values())
 
 
 def _groups(split: Split, by: Sequence[str]) -> _Found:

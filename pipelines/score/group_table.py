@@ -144,8 +144,14 @@ def summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, 
         "number": len(groups),
         "confidence": CONFIDENCE,
         "file": GROUPS_FILE,
-        "shown": [described(row, by) for row in groups[:SHOWN_GROUPS]],
+        "shown": [_shortened(described(row, by)) for row in groups[:SHOWN_GROUPS]],
     }
+
+
+def _shortened(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is in the table alone: raw precision and recall."""
+    left_out = ("raw_precision", "raw_recall")
+    return {name: value for name, value in group.items() if not name.startswith(left_out)}
 
 
 def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     if job.idf.must_count:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
     warnings = [] if words is None else [words]
-    shown = show_plan(job, planned.reuse, estimate_words(job), warnings)
+    shown = show_plan(
+        job, planned.reuse, estimate_words(job), warnings, num_groups=planned.num_groups
+    )
     return shown, *show_languages_planned(planned.settings)
 
 
