@@ -112,7 +112,7 @@ def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) 
 
     Args:
         table: The rows, with the columns of the groups and `SCORE_COLUMNS`.
-        by: The group columns.
+        by: The group columns; without any there is no group.
         reused: Which rows took the scores of an earlier run; None if not known. Shape (N,).
 
     Raises:
@@ -139,8 +139,10 @@ def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) 
         )
 
     (total,) = added_up(np.zeros_like(found.codes), 1)
-    each = added_up(found.codes, len(found.groups))
-    return PartStatistics(total=total, groups=dict(zip(found.groups, each, strict=True)))
+    each = added_up(found.codes, len(found.groups)) if by else []
+    return PartStatistics(
+        total=total, groups=dict(zip(found.groups if by else (), each, strict=True))
+    )
 
 
 def _numbers(table: pa.Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
