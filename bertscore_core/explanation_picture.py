@@ -47,7 +47,7 @@ def picture(explanation: Explanation, kind: str = "png", *, reference: int | Non
     tokens = [*pair.candidate.tokens, *pair.reference.tokens]
     # In an SVG the viewer chooses the fonts, so nothing is left out there.
     families, missing = families_for("".join(tokens)) if kind == "png" else (["sans-serif"], set())
-    settings = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "bertscore"}
+    settings: Any = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "bertscore"}
     buffer = io.BytesIO()
     with mpl.rc_context(settings):
         figure = Figure(layout="constrained")
@@ -112,7 +112,7 @@ def _draw(
     axes.tick_params(labelsize=min(10.0, cell * 60))
     axes.set_xlabel("reference")
     axes.set_ylabel("candidate")
-    _mark(axes, pair)
+    _mark(axes, pair, size=(0.8 * 72 * cell) ** 2)
     _draw_parts(figure.add_subplot(grid[0, 0], sharex=axes), pair.reference, "recall", upright=True)
     _draw_parts(
         figure.add_subplot(grid[1, 1], sharey=axes), pair.candidate, "precision", upright=False
@@ -124,7 +124,7 @@ def _draw(
     _draw_key(figure.add_subplot(grid[0, 1]), missing)
 
 
-def _mark(axes: Any, pair: ExplainedPair) -> None:
+def _mark(axes: Any, pair: ExplainedPair, *, size: float) -> None:
     """Outline the match of each token: squares for precision, circles for recall."""
     sides = (
         (pair.candidate, "s", _OF_PRECISION, False),
@@ -133,7 +133,7 @@ def _mark(axes: Any, pair: ExplainedPair) -> None:
     for text, shape, color, is_flipped in sides:
         own = np.flatnonzero((text.matches != NO_MATCH) & (text.weights != 0))
         places = (own, text.matches[own]) if is_flipped else (text.matches[own], own)
-        axes.scatter(*places, marker=shape, s=330, facecolors="none", edgecolors=color, lw=1.8)
+        axes.scatter(*places, marker=shape, s=size, facecolors="none", edgecolors=color)
 
 
 def _draw_parts(axes: Any, text: ExplainedText, name: str, *, upright: bool) -> None:
@@ -166,7 +166,7 @@ def _draw_key(axes: Any, missing: set[str]) -> None:
         axes.text(0.1, 0.95 - line * 0.25, text, va="center", fontsize=8)
     if missing:
         axes.text(
-            0.0, -0.05, "No font here has some characters:\nthey are shown by number.", fontsize=8
+            0.0, -0.15, "No font here has some characters:\nthey are shown by number.", fontsize=8
         )
     axes.set_xlim(0, 1)
-    axes.set_ylim(-0.1, 1.1)
+    axes.set_ylim(-0.2, 1.1)
