@@ -26,7 +26,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
-from pipelines.idf.steps import note_path
+from pipelines.idf.saved import note_path
 from pipelines.options.rescale import RescaleOptions
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
