@@ -49,6 +49,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
+  explain  work out the score of rows of a run, or of two texts, token by token
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
@@ -183,6 +184,13 @@ def baseline_command(arguments: Sequence[str]) -> int:
     return make_baselines(options)
 
 
+def explain_command(arguments: Sequence[str]) -> int:
+    """Explain rows of a run, or two texts."""
+    from pipelines.cli.explain import explain_command as explain
+
+    return explain(arguments)
+
+
 def check_command(arguments: Sequence[str]) -> int:
     """Tell whether the run of an output folder is done."""
     from pipelines.cli.check import check
@@ -195,6 +203,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
+    "explain": explain_command,
     "check": check_command,
     "models": models_command,
 }

@@ -93,7 +93,7 @@ class RowChanges:
     idf: str | None = None
     device: str | None = None
     backend: str | None = None
-    allow_pickle_weights: bool = False
+    allow_pickle_weights: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ def row_config(
     run: FinishedRun,
     row: StoredRow,
     changes: RowChanges,
-    read_baseline: Callable[[str, StoredRow], Baseline],
+    read_baseline: Callable[[str, StoredRow, str | None], Baseline],
 ) -> ScorerConfig:
     """Return how a row was scored, from its signature and from the options of its run.
 
@@ -196,21 +196,22 @@ def row_config(
         run: The run.
         row: The row.
         changes: What the user gives instead.
-        read_baseline: Reads a table, or chooses it from a folder of tables.
+        read_baseline: Reads a table, or chooses it from a folder of tables by row and language.
     """
     signature, options = row.signature, run.run.get("options", {})
     entry = _language_entry(options, row.language)
     rescale = signature.baseline != "none"
     length = signature.max_length
+    language = row.language or options.get("language")
     baseline = None
     path = changes.baseline or entry.get("baseline") or options.get("baseline")
     if rescale and path is not None:
-        baseline = read_baseline(path, row)
+        baseline = read_baseline(path, row, language)
     model = changes.model or entry.get("model") or options.get("model") or signature.model
     return ScorerConfig(
         model=model,
         num_layers=int(signature.num_layers),
-        language=row.language or options.get("language"),
+        language=language,
         idf=signature.idf != "none",
         rescale=rescale,
         baseline=baseline,
@@ -224,7 +225,9 @@ def row_config(
         max_batch_tokens=options.get("max_batch_tokens"),
         revision=changes.revision or entry.get("revision") or options.get("revision"),
         allow_pickle_weights=(
-            changes.allow_pickle_weights or bool(options.get("allow_pickle_weights"))
+            bool(options.get("allow_pickle_weights"))
+            if changes.allow_pickle_weights is None
+            else changes.allow_pickle_weights
         ),
     )
 
