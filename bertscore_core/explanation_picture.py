@@ -6,6 +6,7 @@ References:
 """
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,11 @@ def picture(explanation: Explanation, kind: str = "png", *, reference: int | Non
     families, missing = families_for("".join(tokens)) if kind == "png" else (["sans-serif"], set())
     settings: Any = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "bertscore"}
     buffer = io.BytesIO()
-    with mpl.rc_context(settings):
+    with mpl.rc_context(settings), warnings.catch_warnings():
         figure = Figure(layout="constrained")
         _draw(figure, explanation, pair, missing, _title(explanation, number))
+        # The fonts here do not matter for an SVG, and of a PNG what they lack was left out above.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(
             buffer, format=kind, dpi=100, metadata={"Date": None} if kind == "svg" else None
         )
