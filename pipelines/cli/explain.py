@@ -51,12 +51,16 @@ _TITLE = "BERTScore, explained"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Explained:
-    """An explanation with its heading, notes for people, and what JSON says beside it."""
+    """An explanation with its heading, notes for people, and what JSON says beside it.
+
+    Warnings are notes, too: in which ways the explanation is not that of the run.
+    """
 
     heading: str
     notes: tuple[str, ...]
     explanation: Explanation
     facts: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 def explain_command(arguments: Sequence[str]) -> int:
@@ -76,6 +80,9 @@ def explain_command(arguments: Sequence[str]) -> int:
         print(escape_json(json.dumps(described, ensure_ascii=False, allow_nan=False)))
         return printed()
     if parsed.output is not None:
+        for one in found:
+            for words in one.warnings:
+                print(escape_text(f"bertscore-beam: {one.heading}: {words}"), file=sys.stderr)
         if not parsed.quiet:
             print(f"bertscore-beam: wrote {mask_credentials(parsed.output)}", file=sys.stderr)
         return DONE
@@ -260,10 +267,11 @@ def _of_row(explained: RowExplanation) -> _Explained:
     ]
     if row.reason is not None:
         notes.append(f"bertscore_error: {row.reason}")
-    notes += [f"not as in the run: {words}" for words in differences]
+    warnings = tuple(f"not as in the run: {words}" for words in differences)
     return _Explained(
         heading=str(row.place),
-        notes=(*notes, f"signature: {row.signature.format()}"),
+        warnings=warnings,
+        notes=(*notes, *warnings, f"signature: {row.signature.format()}"),
         explanation=explained.explanation,
         facts={
             "file": row.place.input_name,

@@ -76,8 +76,7 @@ def test_rules_for_empty_texts_are_followed(tiny_folder, empty):
 def test_sums_are_the_scores_with_idf_and_rescaling():
     scorer = BertScorer(ScorerConfig(device="cpu", idf=True, rescale=True, baseline=TABLE))
     table = scorer.count_idf([text for _, references in GROUPS for text in references])
-    groups = [group for group in GROUPS if group[0].strip() and all(group[1])]
-    check_adds_up(scorer, groups, idf=table)
+    check_adds_up(scorer, GROUPS[:3], idf=table)
     found = explain(scorer, *GROUPS[0], idf=table)
     assert found.idf
     assert found.baseline == pytest.approx((0.1, 0.2, 0.3))
@@ -154,7 +153,8 @@ def test_a_text_without_tokens_has_no_matches(tiny_folder):
     assert set(pair.reference.matches.tolist()) == {NO_MATCH}
     assert np.isnan(pair.reference.similarities).all()
     assert "(no tokens)" in fragment(found)
-    assert picture(found).startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="nothing to draw"):
+        picture(found)
 
 
 def test_what_cannot_be_explained_is_refused(scorer, tiny_folder, monkeypatch):
