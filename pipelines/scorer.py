@@ -1,7 +1,5 @@
-"""From the options of a job, on the launcher, to a loaded scorer, on a worker."""
+"""From the options of a job to settings that all of its workers share, on the launcher."""
 
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +7,6 @@ from functools import partial
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
-    BertScorer,
     ConfigError,
     ScorerConfig,
     Settings,
@@ -22,21 +19,18 @@ from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, tabl
 from bertscore_core.encoder import resolve_device
 from bertscore_core.layer_file import TunedLayer, find_layer, parse_layers
 from bertscore_core.resolve import ModelFiles, resolve_model
-from bertscore_core.work import DeviceClock
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import join
 from pipelines.files.reach import reaching
 from pipelines.files.read import exists, is_file, read_bytes
+from pipelines.loading import for_unseen_workers
 from pipelines.options.base import DumpOptions
 from pipelines.options.score import ScoreOptions
 from pipelines.options.scoring import ScoringOptions
-from pipelines.run.events import event
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
 from pipelines.run.runner import Runner
 from pipelines.run.success import successful_run
-
-logger = logging.getLogger(__name__)
 
 
 def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
@@ -90,17 +84,6 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, runner: Runner) 
         allow_pickle_weights=options.allow_pickle_weights,
     )
     return config if runner.is_local else for_unseen_workers(config)
-
-
-def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
-    """Choose the backend for workers whose device is not known.
-
-    The signature names the backend, so all workers must use the same one: torch runs on every
-    device.
-    """
-    if config.backend == "auto" and config.device != "cpu":
-        return replace(config, backend="torch")
-    return config
 
 
 def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, Settings]:
@@ -229,35 +212,3 @@ def _worker_device(options: ScoringOptions, runner: Runner) -> str:
             "the third digit of scores in this format. Give --device cuda, or --device cpu."
         )
     return options.device
-
-
-def load_scorer(config: ScorerConfig, backend: str, clock: DeviceClock | None = None) -> BertScorer:
-    """Load a scorer on a worker.
-
-    Args:
-        config: How to score.
-        backend: The backend with its version, as in the signature.
-        clock: The clock of the device, if several scorers take turns on it.
-
-    Raises:
-        ConfigError: This worker's backend has another version than the signature names.
-    """
-    started = time.monotonic()
-    scorer = BertScorer(config, clock=clock)
-    found = scorer.settings.backend_version
-    if found != backend:
-        raise ConfigError(
-            f"this worker runs the encoder on {found}, and the job's scores are signed {backend}; "
-            "expected the same. Install the same version on launcher and workers, or choose "
-            "--backend torch."
-        )
-    logger.info(
-        event(
-            "model_loaded",
-            model=scorer.settings.files.name,
-            device=scorer.encoder.device,
-            backend=found,
-            seconds=round(time.monotonic() - started, 3),
-        )
-    )
-    return scorer
