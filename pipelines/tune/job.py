@@ -19,9 +19,10 @@ from pipelines.run.runner import Runner
 from pipelines.run.stage import Stage
 from pipelines.run.success import declare_success
 from pipelines.tune.judgements import no_judgements
+from pipelines.tune.others import other_scores
 from pipelines.tune.plan import TuneJob, TunePlan, weightings_of
 from pipelines.tune.prepare import check_folder, plan_tune
-from pipelines.tune.results import RESULT_FILES, evaluate, write_results
+from pipelines.tune.results import evaluate
 from pipelines.tune.scores import (
     ModelScores,
     ScoreParts,
@@ -30,6 +31,7 @@ from pipelines.tune.scores import (
     write_parts,
 )
 from pipelines.tune.show import show_plan, show_results
+from pipelines.tune.write import RESULT_FILES, write_results
 
 
 def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
@@ -57,8 +59,9 @@ def tune_stages(job: TuneJob) -> Iterator[Stage]:
     scores: dict[str, ModelScores] = {}
     for model in job.plan.models:
         scores[model.digest] = yield from score_with_model(job, model)
+    others = other_scores(job)
     job.say("Comparing the scores with people ...")
-    write_results(job, evaluate(job.plan, scores))
+    write_results(job, evaluate(job.plan, scores, others))
 
 
 def conclude_tune(job: TuneJob) -> Outcome:

@@ -1,7 +1,5 @@
 """Check and plan a tuning run: judgements are read, but no model is loaded and nothing written."""
 
-from importlib.util import find_spec
-
 from bertscore_core import EMBEDDED_MODEL, ConfigError, ScorerConfig
 from bertscore_core.layers import check_layer
 from pipelines.files.listing import list_files
@@ -16,9 +14,6 @@ from pipelines.scorer import read_layers, settle_workers, with_scoring
 from pipelines.tune.judgements import read_judgements
 from pipelines.tune.plan import TuneModel, TunePlan, cut_parts
 
-EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score")
-"""Packages of the extra `tune`, as they are imported."""
-
 
 def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
     """Check everything a run needs.
@@ -27,7 +22,6 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
         BertScoreError: The run cannot work.
         OSError: Something cannot be reached at the moment.
     """
-    check_packages()
     models = tuple(_model(options, runner, name) for name in options.models or (EMBEDDED_MODEL,))
     if len({model.digest for model in models}) < len(models):
         raise ConfigError(
@@ -66,20 +60,6 @@ def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     check_same_command(folder, plan.identity)
     if not plan.options.overwrite:
         check_same_run(read_run(folder), plan.identity)
-
-
-def check_packages() -> None:
-    """Check that the packages of the extra are there, before any work.
-
-    Raises:
-        ConfigError: One is missing.
-    """
-    missing = [name for name in EXTRA if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"tune needs packages that are not installed: got no {', '.join(missing)}; expected "
-            "those of the extra 'tune'. Install it: pip install 'bertscore-beam[tune]'."
-        )
 
 
 def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:

@@ -17,11 +17,11 @@ from bertscore_core import BertScorer, DocumentFrequencies, IdfTable, ScorerConf
 from bertscore_core.work import Work
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
+from pipelines.loading import load_scorer
 from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
-from pipelines.scorer import load_scorer
 from pipelines.tune.judgements import Judgements
 from pipelines.tune.plan import (
     SCORES_FOLDER,
@@ -167,6 +167,10 @@ class _ReadPart:
     part: PartToScore
     table: pa.Table
     idf: tuple[IdfTable, ...]
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.table)
 
 
 @dataclass(frozen=True, slots=True)
