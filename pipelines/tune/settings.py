@@ -1,6 +1,6 @@
 """The settings that are compared: model, matching, weights, layer and measure; other metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,15 +35,6 @@ class Setting:
     def is_bertscore(self) -> bool:
         """Whether it is a setting of BERTScore, and not another metric."""
         return self.layer is not None
-
-    @property
-    def words(self) -> str:
-        """A name for people."""
-        if not self.is_bertscore:
-            return self.model
-        idf = ", idf" if self.idf == "corpus" else ""
-        optimal = ", optimal" if self.matching == "optimal" else ""
-        return f"{self.model} layer {self.layer} {self.measure}{idf}{optimal}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,11 +96,5 @@ def compared(
     settings += [Setting(model=name) for name in others]
     values += list(others.values())
     matrix = np.array(values, dtype=np.float64)
-    return Compared(
-        settings=tuple(settings), scores=matrix, complete=np.isfinite(matrix).all(axis=0)
-    )
-
-
-def names_of(settings: Sequence[Setting]) -> list[str]:
-    """Return the names of settings for people."""
-    return [one.words for one in settings]
+    complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
+    return Compared(settings=tuple(settings), scores=matrix, complete=complete)
