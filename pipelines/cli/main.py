@@ -1,4 +1,4 @@
-"""bertscore-beam: score | rescale | idf | baseline | check | models.
+"""bertscore-beam: score | rescale | idf | baseline | compare | tune | check | models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
@@ -16,7 +16,9 @@ from importlib.metadata import version
 from typing import cast
 
 from bertscore_core import BertScoreError, ConfigError
+from pipelines.cli.manner import Manner, printing
 from pipelines.cli.models import models_command
+from pipelines.cli.show import print_error
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import NotBegunError
 from pipelines.options.flags import read_options
@@ -49,11 +51,14 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
+  compare  compare a run with others row by row, or systems of one run; with a gate
+  tune     find the model, layer and weighting that agree best with people
   explain  work out the score of rows of a run, or of two texts, token by token
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
-`bertscore-beam COMMAND --help` lists the flags of a command.
+Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
+errors on standard error). `bertscore-beam COMMAND --help` lists the flags of a command.
 """
 
 
@@ -68,10 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(HELP, end="")
         return DONE if given else UNUSABLE
-    try:
-        return _command(given[0])(given[1:])
-    except (Exception, KeyboardInterrupt) as error:
-        return _failed(error)
+    with printing(Manner.of(given)):
+        try:
+            return _command(given[0])(given[1:])
+        except (Exception, KeyboardInterrupt) as error:
+            return _failed(error)
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
@@ -108,8 +114,7 @@ def _failed(error: BaseException) -> int:
             f"the job stopped: {_words(_cause(error))}\nFinished parts are kept, and the same "
             "command continues from there."
         )
-    print(f"bertscore-beam: {words}", file=sys.stderr)
-    return status
+    return print_error(words, status)
 
 
 def _words(text: str) -> str:
@@ -191,6 +196,25 @@ def explain_command(arguments: Sequence[str]) -> int:
     return explain(arguments)
 
 
+def compare_runs_command(arguments: Sequence[str]) -> int:
+    """Compare finished runs, or systems of one."""
+    from pipelines.cli.compare_runs import compare_runs_command
+
+    return compare_runs_command(arguments)
+
+
+def tune_command(arguments: Sequence[str]) -> int:
+    """Find the layer that agrees best with people."""
+    from pipelines.options.tune import TuneOptions
+    from pipelines.tune.packages import check_packages
+
+    options = cast("TuneOptions", read_options(TuneOptions, arguments, "bertscore-beam tune"))
+    check_packages()
+    from pipelines.cli.tune import tune
+
+    return tune(options)
+
+
 def check_command(arguments: Sequence[str]) -> int:
     """Tell whether the run of an output folder is done."""
     from pipelines.cli.check import check
@@ -204,6 +228,8 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "idf": idf_command,
     "baseline": baseline_command,
     "explain": explain_command,
+    "compare": compare_runs_command,
+    "tune": tune_command,
     "check": check_command,
     "models": models_command,
 }

@@ -329,6 +329,7 @@ def conclude_idf(job: IdfJob) -> Outcome:
     return Outcome(
         status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
         text=f"{documents}: {shown} ({counted['fingerprint']})",
+        document={"output": mask_credentials(planned.table), "idf": counted},
         warnings=tuple(table_warnings(counted)),
     )
 

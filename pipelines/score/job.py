@@ -272,6 +272,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     return Outcome(
         status=status,
         shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
+        document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
     )
 

@@ -267,7 +267,10 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         summary = _summary(planned, records)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
-    return Outcome(shown=(show_summary(summary, folder.shown),))
+    return Outcome(
+        shown=(show_summary(summary, folder.shown),),
+        document={"output": folder.shown, "summary": summary},
+    )
 
 
 def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:

@@ -33,6 +33,47 @@ def arguments(dump, tmp_path, *more):
     return ["score", "--input", str(dump), "--output", str(tmp_path / "out"), *map(str, more)]
 
 
+def test_with_json_errors_are_a_document_as_well(dump, tmp_path, capsys):
+    for words in (["scroe", "--json"], ["score", "--json"], ["check", "--json", str(tmp_path)]):
+        assert cli.main(words) == cli.UNUSABLE
+        printed = capsys.readouterr()
+        document = json.loads(printed.out)
+        assert document["status"] == cli.UNUSABLE
+        assert printed.err == f"bertscore-beam: {document['error']}\n"
+    assert cli.main(["models", "--json"]) == cli.DONE
+    assert json.loads(capsys.readouterr().out)["languages"]["zh"] == "bert-base-chinese"
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_lists_json_and_quiet(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--json" in shown
+    assert "--quiet" in shown
+
+
+@pytest.mark.job
+def test_a_quiet_run_with_json_prints_its_summary_and_nothing_else(dump, tmp_path, capfd):
+    more = ["--quiet", "--json"]
+    assert cli.main(arguments(dump, tmp_path, *more, "--dry-run")) == cli.DONE
+    planned = capfd.readouterr()
+    assert json.loads(planned.out)["plan"]["rows to score"].startswith("30")
+    assert planned.err == ""
+    assert cli.main(arguments(dump, tmp_path, *more)) == cli.DONE
+    done = capfd.readouterr()
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert done.err == ""
+    assert json.loads(done.out) == {
+        "status": 0,
+        "warnings": [],
+        "output": str(tmp_path / "out"),
+        "summary": summary,
+    }
+    assert cli.main(["check", str(tmp_path / "out"), *more]) == cli.DONE
+    assert json.loads(capfd.readouterr().out) == {"status": 0, "folder": str(tmp_path / "out")}
+
+
 @pytest.mark.job
 def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE
@@ -247,10 +288,17 @@ def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_
 def test_models_prints_the_registry(capsys):
     assert cli.main(["models", "--json"]) == cli.DONE
     shown = json.loads(capsys.readouterr().out)
-    assert len(shown["models"]) == 141
+    models = {row["name"]: row for row in shown["models"]}
+    assert len(models) == len(shown["models"]) == 188
+    assert models["roberta-large"]["num_layers"] == 17
+    e5 = models["intfloat/multilingual-e5-base"]
+    assert (e5["num_layers"], e5["depth"], e5["own_code"]) == (None, 12, False)
     assert shown["languages"]["en"] == "roberta-large"
     assert cli.main(["models"]) == cli.DONE
-    assert "roberta-large" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("roberta-large\t17\t0.739\t") for line in lines)
+    assert any(line.startswith("intfloat/multilingual-e5-base\t1 to 12\t") for line in lines)
+    assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
 
 
 def test_unknown_command_lists_the_known(capsys):

@@ -73,7 +73,7 @@ def mixed_run(tmp_path_factory, tiny_folder):
 
 def explained(capsys, *arguments):
     """Explain and return what the JSON says."""
-    assert explain_command([*map(str, arguments), "--device", "cpu", "--json"]) == 0
+    assert cli.main(["explain", *map(str, arguments), "--device", "cpu", "--json"]) == 0
     return json.loads(capsys.readouterr().out)["explanations"]
 
 
@@ -149,7 +149,7 @@ def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
         "--output",
         str(page),
     ]
-    assert explain_command([*given, "--quiet"]) == 0
+    assert cli.main(["explain", *given, "--quiet"]) == 0
     assert "not as in the run: baseline is" in page.read_text()
     assert "baseline is" in capsys.readouterr().err
 
