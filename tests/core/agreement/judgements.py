@@ -21,10 +21,11 @@ def judged(items: int, systems: int, *, noise: tuple[float, ...], seed: int = 0)
     """Make one row for each item and system.
 
     People judge in steps of 5 points of 100, so they tie. Items differ in how hard they are, and
-    settings in their noise; the last setting of noise infinity knows nothing.
+    settings in their noise; a setting of noise infinity knows nothing. Systems stay the same
+    whatever the seed is.
     """
     rng = np.random.default_rng(seed)
-    quality = rng.normal(size=systems)[None, :] + rng.normal(size=(items, 1))
+    quality = np.linspace(-1, 1, systems + 2)[1:-1] + rng.normal(size=(items, 1))
     quality = (quality + rng.normal(size=(items, systems))).ravel()
     people = np.clip(np.round((50 + 15 * quality) / 5) * 5, 0, 100)
     scores = [
