@@ -1,4 +1,4 @@
-"""bertscore-beam: score | rescale | idf | baseline | check | models.
+"""bertscore-beam: score | rescale | idf | baseline | compare | tune | check | models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
@@ -51,6 +51,8 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
+  compare  compare a run with others row by row, or systems of one run; with a gate
+  tune     find the model, layer and weighting that agree best with people
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
@@ -186,6 +188,25 @@ def baseline_command(arguments: Sequence[str]) -> int:
     return make_baselines(options)
 
 
+def compare_runs_command(arguments: Sequence[str]) -> int:
+    """Compare finished runs, or systems of one."""
+    from pipelines.cli.compare_runs import compare_runs_command
+
+    return compare_runs_command(arguments)
+
+
+def tune_command(arguments: Sequence[str]) -> int:
+    """Find the layer that agrees best with people."""
+    from pipelines.options.tune import TuneOptions
+    from pipelines.tune.packages import check_packages
+
+    options = cast("TuneOptions", read_options(TuneOptions, arguments, "bertscore-beam tune"))
+    check_packages()
+    from pipelines.cli.tune import tune
+
+    return tune(options)
+
+
 def check_command(arguments: Sequence[str]) -> int:
     """Tell whether the run of an output folder is done."""
     from pipelines.cli.check import check
@@ -198,6 +219,8 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
+    "compare": compare_runs_command,
+    "tune": tune_command,
     "check": check_command,
     "models": models_command,
 }
