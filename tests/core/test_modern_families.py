@@ -280,7 +280,7 @@ def test_own_code_names_the_same_model_without(tiny_folder, tmp_path, monkeypatc
 
 
 def test_tokenizer_json_alone_gives_its_own_ids(tiny_folder, tmp_path):
-    """As paraphrase-multilingual-MiniLM has it: pieces of XLM-R, and no class of a slow tokenizer."""
+    """As some models with the pieces of XLM-R have it, without the class of a slow tokenizer."""
     folder = shutil.copytree(tiny_folder("e5_small"), tmp_path / "model")
     AutoTokenizer.from_pretrained(folder).backend_tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "sentencepiece.bpe.model").unlink()
