@@ -142,6 +142,6 @@ def _check_sizes(files: ModelFiles, architecture: Any) -> None:
                 f"{files.name} states a number under a name that transformers' "
                 f"{files.model_type!r} does not read: got {name} {value} in config.json; expected "
                 f"{used[name]}, which would be used instead. Give a checkpoint in the form of "
-                "transformers; or, if the model comes with code, read it and allow it by name in the "
-                "library (trust_remote_code=True)."
+                "transformers; or, if the model comes with code, read it and allow it by name in "
+                "the library (trust_remote_code=True)."
             )
