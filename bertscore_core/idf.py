@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -197,7 +198,8 @@ class CountedRows:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Without slots, in which `cached_property` has no place to keep its value.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class IdfTable:
     """Document frequencies of a corpus, and the tokenizer they were counted with.
 
@@ -215,7 +217,7 @@ class IdfTable:
     corpus: str = ""
     counted: CountedRows | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that changes a weight. 16 hexadecimal digits."""
         # Without `corpus`, which is only a name, and `counted`, which the counts follow from.

@@ -12,6 +12,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from bertscore_core import IdfError, IdfTable
@@ -52,7 +53,8 @@ WHOLE = IdfKey()
 """The key of the table for all rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Without slots, in which `cached_property` has no place to keep its value.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class IdfTables:
     """Tables by key.
 
@@ -88,7 +90,7 @@ class IdfTables:
         """References counted, over all tables."""
         return sum(table.frequencies.num_documents for table in self.tables.values())
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that changes a weight. 16 hexadecimal digits.
 

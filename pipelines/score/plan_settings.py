@@ -42,41 +42,35 @@ class PlannedSettings:
 
     settings: RunSettings
     rows: Mapping[str, int] = field(default_factory=dict)
-    baselines: Mapping[str, Baseline | None] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline | None]
 
 
-def settle_run(options: ScoreOptions, runner: Runner) -> PlannedSettings:
+def begin_settling(options: ScoreOptions, runner: Runner) -> "Settling":
     """Settle what does not depend on the input: the sole setting, or those of named languages.
 
     Raises:
         BertScoreError: A setting cannot work.
     """
+    settling = Settling(options, runner)
     if options.language_column is None:
-        config, settings = settle_workers(scorer_config(options, runner), runner)
-        return PlannedSettings(
-            settings=RunSettings.of_all_rows(_setting(config, settings)),
-            baselines={EVERY_LANGUAGE: settings.baseline},
-        )
-    settling = _Settling(options, runner)
+        settling.add_sole()
     for language in options.languages or ():
         settling.add(language)
-    return PlannedSettings(settings=settling.result())
+    return settling
 
 
-def settle_languages(
-    planned: PlannedSettings, options: ScoreOptions, runner: Runner, splits: Iterable[Split]
-) -> PlannedSettings:
+def settle_languages(settling: "Settling", splits: Iterable[Split]) -> PlannedSettings:
     """Read which languages the input has, and settle those that are not named.
 
     Raises:
         InputError: The column does not hold languages.
         ConfigError: No language has a setting, or two would be rescaled with one table.
     """
+    options = settling.options
     if options.language_column is None:
-        return planned
+        return PlannedSettings(settings=settling.result(), baselines=settling.baselines)
     rows = count_languages(list(splits), options.language_column)
-    settling = _Settling(options, runner)
-    for language in [*(options.languages or ()), *by_name(rows)]:
+    for language in by_name(rows):
         settling.add(language)
     settings = settling.result()
     if rows and not settings.by_language.keys() & rows.keys():
@@ -104,11 +98,16 @@ def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
     )
 
 
-class _Settling:
-    """Settles one language after the other, each model once."""
+class Settling:
+    """Settles one language after the other, each model once.
+
+    Attributes:
+        options: The options.
+        baselines: What the scores of each language are rescaled with; None for nothing.
+    """
 
     def __init__(self, options: ScoreOptions, runner: Runner) -> None:
-        self._options = options
+        self.options = options
         self._runner = runner
         self._named = frozenset(options.languages or ())
         self._models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
@@ -118,12 +117,23 @@ class _Settling:
         self._first_error: BertScoreError | None = None
 
     def result(self) -> RunSettings:
-        """Return the settings of the languages that were added."""
+        """Return the sole setting, or the settings of the languages that were added."""
+        if self.options.language_column is None:
+            return RunSettings.of_all_rows(self._by_language[EVERY_LANGUAGE])
         return RunSettings(
             by_language=dict(self._by_language),
             missing=dict(self._missing),
-            rescaled=self._options.rescale,
+            rescaled=self.options.rescale,
         )
+
+    def add_sole(self) -> None:
+        """Settle the setting of all rows.
+
+        Raises:
+            BertScoreError: It cannot work.
+        """
+        config = scorer_config(self.options, self._runner)
+        self._by_language[EVERY_LANGUAGE] = self._settle(EVERY_LANGUAGE, config)
 
     def add(self, language: str) -> None:
         """Settle a language, or note why it has no setting.
@@ -135,7 +145,7 @@ class _Settling:
             return
         if language in (NO_LANGUAGE, NO_CODE):  # `RunSettings.reason` has theirs
             return
-        chosen = self._options.for_language(language)
+        chosen = self.options.for_language(language)
         if chosen is None:
             self._missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             return
@@ -167,7 +177,7 @@ class _Settling:
         shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
         why = "" if self._first_error is None else f" The first: {self._first_error}"
         return ConfigError(
-            f"no language of the column {self._options.language_column!r} has a setting: got "
+            f"no language of the column {self.options.language_column!r} has a setting: got "
             f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
             f"registry knows. Check --language-column and --languages.{why}"
         )

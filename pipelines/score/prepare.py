@@ -30,7 +30,7 @@ from pipelines.run.split_size import given_split_rows
 from pipelines.runs.row_scores import rows_file
 from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.idf_table import IdfSource, find_idf
-from pipelines.score.plan_settings import PlannedSettings, settle_languages, settle_run
+from pipelines.score.plan_settings import PlannedSettings, begin_settling, settle_languages
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.resume import (
@@ -117,7 +117,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         OSError: No file can be reached, or not every file that idf must count.
     """
     started, fields = time.time(), table_fields(options)
-    settings = settle_run(options, runner)
+    settling = begin_settling(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -144,7 +144,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
                 for name in (part, record_path(part), rows_path(part), rows_file(part))
             ],
         )
-        settings = settle_languages(settings, options, runner, plan.splits)
+        settings = settle_languages(settling, plan.splits)
     if given_idf is not None:
         _check_idf(given_idf, settings.settings)
     if options.idf == "corpus":

@@ -96,16 +96,19 @@ def with_scores(
     if not is_list(column_of(table, fields.reference_column).type):
         del added[columns.BEST_REFERENCE]
     added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
-    signatures = settings.signatures(idf)
-    if settings.by_column:
+    if settings.sole is None:
+        signatures = settings.signatures(idf)
         added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
+        metadata = _metadata_by_language(languages, signatures)
+    else:
+        metadata = part_metadata(settings.sole.final_signature(idf))
     others = 0
     if settings.script_language:
         groups = countable_references(column_of(table, fields.reference_column))
         firsts = [group[0] for group in groups if group]
         others = count_other_scripts(firsts, settings.script_language)
     return ScoredTable(
-        table=columns.append_scores(table, added, _metadata(settings, languages, idf)),
+        table=columns.append_scores(table, added, metadata),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
         work=pairs.work,
@@ -145,17 +148,13 @@ def _by_language(
     }
 
 
-def _metadata(
-    settings: RunSettings, languages: Sequence[str], idf: IdfTables | None
+def _metadata_by_language(
+    languages: Sequence[str], signatures: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the metadata of a part, with the signatures of the languages in it."""
-    version = {"bertscore.schema_version": SCHEMA_VERSION}
-    if settings.sole is None:
-        present = set(languages)
-        signatures = settings.signatures(idf).items()
-        used = {language: text for language, text in signatures if language in present}
-        return {**version, SIGNATURES_KEY: json.dumps(used)}
-    return part_metadata(settings.sole.final_signature(idf))
+    """Return the metadata of a part with the signatures of the languages in it."""
+    present = set(languages)
+    used = {language: text for language, text in signatures.items() if language in present}
+    return {"bertscore.schema_version": SCHEMA_VERSION, SIGNATURES_KEY: json.dumps(used)}
 
 
 def part_metadata(signature: Signature) -> dict[str, str]:

@@ -150,8 +150,8 @@ def _check_message(message: str, wanted: str) -> None:
 
 def score_any_texts(
     scorer: BertScorer, candidates: Sequence[str], references: Sequence[Sequence[str]]
-) -> None:
-    """Score texts as rows of a table.
+) -> int:
+    """Score texts as rows of a table, and return how many rows were looked at.
 
     Raises:
         AssertionError: If a row is lost, moved, or has neither finite scores nor a reason.
@@ -170,3 +170,4 @@ def score_any_texts(
         finite = np.isfinite(scores[:, row])
         assert finite.all() or (reason is not None and not finite.any())
         assert (np.abs(scores[finite, row]) <= 1 + 1e-5).all()
+    return len(found)

@@ -50,4 +50,5 @@ def tiny(request, tiny_folder) -> BertScorer:
 @example([("\x00", ["\x00"]), ("\ufffe\uffff", ["\U0010ffff"])])
 @example([("\u202e" * 2000, ["\u0301" * 2000])])
 def test_every_row_has_finite_scores_or_a_reason(tiny, rows):
-    score_any_texts(tiny, [row[0] for row in rows], [row[1] for row in rows])
+    seen = score_any_texts(tiny, [row[0] for row in rows], [row[1] for row in rows])
+    assert seen == len(rows)

@@ -78,7 +78,7 @@ def main(names: Sequence[str]) -> None:
         "embedded.json": embedded_goldens,
         "families.json": families_goldens,
         "gaps.json": gaps_goldens,
-        "test_sets.json": test_sets_goldens,
+        "test_sets.json": goldens_of_test_sets,
     }
     with tempfile.TemporaryDirectory() as folder:
         # Relative names keep this machine's paths out of the hashes, and keep "t5" (which makes
@@ -161,7 +161,7 @@ def gaps_goldens() -> dict[str, Any]:
     }
 
 
-def test_sets_goldens() -> dict[str, Any]:
+def goldens_of_test_sets() -> dict[str, Any]:
     """Score each system on each test set in a run of its own, with idf from that run's references.
 
     The papers do so: idf is that of the references of a test set, the same for all systems.

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from pipelines.options.score import ScoreOptions
 from tests.support.dumps import sentence
 
 LANGUAGES = ("en", "de", "zh", "fr", "ja")
@@ -47,6 +48,21 @@ def write_mapping(path: Path, entries: dict[str, dict[str, Any]]) -> str:
     """Write a mapping of languages as YAML."""
     path.write_text(yaml.safe_dump({"languages": entries}))
     return str(path)
+
+
+def language_options(
+    dump: Path, output: Path, mapping: str | dict[str, Any], **changes: Any
+) -> ScoreOptions:
+    """Return options for a small job whose rows name their languages."""
+    values = {
+        "input": [str(dump)],
+        "output": str(output),
+        "device": "cpu",
+        "split_rows": 20,
+        "language_column": "lang",
+        "languages": mapping,
+    }
+    return ScoreOptions.from_mapping(values | changes, "the test")
 
 
 def mixed_table(count: int, start: int = 0) -> pa.Table:

@@ -21,6 +21,7 @@ from tests.support.jobs import prepare_score, run_options
 from tests.support.mixed import (
     LANGUAGES,
     language_entries,
+    language_options,
     mixed_table,
     of_language,
     write_mapping,
@@ -39,18 +40,6 @@ REASONS = {
     14: "language_without_setting",
     21: "unknown_language",
 }
-
-
-def options(dump, output, mapping, **changes):
-    values = {
-        "input": [str(dump)],
-        "output": str(output),
-        "device": "cpu",
-        "split_rows": 20,
-        "language_column": "lang",
-        "languages": mapping,
-    }
-    return ScoreOptions.from_mapping(values | changes, "the test")
 
 
 def alone(dump, output, entry, **changes):
@@ -74,7 +63,7 @@ def mixed(tmp_path_factory, tiny_folder):
     dump = write_mixed(folder / "dump", [table.slice(0, 33), table.slice(33)])
     entries = language_entries(tiny_folder, folder)
     mapping = write_mapping(folder / "languages.yaml", entries)
-    chosen = options(
+    chosen = language_options(
         dump, folder / "out", mapping, idf="corpus", rescale=True, max_reject_fraction=0.1
     )
     summary = run_options(chosen)
@@ -139,7 +128,7 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
     job = prepare_score(chosen)
     assert (len(job.standing.done), job.work) == (4, ())
     changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
-    other = options(
+    other = language_options(
         folder / "dump",
         folder / "out",
         write_mapping(folder / "changed.yaml", changed),
@@ -174,9 +163,9 @@ def small(tmp_path, tiny_folder):
 def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(small):
     folder, dump, entries = small
     only_en = write_mapping(folder / "en.yaml", {"en": entries["en"]})
-    first = run_options(options(dump, folder / "out", only_en, max_reject_fraction=1.0))
+    first = run_options(language_options(dump, folder / "out", only_en, max_reject_fraction=1.0))
     assert (first["scored"], first["rejected"]) == (8, 8)
-    both = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    both = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
     job = prepare_score(both)
     assert [record.input_name for record in job.standing.done] == ["shard-000.parquet"]
     second = run_options(both)
@@ -185,23 +174,25 @@ def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(
 
 def test_a_language_that_left_and_came_back_with_another_setting_is_refused(small):
     folder, dump, entries = small
-    both = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    both = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
     run_options(both)
     (dump / "shard-001.parquet").rename(folder / "away.parquet")
-    only_en = options(
+    only_en = language_options(
         dump, folder / "out", write_mapping(folder / "en.yaml", {"en": entries["en"]})
     )
     run_options(only_en)
     (folder / "away.parquet").rename(dump / "shard-001.parquet")
     changed = {**entries, "de": {**entries["de"], "num_layers": 1}}
     with pytest.raises(SignatureError, match="language de"):
-        prepare_score(options(dump, folder / "out", write_mapping(folder / "c.yaml", changed)))
+        prepare_score(
+            language_options(dump, folder / "out", write_mapping(folder / "c.yaml", changed))
+        )
 
 
 def test_a_row_whose_language_changes_is_scored_again(small):
     """Its texts are the same: only the language decides."""
     folder, dump, entries = small
-    chosen = options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
+    chosen = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
     run_options(chosen)
     before = read_output(folder / "out")
     file = dump / "shard-000.parquet"
@@ -232,7 +223,7 @@ def test_the_registry_chooses_by_language_and_a_dry_run_shows_it(small, capsys, 
 
 def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys):
     folder, dump, _ = small
-    chosen = options(dump, folder / "out", None, model="all-MiniLM-L6-v2", rescale=True)
+    chosen = language_options(dump, folder / "out", None, model="all-MiniLM-L6-v2", rescale=True)
     with pytest.raises(ConfigError, match="no language of the column 'lang' has a setting"):
         prepare_score(chosen)
     folder_of_tables = folder / "tables"
@@ -247,7 +238,7 @@ def test_languages_without_a_published_baseline_are_rejected_rows(small, capsys)
 def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
     folder, _, entries, _, _ = mixed
     shared = {**entries, "ja": {**entries["ja"], "baseline": entries["en"]["baseline"]}}
-    one = options(
+    one = language_options(
         folder / "dump", folder / "other", write_mapping(folder / "one.yaml", shared), rescale=True
     )
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
@@ -259,9 +250,9 @@ def test_a_column_that_holds_no_languages_is_refused(small):
     folder, dump, entries = small
     mapping = write_mapping(folder / "m.yaml", entries)
     with pytest.raises(ConfigError, match="no language of the column 'candidate'"):
-        prepare_score(options(dump, folder / "out", mapping, language_column="candidate"))
+        prepare_score(language_options(dump, folder / "out", mapping, language_column="candidate"))
     with pytest.raises(InputError, match=r"no language column 'langs'.*Did you mean 'lang'"):
-        prepare_score(options(dump, folder / "out", mapping, language_column="langs"))
+        prepare_score(language_options(dump, folder / "out", mapping, language_column="langs"))
 
 
 def test_a_table_of_idf_must_be_of_languages(small):
@@ -273,9 +264,9 @@ def test_a_table_of_idf_must_be_of_languages(small):
     languages = ["--language-column", "lang", "--languages", mapping]
     assert cli.main(["idf", *base, *languages, "--output", str(by_language)]) == DONE
     with pytest.raises(IdfError, match="no table of a language"):
-        prepare_score(options(dump, folder / "out", mapping, idf=str(plain)))
-    counted = run_options(options(dump, folder / "counted", mapping, idf="corpus"))
-    given = run_options(options(dump, folder / "given", mapping, idf=str(by_language)))
+        prepare_score(language_options(dump, folder / "out", mapping, idf=str(plain)))
+    counted = run_options(language_options(dump, folder / "counted", mapping, idf="corpus"))
+    given = run_options(language_options(dump, folder / "given", mapping, idf=str(by_language)))
     assert given["languages"]["de"]["f1"] == counted["languages"]["de"]["f1"]
     assert given["languages"]["en"]["f1"] == counted["languages"]["en"]["f1"]
 

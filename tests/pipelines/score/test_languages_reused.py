@@ -11,7 +11,6 @@ import pytest
 from bertscore_core.baseline import rescale
 from pipelines.cli import main as cli
 from pipelines.idf.record import table_warnings
-from pipelines.options.score import ScoreOptions
 from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.runs.index import INDEX_FILE, read_index
 from pipelines.score.records import read_records
@@ -21,6 +20,7 @@ from tests.support.jobs import prepare_score, run_options
 from tests.support.mixed import (
     LANGUAGES,
     language_entries,
+    language_options,
     mixed_table,
     write_mapping,
     write_mixed,
@@ -33,16 +33,7 @@ FINAL = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 
 
 def options(dump, output, mapping, **changes):
-    values = {
-        "input": [str(dump)],
-        "output": str(output),
-        "device": "cpu",
-        "split_rows": 20,
-        "language_column": "lang",
-        "languages": mapping,
-        "max_reject_fraction": 0.2,
-    }
-    return ScoreOptions.from_mapping(values | changes, "the test")
+    return language_options(dump, output, mapping, **{"max_reject_fraction": 0.2} | changes)
 
 
 def odd_table(table):

@@ -1,0 +1,275 @@
+"""Finished scoring runs made from tables: as `score` leaves them, but no model has run.
+
+A run of 10 million rows takes half a minute. It can be opened, read and compared; it has no index,
+so it cannot be reused.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bertscore_core import ScoreSummary, Signature
+from bertscore_core.work import Work
+from pipelines.dump import columns
+from pipelines.dump.columns import column_of
+from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY, write_part
+from pipelines.dump.row_digests import RowDigests
+from pipelines.dump.splits import part_name
+from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from pipelines.run.identity import identity_digest
+from pipelines.score.records import PartRecord, record_path
+from pipelines.score.scored_table import SCHEMA_VERSION, LanguageRows
+from pipelines.score.summary import RunGoal, RunTotals, judge, summary_of_languages
+
+SIGNATURE = Signature(
+    model="made-up",
+    weights="0123456789ab",
+    num_layers="6",
+    layer_semantics="cut",
+    tokenizer="0123456789abcdef",
+    prefix_space="no",
+    max_length="512",
+    idf="none",
+    baseline="none",
+    empty="zero",
+    dtype="float32",
+    batch_tokens="any",
+    attention="auto",
+    backend="torch",
+    version="0.1.0",
+    torch="2.13.0",
+    transformers="5.23.0",
+)
+PART_ROWS = 20_000
+
+
+def scored(
+    f1: np.ndarray,
+    *,
+    precision: np.ndarray | None = None,
+    recall: np.ndarray | None = None,
+    tokens: int = 20,
+    **given: object,
+) -> pa.Table:
+    """Return rows with scores; a NaN as F1 is a row without scores, with a null as its candidate.
+
+    Args:
+        f1: F1 of each row. Shape (N,).
+        precision: As F1, which it is by default.
+        recall: The same.
+        tokens: Tokens of every text.
+        **given: The columns of the input, each of N values. `candidate` and `reference` are short
+            texts by default.
+    """
+    missing = np.isnan(f1)
+    words = pa.array([f"text {number}" for number in range(len(f1))])
+    inputs = {"candidate": words, "reference": words, **given}
+    measures = zip(
+        (columns.PRECISION, columns.RECALL, columns.F1), (precision, recall, f1), strict=True
+    )
+    scores = {
+        name: pa.array(np.float32(f1 if values is None else values), mask=missing)
+        for name, values in measures
+    }
+    counts = pa.array(np.full(len(f1), tokens, dtype=np.int32), mask=missing)
+    return pa.table(
+        inputs
+        | scores
+        | {
+            columns.CANDIDATE_TOKENS: counts,
+            columns.REFERENCE_TOKENS: counts,
+            columns.TRUNCATED: pa.array(np.zeros(len(f1), dtype=np.bool_), mask=missing),
+            columns.ERROR: pa.array(np.where(missing, "null_candidate", None), pa.string()),
+        }
+    )
+
+
+def made_run(
+    folder: Path,
+    inputs: Mapping[str, pa.Table | Iterable[pa.Table]],
+    *,
+    signature: Signature | Mapping[str, Signature] = SIGNATURE,
+    part_rows: int = PART_ROWS,
+    started: float = 1.7e9,
+    digest: bool = True,
+) -> Path:
+    """Write a finished run, and return its folder.
+
+    Args:
+        folder: The folder, which is made.
+        inputs: The scored rows of each input file, by its name; tables are written as they come,
+            so that a large run needs no more memory than one table.
+        signature: How all rows were scored; or, by language, how those whose column `language` is
+            that language were.
+        part_rows: Most rows of a part.
+        started: When it began, in seconds since the epoch.
+        digest: Whether to digest the rows, as a run does. It is half of the work.
+    """
+    by_language = {} if isinstance(signature, Signature) else dict(signature)
+    first = next(iter(by_language.values())) if by_language else signature
+    identity = {**first.fields(), "candidate_column": "candidate", "reference_column": "reference"}
+    stated = None if by_language else first.format()
+    signatures = {language: one.format() for language, one in by_language.items()}
+    records = []
+    for input_name, tables in inputs.items():
+        row = 0
+        for table in _pieces(tables, part_rows):
+            part = part_name(input_name, row)
+            records.append(
+                _write_part(folder, part, table, signatures or stated, identity, digest=digest)
+            )
+            row += len(table)
+    totals = RunTotals.sum(map(RunTotals.of_record, records))
+    goal = RunGoal(parts=len(records), rows=totals.summary.rows, files=len(inputs), started=started)
+    summary = judge(replace(goal, max_reject_fraction=1.0), totals, stated, missing=(), doubled=())
+    summary["seconds"] = round(totals.seconds, 3)  # not the time since it "began"
+    if by_language:
+        summary["languages"] = summary_of_languages(totals, signatures)
+    run = {
+        "run": f"made-{folder.name}",
+        "identity": identity,
+        "signature": stated,
+        **({"signatures": signatures} if by_language else {}),
+        "options": {
+            "candidate_column": "candidate",
+            "reference_column": "reference",
+            "language_column": "language" if by_language else None,
+        },
+        "rows": totals.summary.rows,
+        "parts": len(records),
+        "started": started,
+        "reused": None,
+    }
+    _write(folder / RUN_FILE, json.dumps(run).encode())
+    _write(folder / SUMMARY_FILE, json.dumps(summary).encode())
+    _write(folder / SUCCESS_FILE, json.dumps({"run": run["run"]}).encode())
+    return folder
+
+
+def _pieces(tables: pa.Table | Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    for table in [tables] if isinstance(tables, pa.Table) else tables:
+        for start in range(0, max(1, len(table)), rows):
+            yield table.slice(start, rows)
+
+
+def _write_part(
+    folder: Path,
+    name: str,
+    table: pa.Table,
+    signature: str | Mapping[str, str] | None,
+    identity: Mapping[str, str],
+    *,
+    digest: bool,
+) -> PartRecord:
+    """Write a part with its record."""
+    key, text = (
+        (SIGNATURE_KEY, signature)
+        if isinstance(signature, str)
+        else (SIGNATURES_KEY, json.dumps(signature))
+    )
+    notes = {"bertscore.schema_version": SCHEMA_VERSION, key: text}
+    data = write_part(table.replace_schema_metadata(notes))
+    languages = {}
+    if not isinstance(signature, str):
+        found = np.array(table["language"].to_pylist(), dtype=object)
+        languages = {
+            language: LanguageRows(
+                label=language, summary=_summary(table.filter(found == language))
+            )
+            for language in sorted(set(found.tolist()))
+        }
+    input_name, _, start = name.rpartition("/part-")
+    record = PartRecord(
+        part_name=name,
+        input_name=input_name,
+        row_offset=int(start.removesuffix(".parquet")),
+        num_rows=len(table),
+        file_rows=None,
+        file_size=0,
+        file_version="",
+        digests=RowDigests.of(table, "candidate", "reference")
+        if digest
+        else RowDigests(candidates="", references="", rows=""),
+        job_digest=identity_digest(dict(identity)),
+        idf="",
+        summary=_summary(table),
+        seconds=len(table) / 100,
+        work=Work(batches=1, tokens=40 * len(table), padded_tokens=44 * len(table)),
+        part_bytes=len(data),
+        languages=languages,
+    )
+    _write(folder / name, data)
+    _write(folder / record_path(name), record.to_json())
+    return record
+
+
+def _summary(table: pa.Table) -> ScoreSummary:
+    there = table[columns.F1].is_valid().to_numpy()
+    measures = (
+        table[name].to_numpy()[there] for name in (columns.PRECISION, columns.RECALL, columns.F1)
+    )
+    reasons = Counter(
+        reason for reason in column_of(table, columns.ERROR).unique().to_pylist() if reason
+    )
+    errors = np.array(table[columns.ERROR].to_pylist(), dtype=object) if reasons else None
+    counts = {word: int((errors == word).sum()) for word in reasons}
+    rejected = {word: int(((errors == word) & ~there).sum()) for word in reasons}
+    truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
+    return ScoreSummary.of(
+        *measures,
+        truncated=truncated,
+        windowed=np.zeros(len(truncated), dtype=np.bool_),
+        rows=len(table),
+        reasons=counts,
+        rejected_reasons={word: count for word, count in rejected.items() if count},
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def many_rows(
+    rows: int,
+    *,
+    seed: int = 0,
+    systems: int = 4,
+    languages: tuple[str, ...] = ("de", "en", "zh"),
+    shift: float = 0.0,
+    step: int = PART_ROWS,
+) -> Iterator[pa.Table]:
+    """Yield made-up rows of a run of any size, a part at a time.
+
+    Every system answers the same segments; ten segments in a row share a document. `seed` decides
+    on the noise of the candidates only, so that two runs can be compared row by row.
+
+    Args:
+        rows: How many, over all systems.
+        seed: Of the noise.
+        systems: Number of systems, `system-0` and so on.
+        languages: Segments take them in turns.
+        shift: What is added to the F1 of `system-1`.
+        step: Rows of a table.
+    """
+    names = pa.array([f"system-{number}" for number in range(systems)])
+    codes = pa.array(languages)
+    for start in range(0, rows, step):
+        number = np.arange(start, min(rows, start + step))
+        segment, system = np.divmod(number, systems)
+        hardness = np.random.default_rng([1, start]).normal(0.8, 0.06, len(number))
+        noise = np.random.default_rng([2, seed, start]).normal(0, 0.02, len(number))
+        f1 = np.clip(hardness + noise + shift * (system == 1), 0, 1)
+        yield scored(
+            f1,
+            id=pa.array(number),
+            segment=pa.array(segment),
+            document=pa.array(segment // 10),
+            system=names.take(pa.array(system)),
+            language=codes.take(pa.array(segment % len(languages))),
+        )
