@@ -43,8 +43,12 @@ TEXTS = (
         against="القطة على السجادة.",
         language="ar",
     ),
-    Texts(candidate="猫がマットの上に座った。", references=("マットの上に猫がいた。",), language="ja"),
-    Texts(candidate="החתול ישב על המחצלת, abc 123.", references=("החתול על המחצלת.",), language="he"),
+    Texts(
+        candidate="猫がマットの上に座った。", references=("マットの上に猫がいた。",), language="ja"
+    ),
+    Texts(
+        candidate="החתול ישב על המחצלת, abc 123.", references=("החתול על המחצלת.",), language="he"
+    ),
     Texts(candidate="猫坐在垫子上。👩‍👩‍👧‍👦", references=("垫子上有一只猫。",), language="zh-cn"),
     *(Texts(candidate=words, references=(words[::-1],)) for words in HOSTILE),
     Texts(candidate="long " * 900, references=("word" * 400,), language="en"),
@@ -101,7 +105,7 @@ def made_report(*, with_texts: bool) -> ReportData:
             before=0.8,
             now=0.79,
             difference=estimate(-0.01 + at / 400, 0.003),
-            p_value=0.00001 * 9**at,
+            p_value=min(1.0, 0.00001 * 9**at),
             moved=40 * at,
         )
         for at, name in enumerate(names)
@@ -115,7 +119,9 @@ def made_report(*, with_texts: bool) -> ReportData:
             rejected=10,
             f1=estimate(0.8 + day / 500),
             comparable=day > 3,
-            groups=tuple((name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)),
+            groups=tuple(
+                (name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)
+            ),
         )
         for day in range(1, 21)
     )
@@ -134,9 +140,17 @@ def made_report(*, with_texts: bool) -> ReportData:
             Rank(name=row.name, f1=row.f1, first=max(1, at), last=at + 2, cluster=1 + at // 3)
             for at, row in enumerate(groups)
         ),
-        languages=tuple(group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])),
+        languages=tuple(
+            group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])
+        ),
         lengths=tuple(
-            LengthBin(low=2**at, high=2 ** (at + 1) - 1, scored=900, truncated=at, f1=estimate(0.84 - at / 70))
+            LengthBin(
+                low=2**at,
+                high=2 ** (at + 1) - 1,
+                scored=900,
+                truncated=at,
+                f1=estimate(0.84 - at / 70),
+            )
             for at in range(3, 10)
         ),
         reasons=(
@@ -174,5 +188,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         settings=(
             Setting(language="", signature=SIGNATURE, sentences=signature_sentences(SIGNATURE)),
         ),
-        notices=("The other run was made with other settings: do not read small changes as a trend.",),
+        notices=(
+            "The other run was made with other settings: do not read small changes as a trend.",
+        ),
     )

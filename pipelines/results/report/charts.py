@@ -1,8 +1,8 @@
 """Charts as Vega-Lite specifications, and as SVG that a page holds inline.
 
-Colours are CSS variables and `currentColor`, so a chart follows the page from light to dark. A chart
-is drawn twice, for wide and for narrow screens. It is hidden from screen readers: the table beside
-it says the same.
+Colours are CSS variables and `currentColor`, so a chart follows the page from light to dark. It is
+drawn twice, for wide and for narrow screens, and hidden from screen readers: the table beside it
+says the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from pipelines.results.report.data import (
     Night,
     ReasonCount,
 )
-from pipelines.results.report.words import shown_name
+from pipelines.results.report.words import isolated_name
 
 Spec = dict[str, Any]
 
@@ -58,9 +58,14 @@ class Canvas:
     label: int
     height: int
 
+    @property
+    def whole(self) -> int:
+        """Width of a plot that has no names beside it."""
+        return self.plot + self.label - 45
 
-WIDE = Canvas(plot=520, label=190, height=220)
-NARROW = Canvas(plot=205, label=95, height=180)
+
+WIDE = Canvas(plot=500, label=210, height=220)
+NARROW = Canvas(plot=215, label=100, height=190)
 
 
 def draw(make: Callable[[Canvas], Spec]) -> Chart:
@@ -122,6 +127,7 @@ def histogram_chart(
     def make(canvas: Canvas) -> Spec:
         x = {"type": "quantitative", "title": measure, "scale": {"zero": False, "nice": False}}
         body = {
+            "width": canvas.whole,
             "height": canvas.height,
             "mark": {"type": "bar", "binSpacing": 0.5},
             "encoding": {
@@ -177,7 +183,7 @@ def group_trend_chart(
         for name, estimate in night.groups
         if name in groups and estimate.mean is not None
     ]
-    labels = [shown_name(name) for name in groups]
+    labels = [isolated_name(name) for name in groups]
     dates = [night.started[:16] for night in nights]
 
     def make(canvas: Canvas) -> Spec:
@@ -186,13 +192,14 @@ def group_trend_chart(
             "title": None,
             "orient": "bottom",
             "columns": 1 if canvas is NARROW else 2,
-            "labelLimit": canvas.plot + canvas.label,
+            "labelLimit": canvas.whole - 60 if canvas is NARROW else canvas.whole // 2 - 60,
             "labelExpr": "groups[datum.value]",
             "symbolSize": 300,
             "symbolStrokeWidth": 3,
         }
         at = {"field": "group", "type": "nominal"}
         body = {
+            "width": canvas.whole,
             "height": canvas.height,
             "params": [{"name": "groups", "value": labels}, {"name": "names", "value": dates}],
             "mark": {"type": "line", "strokeWidth": 2.5, "point": False},
@@ -260,6 +267,7 @@ def _sequence(
         if line:
             layers.insert(0, {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y}})
         body = {
+            "width": canvas.whole,
             "height": canvas.height,
             "encoding": {"x": _places_axis(title)},
             "layer": layers,
@@ -300,7 +308,7 @@ def _frame(
                 "labelFontSize": 12,
                 "titleFontSize": 12,
                 "titleFontWeight": "normal",
-                "titleLimit": canvas.plot + canvas.label,
+                "titleLimit": canvas.whole,
             },
             "axisX": {"tickCount": 4 if canvas is NARROW else 7},
             "legend": {"labelColor": "currentColor", "labelFontSize": 12},
@@ -311,7 +319,7 @@ def _frame(
 
 def _parameter(name: str, names: Sequence[tuple[str, ...]]) -> Spec:
     # Charts place rows by number and look their names up, since two groups may read the same.
-    return {"name": name, "value": [shown_name(one) for one in names]}
+    return {"name": name, "value": [isolated_name(one) for one in names]}
 
 
 def _rows_axis(canvas: Canvas) -> Spec:

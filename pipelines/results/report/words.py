@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
-from pipelines.run.printing import escape_line
 from pipelines.results.report.data import Estimate
+from pipelines.run.printing import escape_line
 
 NOT_KNOWN = "–"
 """Stands where there is no number."""
@@ -34,6 +34,15 @@ _DTYPES = {
 def shown_name(name: Sequence[str]) -> str:
     """Return the name of a group in one line, without characters that steer the page."""
     return " / ".join(escape_line(value) for value in name) or "all rows"
+
+
+def isolated_name(name: Sequence[str]) -> str:
+    """Return the same for a chart, where nothing but these marks keeps directions apart."""
+    if not name:
+        return shown_name(name)
+    return " / ".join(
+        f"\N{FIRST STRONG ISOLATE}{escape_line(value)}\N{POP DIRECTIONAL ISOLATE}" for value in name
+    )
 
 
 def number(value: int | None) -> str:
