@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertscore_core.batching import plan_batches
 from bertscore_core.encoder import Encoder
-from bertscore_core.idf import TokenWeights
+from bertscore_core.idf import TokenWeights, Weightings
 from bertscore_core.memory import Budget, Result, attempt
 from bertscore_core.tokens import IntArray, TokenizedTexts
 from bertscore_core.windows import Windows, WindowShape
@@ -32,7 +32,7 @@ class EmbeddedTexts:
 
     Attributes:
         vectors: On the device. Shape (layers, T, H), float32.
-        weights: Weight of every token, on the device. Shape (T,), float32.
+        weights: Weight of every token, on the device. Shape (T,), float32; (W, T) for W weightings.
         starts: First token of each of all texts; -1 if the text is not embedded. Shape (N,).
         lengths: Tokens of each of all texts. Shape (N,).
     """
@@ -48,7 +48,7 @@ def embed(
     encoder: Encoder,
     texts: TokenizedTexts,
     needed: IntArray,
-    weights: TokenWeights,
+    weights: TokenWeights | Weightings,
     *,
     pad_id: int,
     budget: Budget,
@@ -64,7 +64,7 @@ def embed(
         encoder: The encoder.
         texts: All texts.
         needed: Indices of the texts to embed.
-        weights: Token weights.
+        weights: Token weights, one or several.
         pad_id: Token id to pad with.
         budget: Memory bounds.
         work: Where the forward passes are counted.

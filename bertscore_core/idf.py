@@ -165,6 +165,21 @@ class TokenWeights:
         return cls(table=table, default=other)
 
 
+@dataclass(frozen=True, slots=True)
+class Weightings:
+    """Several weights of every token id: texts are encoded once and averaged with each.
+
+    Attributes:
+        all: W weightings.
+    """
+
+    all: tuple[TokenWeights, ...]
+
+    def of(self, ids: TokenIds) -> FloatArray:
+        """Look up the weights of token ids. Shape (W, T), float32; see `TokenWeights.of`."""
+        return np.stack([weights.of(ids) for weights in self.all])
+
+
 def _is_token(key: object) -> TypeGuard[int]:
     return isinstance(key, Integral) and int(key) >= 0
 

@@ -21,9 +21,16 @@ from bertscore_core.batching import plan_batches
 from bertscore_core.embedding import EmbeddedTexts, embed, to_device
 from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
-from bertscore_core.idf import TokenWeights
-from bertscore_core.matching import PairScores, greedy_match, greedy_match_in_tiles
+from bertscore_core.idf import Weightings
+from bertscore_core.matching import (
+    BestMatches,
+    PairScores,
+    average,
+    best_matches,
+    best_matches_in_tiles,
+)
 from bertscore_core.memory import Budget, attempt
+from bertscore_core.optimal import optimal_matches
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs
 from bertscore_core.windows import WindowShape
 from bertscore_core.work import Work
@@ -34,35 +41,38 @@ logger = logging.getLogger(__name__)
 def score_pairs(
     encoder: Encoder,
     pairs: TextPairs,
-    weights: TokenWeights,
+    weights: Weightings,
     *,
     pad_id: int,
     budget: Budget,
     work: Work,
     shape: WindowShape | None = None,
+    optimal: bool = False,
 ) -> FloatArray:
-    """Score P pairs of texts.
+    """Score P pairs of texts with each of W weightings; they are encoded and matched once.
 
     Args:
         encoder: The encoder.
         pairs: The pairs.
-        weights: Token weights.
+        weights: The weightings.
         pad_id: Token id to pad with.
         budget: Memory bounds. If memory is too small for them, batches and blocks are halved and
             the budget is lowered. This changes scores only by rounding: by 2e-7 in float32, by far
             more in bfloat16 and float16 (1.8e-3 was measured).
         work: Where the forward passes are counted.
         shape: The windows of texts that are too long for one pass; None if every text fits.
+        optimal: Match by the best assignment, and not greedily.
 
     Returns:
-        Precision, recall and F1. Shape (layers, P, 3), float32; layers is 1, or L + 1 if the
+        Precision, recall and F1. Shape (W, layers, P, 3), float32; layers is 1, or L + 1 if the
         encoder returns all of them.
 
     Raises:
         DeviceMemoryError: memory is too small for a single pair.
     """
     lengths = pairs.texts.lengths
-    scores = np.empty((encoder.num_outputs, len(pairs), 3), dtype=np.float32)
+    shape_of_all = (len(weights.all), encoder.num_outputs, len(pairs), 3)
+    scores = np.empty(shape_of_all, dtype=np.float32)
     for planned in _blocks(pairs, encoder, budget):
         pending = [planned]
         while pending:
@@ -81,9 +91,9 @@ def score_pairs(
                 work=work,
                 shape=shape,
             )
-            found = attempt(partial(_score_block, embed_needed, block, budget))
+            found = attempt(partial(_score_block, embed_needed, block, budget, optimal))
             if found is not None:
-                scores[:, rows] = found
+                scores[:, :, rows] = found
                 continue
             if len(rows) == 1:  # nothing smaller can be tried
                 raise _memory_error(encoder.device, lengths, budget)
@@ -97,9 +107,9 @@ def score_pairs(
 
 
 def _score_block(
-    embed_needed: Callable[[], EmbeddedTexts], block: TextPairs, budget: Budget
+    embed_needed: Callable[[], EmbeddedTexts], block: TextPairs, budget: Budget, optimal: bool
 ) -> FloatArray:
-    return _match(embed_needed(), block.candidates, block.references, budget)
+    return _match(embed_needed(), block.candidates, block.references, budget, optimal)
 
 
 def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
@@ -157,22 +167,29 @@ def _memory_error(device: torch.device, lengths: IntArray, budget: Budget) -> De
 
 @torch.inference_mode()
 def _match(
-    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
+    embedded: EmbeddedTexts,
+    candidates: IntArray,
+    references: IntArray,
+    budget: Budget,
+    optimal: bool,
 ) -> FloatArray:
-    """Match the pairs of a block. Shape (layers, P, 3)."""
-    scores = np.empty((len(embedded.vectors), len(candidates), 3), dtype=np.float32)
+    """Match the pairs of a block. Shape (W, layers, P, 3)."""
+    shape = (len(embedded.weights), len(embedded.vectors), len(candidates), 3)
+    scores = np.empty(shape, dtype=np.float32)
     lengths = embedded.lengths
     is_long = lengths[candidates] * lengths[references] > budget.pair_elements
-    for chosen, match in ((~is_long, _match_whole), (is_long, _match_in_tiles)):
+    alone = np.ones_like(is_long) if optimal else is_long
+    one_by_one = partial(_match_one_by_one, match=_pair_matcher(budget, optimal))
+    for chosen, match in ((~alone, partial(_match_whole, budget=budget)), (alone, one_by_one)):
         if chosen.any():
-            scores[:, chosen] = match(embedded, candidates[chosen], references[chosen], budget)
+            scores[:, :, chosen] = match(embedded, candidates[chosen], references[chosen])
     return scores
 
 
 def _match_whole(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
 ) -> FloatArray:
-    """Match pairs whose similarities fit the memory. Shape (layers, P, 3)."""
+    """Match pairs whose similarities fit the memory. Shape (W, layers, P, 3)."""
     # On a GPU the fused kernel needs no padded copies and waits for no transfer.
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
@@ -183,38 +200,59 @@ def _match_whole(
         for side in (candidates, references)
         for values in (embedded.starts[side], embedded.lengths[side])
     ]
-    layers = [
-        _in_one(fused.greedy_match_ragged(vectors, embedded.weights, *places))
-        for vectors in embedded.vectors
+    scores = [
+        torch.stack(
+            [
+                _in_one(fused.greedy_match_ragged(vectors, weights, *places))
+                for vectors in embedded.vectors
+            ]
+        )
+        for weights in embedded.weights
     ]
-    return torch.stack(layers).cpu().numpy()
+    return torch.stack(scores).cpu().numpy()
 
 
-def _match_in_tiles(
-    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
+def _pair_matcher(budget: Budget, optimal: bool) -> Callable[[Tensor, Tensor], BestMatches]:
+    """Return what matches the tokens of one pair."""
+    if optimal:
+        return optimal_matches
+    return partial(best_matches_in_tiles, side=max(math.isqrt(budget.match_elements), 1))
+
+
+def _match_one_by_one(
+    embedded: EmbeddedTexts,
+    candidates: IntArray,
+    references: IntArray,
+    match: Callable[[Tensor, Tensor], BestMatches],
 ) -> FloatArray:
-    """Match long pairs one by one, tile by tile. Shape (layers, P, 3).
+    """Match pairs one by one: long ones tile by tile. Shape (W, layers, P, 3).
 
     Also on a GPU: the fused kernel would leave a pair to two of its processors.
     """
-    side = max(math.isqrt(budget.match_elements), 1)
+    device = embedded.vectors.device
     pairs = []
     for candidate, reference in zip(candidates, references, strict=True):
         left, right = _place(embedded, candidate), _place(embedded, reference)
-        layers = [
-            _in_one(
-                greedy_match_in_tiles(
-                    vectors[left],
-                    vectors[right],
-                    embedded.weights[left],
-                    embedded.weights[right],
-                    side=side,
-                )
+        lengths = torch.tensor(
+            [[left.stop - left.start], [right.stop - right.start]], device=device
+        )
+        matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
+        pairs.append(
+            torch.stack(
+                [
+                    torch.cat(
+                        [
+                            _in_one(
+                                average(best, weights[None, left], weights[None, right], *lengths)
+                            )
+                            for best in matches
+                        ]
+                    )
+                    for weights in embedded.weights
+                ]
             )
-            for vectors in embedded.vectors
-        ]
-        pairs.append(torch.cat(layers))
-    return torch.stack(pairs, dim=1).cpu().numpy()
+        )
+    return torch.stack(pairs, dim=2).cpu().numpy()
 
 
 def _place(embedded: EmbeddedTexts, text: int) -> slice:
@@ -247,26 +285,26 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 def _match_gathered(
     embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
 ) -> FloatArray:
-    """Match pairs in padded batches of similar length. Shape (layers, P, 3)."""
+    """Match pairs in padded batches of similar length. Shape (W, layers, P, 3)."""
     layers, _, hidden_size = embedded.vectors.shape
     longest = np.maximum(embedded.lengths[candidates], embedded.lengths[references])
     # For each token of the longer text: two embeddings, and a row of similarities.
     cost_per_token = 2 * hidden_size + int(longest.max(initial=1))
-    scores = np.empty((layers, len(candidates), 3), dtype=np.float32)
+    weightings = len(embedded.weights)
+    scores = np.empty((weightings, layers, len(candidates), 3), dtype=np.float32)
     for batch in plan_batches(longest, max_batch_tokens=budget.match_elements // cost_per_token):
         left = _gather(embedded, candidates[batch])
         right = _gather(embedded, references[batch])
         # One layer at a time: the similarities of all layers would take L + 1 times the memory.
         for layer, vectors in enumerate(embedded.vectors):
-            matched = greedy_match(
-                vectors[left.positions],
-                vectors[right.positions],
-                left.lengths,
-                right.lengths,
-                left.weights,
-                right.weights,
+            best = best_matches(
+                vectors[left.positions], vectors[right.positions], left.lengths, right.lengths
             )
-            scores[layer, batch] = _in_one(matched).cpu().numpy()
+            for index in range(weightings):
+                matched = average(
+                    best, left.weights[index], right.weights[index], left.lengths, right.lengths
+                )
+                scores[index, layer, batch] = _in_one(matched).cpu().numpy()
     return scores
 
 
@@ -276,7 +314,7 @@ def _in_one(scores: PairScores) -> Tensor:
 
 
 class _Gathered(NamedTuple):
-    """Positions (B, S) of B texts, their lengths (B,) and weights (B, S), with 0 on padding."""
+    """Positions (B, S) of B texts, their lengths (B,) and weights (W, B, S), with 0 on padding."""
 
     positions: Tensor
     lengths: Tensor
@@ -291,5 +329,5 @@ def _gather(embedded: EmbeddedTexts, rows: IntArray) -> _Gathered:
     # Padding repeats the first token, a valid position; the matching masks it.
     places = embedded.starts[rows][:, None] + np.where(inside, steps, 0)
     positions = to_device(places, device)
-    weights = embedded.weights[positions] * to_device(inside, device)
+    weights = embedded.weights[:, positions] * to_device(inside, device)
     return _Gathered(positions, to_device(lengths, device), weights)

@@ -17,6 +17,13 @@ class PairScores(NamedTuple):
     f1: Tensor
 
 
+class BestMatches(NamedTuple):
+    """Similarity of each token of B pairs to its match: shapes (B, C) and (B, R), float32."""
+
+    candidate: Tensor
+    reference: Tensor
+
+
 def greedy_match(
     candidate: Tensor,
     reference: Tensor,
@@ -47,42 +54,57 @@ def greedy_match(
         similarities by 0 instead, so a token whose best cosine is negative scores 0 there in a
         padded batch. At batch size 1 both are equal.
     """
+    lengths = candidate_lengths, reference_lengths
+    best = best_matches(candidate, reference, *lengths)
+    return average(best, candidate_weights, reference_weights, *lengths)
+
+
+def best_matches(
+    candidate: Tensor, reference: Tensor, candidate_lengths: Tensor, reference_lengths: Tensor
+) -> BestMatches:
+    """Find the similarity of each token to its most similar one; see `greedy_match`.
+
+    On padding it is minus infinity, or that of the padding's embedding.
+    """
     similarity = torch.bmm(candidate, reference.transpose(1, 2)).float()  # (B, C, R)
     candidate_padding = _padding_mask(candidate_lengths, candidate.shape[1])
     reference_padding = _padding_mask(reference_lengths, reference.shape[1])
     lowest = float("-inf")
     row_best = similarity.masked_fill(reference_padding[:, None, :], lowest).amax(dim=2)
     column_best = similarity.masked_fill(candidate_padding[:, :, None], lowest).amax(dim=1)
-    precision = _weighted_mean(row_best, candidate_weights)
-    recall = _weighted_mean(column_best, reference_weights)
+    return BestMatches(row_best, column_best)
+
+
+def average(
+    best: BestMatches,
+    candidate_weights: Tensor,
+    reference_weights: Tensor,
+    candidate_lengths: Tensor,
+    reference_lengths: Tensor,
+) -> PairScores:
+    """Average the matches of B pairs; see `greedy_match`. The same matches serve any weights."""
+    precision = _weighted_mean(best.candidate, candidate_weights)
+    recall = _weighted_mean(best.reference, reference_weights)
     return combine(precision, recall, candidate_lengths, reference_lengths)
 
 
-def greedy_match_in_tiles(
-    candidate: Tensor,
-    reference: Tensor,
-    candidate_weights: Tensor,
-    reference_weights: Tensor,
-    *,
-    side: int,
-) -> PairScores:
-    """Score one pair whose C x R similarities need not be in memory at the same time.
+def best_matches_in_tiles(candidate: Tensor, reference: Tensor, *, side: int) -> BestMatches:
+    """Match one pair whose C x R similarities need not be in memory at the same time.
 
-    The scores are those of `greedy_match` up to the rounding of single similarities: a maximum over
-    tiles is the maximum over all.
+    The matches are those of `best_matches` up to the rounding of single similarities: a maximum
+    over tiles is the maximum over all.
 
     Args:
         candidate: Unit-length token embeddings. Shape (C, H), C at least 1.
         reference: The same. Shape (R, H), R at least 1.
-        candidate_weights: Token weights. Shape (C,), float32.
-        reference_weights: Token weights. Shape (R,), float32.
         side: Most tokens of either text in a tile.
 
     Returns:
-        Precision, recall and F1. Shape (1,) each, float32.
+        The matches of B = 1 pair.
     """
-    row_best = torch.full_like(candidate_weights, float("-inf"))
-    column_best = torch.full_like(reference_weights, float("-inf"))
+    lowest, device = float("-inf"), candidate.device
+    row_best = torch.full((len(candidate),), lowest, device=device)
+    column_best = torch.full((len(reference),), lowest, device=device)
     for first in range(0, len(candidate), side):
         rows = row_best[first : first + side]  # a view, as `columns` is
         for other in range(0, len(reference), side):
@@ -91,10 +113,7 @@ def greedy_match_in_tiles(
             # NaN is kept, as by `amax`.
             torch.maximum(rows, tile.amax(dim=1), out=rows)
             torch.maximum(columns, tile.amax(dim=0), out=columns)
-    lengths = torch.tensor([[len(candidate)], [len(reference)]], device=candidate.device)
-    precision = _weighted_mean(row_best[None], candidate_weights[None])
-    recall = _weighted_mean(column_best[None], reference_weights[None])
-    return combine(precision, recall, *lengths)
+    return BestMatches(row_best[None], column_best[None])
 
 
 def _padding_mask(lengths: Tensor, width: int) -> Tensor:

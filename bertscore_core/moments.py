@@ -19,11 +19,10 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError
+from bertscore_core.histograms import Doubles, bins_of, scores_at
 from bertscore_core.host_errors import effective_hosts, host_robust_errors
 from bertscore_core.host_sums import HostSums
 from bertscore_core.tokens import FloatArray, IntArray
-
-Doubles = npt.NDArray[np.float64]
 
 BINS = 200
 """Bins of the histograms, each .01 wide, from -1 to 1."""
@@ -221,7 +220,7 @@ class Moments:
         if not self.num_pairs:
             return np.full((len(shares), self.rows, 3), np.nan)
         wanted = np.asarray(shares, dtype=np.float64) * self.num_pairs
-        columns = [_scores_at(wanted, counts) for counts in self.histogram.reshape(-1, BINS)]
+        columns = [scores_at(wanted, counts) for counts in self.histogram.reshape(-1, BINS)]
         return np.stack(columns, axis=-1).reshape(len(shares), self.rows, 3)
 
     def baseline(self, name: str) -> Baseline:
@@ -327,19 +326,11 @@ def _check_number(pairs: int) -> None:
 def _histogram(values: Doubles) -> IntArray:
     """Count scores (L + 1, N, 3) by bin. Shape (L + 1, 3, BINS), int64."""
     rows = len(values)
-    bins = np.clip(np.floor((values + 1) * (BINS / 2)), 0, BINS - 1).astype(np.int64)
+    bins = bins_of(values, BINS)
     # One count over all rows and measures: each has BINS numbers of its own.
     cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
     flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
     return flat.reshape(rows, 3, BINS).astype(np.int64)
-
-
-def _scores_at(wanted: Doubles, counts: IntArray) -> Doubles:
-    """Return the scores that given numbers of pairs are below, if they are even in each bin."""
-    upto = np.cumsum(counts)
-    bins = np.searchsorted(upto, np.maximum(wanted, 0.5))  # never before the first pair
-    inside = (wanted - (upto - counts)[bins]) / counts[bins]
-    return np.asarray((bins + inside) * (2 / BINS) - 1, dtype=np.float64)
 
 
 def _mean(total: IntArray, pairs: int) -> Doubles:

@@ -18,9 +18,10 @@ from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
 from bertscore_core.given_texts import References, as_groups, check_texts, number_texts
-from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
+from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
+from bertscore_core.optimal import check_optimal
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer
@@ -224,26 +225,56 @@ class BertScorer:
         Raises:
             ConfigError: the encoder's numbers are not finite, for example after an overflow.
         """
+        return self.score_with_each(pairs, [weights], work)[0]
+
+    def score_with_each(
+        self,
+        pairs: TokenizedPairs,
+        weightings: Sequence[TokenWeights],
+        work: Work | None = None,
+        *,
+        optimal: bool = False,
+    ) -> list[Scores]:
+        """Score with each of several token weights; texts are encoded and matched once.
+
+        Args:
+            pairs: The pairs to score.
+            weightings: Token weights, at least one.
+            work: Where the work of the device is counted.
+            optimal: Assign each token to at most one token of the other text, and not greedily. No
+                signature names such scores. It needs scipy, and takes far longer.
+
+        Returns:
+            The scores with each weighting; greedy ones are those of `score_tokenized`, to the bit.
+
+        Raises:
+            ConfigError: the encoder's numbers are not finite, or scipy is missing.
+        """
+        if optimal:
+            check_optimal()
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
         chosen = has_tokens & ~np.repeat(self._too_long(pairs), pairs.counts)
-        flat = np.zeros((self.encoder.num_outputs, len(flat_pairs), 3), dtype=np.float32)
+        shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
+        every = np.zeros(shape, dtype=np.float32)
         work = Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
         with self._lock, self._timed(work):
-            flat[:, chosen] = score_pairs(
+            every[:, :, chosen] = score_pairs(
                 self.encoder,
                 wanted,
-                weights,
+                Weightings(tuple(weightings)),
                 pad_id=self.tokenizer.pad_id,
                 budget=self._budget,
                 work=work,
                 shape=self.tokenizer.windows,
+                optimal=optimal,
             )
-        self._check_finite(flat, flat_pairs, weights)
-        return self._assemble(flat, pairs)
+        for flat, weights in zip(every, weightings, strict=True):
+            self._check_finite(flat, flat_pairs, weights)
+        return [self._assemble(flat, pairs) for flat in every]
 
     def _planned_tokens(self, pairs: TextPairs) -> int:
         """Return how many tokens are encoded for pairs, each distinct text once."""

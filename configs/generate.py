@@ -23,30 +23,37 @@ from pipelines.options.baseline import BaselineOptions
 from pipelines.options.flags import field_helps
 from pipelines.options.score import ScoreOptions
 from pipelines.options.scoring import ACCELERATOR, DEVICE
+from pipelines.options.tune import TuneOptions
 from pipelines.options.values import alternatives
 
 ROOT = Path(__file__).resolve().parents[1]
 
 GROUPS = {
     "Input and output": (
-        *("input", "models", "crawl", "crawl_root", "wet", "sentences"),
+        *("input", "judgements", "models", "crawl", "crawl_root", "wet", "sentences"),
         *("input_format", "output"),
     ),
     "Model and texts": (
         *("model", "revision", "allow_pickle_weights", "language", "language_column", "languages"),
-        *("candidate_column", "reference_column", "num_layers", "max_length"),
-        "long_text",
+        *("candidate_column", "reference_column", "num_layers", "registry", "layers"),
+        *("max_length", "long_text"),
+    ),
+    "Judgements": (
+        *("score_column", "label_column", "lower_is_better", "by"),
+        *("system_column", "item_column"),
     ),
     "Scores": (
         "idf",
         "idf_key",
         "idf_group",
+        "matching",
         "rescale",
         "baseline",
         "reuse",
         "allow_shared_baseline",
         "empty",
     ),
+    "Agreement": ("metrics", "choose_by", "hybrids", "resamples", "differences"),
     "The sample": (
         *("min_words", "max_words", "pairs", "seed", "first_files", "max_files"),
         *("sentences_per_page", "sentences_per_host"),
@@ -70,6 +77,8 @@ GROUPS = {
 EXAMPLES: Mapping[str, Any] = {
     "accelerator": "type:nvidia-l4;count:1;install-nvidia-driver",
     "baseline": "tables/my-model.csv",
+    "by": "language_pair",
+    "choose_by": "kendall",
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
@@ -77,6 +86,8 @@ EXAMPLES: Mapping[str, Any] = {
     "idf_key": ["segment_id"],
     "language": "en",
     "language_column": "lang",
+    "label_column": "is_paraphrase",
+    "item_column": "source_id",
     "languages": {"de": {"model": "xlm-roberta-large"}, "*": {"model": "roberta-large"}},
     "max_batch_tokens": 8192,
     "max_length": 512,
@@ -86,8 +97,10 @@ EXAMPLES: Mapping[str, Any] = {
     "model": "roberta-large",
     "model_memory": 8_000_000_000,
     "num_layers": 17,
+    "registry": "build/layers.json",
     "reuse": "latest:build/scores-*",
     "revision": "main",
+    "system_column": "system",
     "sentences": ["en=data/news.en.txt"],
     "wet": ["data/*.warc.wet.gz"],
 }
@@ -185,6 +198,23 @@ BASELINE = LocalConfig(
     },
 )
 
+TUNE = LocalConfig(
+    options=TuneOptions,
+    verb="tune",
+    title="Find the model, layer and weighting that agree best with people.",
+    flag="--by language",
+    settings={
+        "judgements": "data/judgements.parquet",
+        "score_column": "human_score",
+        "models": ["all-MiniLM-L6-v2"],
+        "output": "build/tune",
+    },
+    notes={
+        "models": "`bertscore-beam models` prints the registry.",
+        "output": "Tables as CSV, Parquet and JSON, and a picture of the layers.",
+    },
+)
+
 TEMPLATE_LEFT_OUT = {
     "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
     "workers": "counts local workers; Dataflow has its own parameter",
@@ -202,6 +232,7 @@ TEMPLATE_PATTERNS = {
     "idf_key": _COLUMNS,
     "idf_group": _COLUMNS,
     "languages": _OUTPUT_PATH,
+    "registry": _OUTPUT_PATH,
     "device": f"^({DEVICE.pattern})$",
     "accelerator": f"^{ACCELERATOR.pattern}$",
 }
@@ -232,6 +263,7 @@ def generated() -> dict[Path, str]:
     return {
         ROOT / "configs" / "score" / "local.yaml": local_yaml(SCORE),
         ROOT / "configs" / "baseline" / "local.yaml": local_yaml(BASELINE),
+        ROOT / "configs" / "tune" / "local.yaml": local_yaml(TUNE),
         ROOT / "docker" / "flex" / "score.json": template_json(),
     }
 

@@ -1,7 +1,5 @@
-"""From the options of a job, on the launcher, to a loaded scorer, on a worker."""
+"""From the options of a job to settings that all of its workers share, on the launcher."""
 
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +7,6 @@ from functools import partial
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
-    BertScorer,
     ConfigError,
     ScorerConfig,
     Settings,
@@ -20,29 +17,27 @@ from bertscore_core import (
 )
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
 from bertscore_core.encoder import resolve_device
-from bertscore_core.resolve import resolve_model
-from bertscore_core.work import DeviceClock
+from bertscore_core.layer_file import TunedLayer, find_layer, parse_layers
+from bertscore_core.resolve import ModelFiles, resolve_model
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import join
 from pipelines.files.reach import reaching
 from pipelines.files.read import exists, is_file, read_bytes
+from pipelines.loading import for_unseen_workers
 from pipelines.options.base import DumpOptions
 from pipelines.options.score import ScoreOptions
 from pipelines.options.scoring import ScoringOptions
-from pipelines.run.events import event
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
 from pipelines.run.runner import Runner
 from pipelines.run.success import successful_run
-
-logger = logging.getLogger(__name__)
 
 
 def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
     """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
-        ConfigError: The baseline's file cannot be read, or is not a baseline table.
+        ConfigError: The file of a baseline or of layers cannot be read, or does not fit.
     """
     config = ScorerConfig(
         model=options.model,
@@ -64,7 +59,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
             )
     return replace(
         with_scoring(config, options, runner),
-        num_layers=options.num_layers,
+        num_layers=_layer(options),
         empty=options.empty,
         idf=options.idf != "none",
         rescale=options.rescale,
@@ -91,17 +86,6 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, runner: Runner) 
     return config if runner.is_local else for_unseen_workers(config)
 
 
-def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
-    """Choose the backend for workers whose device is not known.
-
-    The signature names the backend, so all workers must use the same one: torch runs on every
-    device.
-    """
-    if config.backend == "auto" and config.device != "cpu":
-        return replace(config, backend="torch")
-    return config
-
-
 def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, Settings]:
     """Settle a config on the launcher, so that all workers use the same backend.
 
@@ -114,8 +98,8 @@ def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, 
     return replace(config, backend=settings.backend), settings
 
 
-def _model_name(options: ScoreOptions) -> str:
-    """Return the name of the model that scores, by which a folder of baselines is searched."""
+def _model_files(options: ScoreOptions) -> ModelFiles:
+    """Return the files of the model that scores."""
     named = options.model
     if named is None and options.language is not None:
         named = model_for_language(options.language)
@@ -123,7 +107,48 @@ def _model_name(options: ScoreOptions) -> str:
         named,
         revision=options.revision,
         allow_pickle_weights=options.allow_pickle_weights,
-    ).name
+    )
+
+
+def _model_name(options: ScoreOptions) -> str:
+    """Return the name of the model that scores, by which a folder of baselines is searched."""
+    return _model_files(options).name
+
+
+def _layer(options: ScoreOptions) -> int | None:
+    """Return the layer that was asked for, by its number or by a file; None for neither.
+
+    Raises:
+        ConfigError: The file cannot be read, or has no row for the model.
+    """
+    if options.num_layers is not None or options.registry is None:
+        return options.num_layers
+    shown = mask_credentials(options.registry)
+    with reaching("registry", options.registry):
+        rows = read_layers(options.registry)
+    if rows is None:
+        raise ConfigError(
+            f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
+            "FILE` writes. Check --registry."
+        )
+    files = _model_files(options)
+    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+
+
+def read_layers(path: str) -> list[TunedLayer] | None:
+    """Read a file of layers; None if there is none.
+
+    Raises:
+        ConfigError: It is no such file.
+        OSError: It cannot be reached.
+    """
+    try:
+        data = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError:
+        data = b""
+    return parse_layers(data, mask_credentials(path))
 
 
 def read_baseline(
@@ -187,35 +212,3 @@ def _worker_device(options: ScoringOptions, runner: Runner) -> str:
             "the third digit of scores in this format. Give --device cuda, or --device cpu."
         )
     return options.device
-
-
-def load_scorer(config: ScorerConfig, backend: str, clock: DeviceClock | None = None) -> BertScorer:
-    """Load a scorer on a worker.
-
-    Args:
-        config: How to score.
-        backend: The backend with its version, as in the signature.
-        clock: The clock of the device, if several scorers take turns on it.
-
-    Raises:
-        ConfigError: This worker's backend has another version than the signature names.
-    """
-    started = time.monotonic()
-    scorer = BertScorer(config, clock=clock)
-    found = scorer.settings.backend_version
-    if found != backend:
-        raise ConfigError(
-            f"this worker runs the encoder on {found}, and the job's scores are signed {backend}; "
-            "expected the same. Install the same version on launcher and workers, or choose "
-            "--backend torch."
-        )
-    logger.info(
-        event(
-            "model_loaded",
-            model=scorer.settings.files.name,
-            device=scorer.encoder.device,
-            backend=found,
-            seconds=round(time.monotonic() - started, 3),
-        )
-    )
-    return scorer

@@ -166,6 +166,7 @@ def conclude_baseline(job: BaselineJob) -> Outcome:
     return Outcome(
         status=DONE if done else TOO_MANY_REJECTS,
         shown=(show_tables(summary, job.folder),),
+        document={"output": job.folder.shown, "summary": summary},
         warnings=tuple(warnings_of(summary, cure=job.plan.source.cure)),
     )
 

@@ -24,11 +24,11 @@ from pipelines.baseline.records import PairsRecord, digest_of
 from pipelines.crawl.pairing import HOST_COLUMNS
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
+from pipelines.loading import load_scorer
 from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
 from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
-from pipelines.scorer import load_scorer
 
 _READ_AT_ONCE = 64
 """Parts whose sums are in memory at the same time: 10 MB for 24 layers."""

@@ -1,9 +1,9 @@
 """`bertscore-beam check`: whether the run of an output folder is done, as an exit status."""
 
-import sys
 from collections.abc import Sequence
 
 from bertscore_core import ConfigError
+from pipelines.cli.show import answer, print_error
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import absolute
 from pipelines.files.reach import before_work, reaching
@@ -31,11 +31,9 @@ def check(arguments: Sequence[str]) -> int:
             "`baseline`. Check the path."
         )
     if success is None:
-        print(
-            f"bertscore-beam: the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait "
-            "for it, or run its command again.",
-            file=sys.stderr,
+        return print_error(
+            f"the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait for it, or run "
+            "its command again.",
+            BROKEN,
         )
-        return BROKEN
-    print(f"{shown} is done")
-    return DONE
+    return answer({"status": DONE, "folder": shown}, f"{shown} is done")

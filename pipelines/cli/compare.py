@@ -1,17 +1,15 @@
 """`bertscore-beam baseline compare`: compare two baseline tables, or those of two folders."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from bertscore_core.errors import ConfigError
-from pipelines.cli.show import show
+from pipelines.cli.show import answer
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.write import write_atomically
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.run.outcome import Shown
-from pipelines.run.streams import printed
 from pipelines.tables.difference import Comparison, compare_sides
 from pipelines.tables.sides import PUBLISHED, listed, open_side
 
@@ -29,13 +27,10 @@ def compare_command(arguments: Sequence[str]) -> int:
     comparisons = compare_sides(first, second)
     if parsed.picture is not None:
         _write_picture(parsed.picture, comparisons)
-    if parsed.json:
-        print(json.dumps([describe_comparison(one) for one in comparisons]))
-        return printed()
-    for comparison in comparisons:
-        for shown in show_comparison(comparison):
-            show(shown)
-    return printed()
+    return answer(
+        [describe_comparison(one) for one in comparisons],
+        [shown for one in comparisons for shown in show_comparison(one)],
+    )
 
 
 def _parse(arguments: Sequence[str]) -> Any:
@@ -50,7 +45,6 @@ def _parse(arguments: Sequence[str]) -> Any:
     parser.add_argument("--language", metavar="CODE", help="compare this language only")
     parser.add_argument("--model", metavar="NAME", help="compare this model only")
     parser.add_argument("--picture", metavar="FILE.png", help="draw one comparison as well")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)

@@ -1,5 +1,6 @@
 """`bertscore-beam idf`: document frequencies over references, saved as a table."""
 
+from pipelines.cli.manner import manner
 from pipelines.cli.score import announce_model
 from pipelines.cli.show import report, say
 from pipelines.idf.job import IDF
@@ -11,4 +12,4 @@ def count_idf(options: IdfOptions) -> int:
     """Run the idf job and print its outcome; return the exit status."""
     if not options.print_job:
         announce_model(options)
-    return report(run_job(IDF, options, say))
+    return report(run_job(IDF, options, say, quiet=manner().quiet))

@@ -16,7 +16,9 @@ from importlib.metadata import version
 from typing import cast
 
 from bertscore_core import BertScoreError, ConfigError
+from pipelines.cli.manner import Manner, printing
 from pipelines.cli.models import models_command
+from pipelines.cli.show import print_error
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import NotBegunError
 from pipelines.options.flags import read_options
@@ -52,7 +54,8 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
-`bertscore-beam COMMAND --help` lists the flags of a command.
+Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
+errors on standard error). `bertscore-beam COMMAND --help` lists the flags of a command.
 """
 
 
@@ -67,10 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(HELP, end="")
         return DONE if given else UNUSABLE
-    try:
-        return _command(given[0])(given[1:])
-    except (Exception, KeyboardInterrupt) as error:
-        return _failed(error)
+    with printing(Manner.of(given)):
+        try:
+            return _command(given[0])(given[1:])
+        except (Exception, KeyboardInterrupt) as error:
+            return _failed(error)
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
@@ -107,8 +111,7 @@ def _failed(error: BaseException) -> int:
             f"the job stopped: {_words(_cause(error))}\nFinished parts are kept, and the same "
             "command continues from there."
         )
-    print(f"bertscore-beam: {words}", file=sys.stderr)
-    return status
+    return print_error(words, status)
 
 
 def _words(text: str) -> str:

@@ -1,28 +1,22 @@
 """`bertscore-beam models`: the registry of models."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from bertscore_core import EMBEDDED_MODEL, known_languages, known_models, published_baselines
-from pipelines.cli.show import show
+from pipelines.cli.show import answer
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.run.outcome import Shown
-from pipelines.run.streams import printed
 
 
 def models_command(arguments: Sequence[str]) -> int:
     """Print the registry."""
     parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parsed, unknown = parser.parse_known_args(arguments)
+    _, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
-    if parsed.json:
-        print(json.dumps({"models": registry_rows(), "languages": dict(known_languages())}))
-    else:
-        show(show_registry())
-    return printed()
+    document = {"models": registry_rows(), "languages": dict(known_languages())}
+    return answer(document, [show_registry()])
 
 
 def registry_rows() -> list[dict[str, Any]]:

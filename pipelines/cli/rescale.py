@@ -1,5 +1,6 @@
 """`bertscore-beam rescale`: rescale a finished run with a baseline."""
 
+from pipelines.cli.manner import manner
 from pipelines.cli.show import report, say
 from pipelines.options.rescale import RescaleOptions
 from pipelines.run.job import run_job
@@ -8,4 +9,4 @@ from pipelines.score.rescale import RESCALE
 
 def rescale(options: RescaleOptions) -> int:
     """Rescale a run and print its outcome; return the exit status."""
-    return report(run_job(RESCALE, options, say))
+    return report(run_job(RESCALE, options, say, quiet=manner().quiet))

@@ -1,6 +1,7 @@
 """`bertscore-beam score`: score the rows of a dump, and write them with their scores."""
 
 from bertscore_core import EMBEDDED_MODEL, model_for_language
+from pipelines.cli.manner import manner
 from pipelines.cli.show import report, say
 from pipelines.options.base import DumpOptions
 from pipelines.options.score import ScoreOptions
@@ -12,7 +13,7 @@ def score(options: ScoreOptions) -> int:
     """Run the scoring job and print its outcome; return the exit status."""
     if not options.print_job:
         announce_model(options)
-    return report(run_job(SCORE, options, say))
+    return report(run_job(SCORE, options, say, quiet=manner().quiet))
 
 
 def announce_model(options: DumpOptions) -> None:

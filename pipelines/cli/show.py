@@ -1,29 +1,100 @@
 """Print the outcome of a command, and its messages."""
 
+import json
+import math
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.cli.manner import manner
 from pipelines.run.outcome import Outcome, Shown
-from pipelines.run.printing import escape_line, escape_text
+from pipelines.run.printing import escape_json, escape_line, escape_text
 from pipelines.run.streams import printed
 
 
 def report(outcome: Outcome) -> int:
     """Print how a command ended, and return its exit status."""
-    if outcome.text is not None:
-        print(escape_text(outcome.text))
-    for shown in outcome.shown:
-        show(shown)
+    if manner().json and not outcome.is_json:
+        results = {"text": outcome.text} if outcome.text is not None else {}
+        results |= _tables(outcome.shown) if outcome.document is None else outcome.document
+        print_json({"status": outcome.status, "warnings": list(outcome.warnings), **results})
+    else:
+        if outcome.text is not None:
+            print(escape_text(outcome.text))
+        for shown in outcome.shown:
+            show(shown)
     for words in outcome.warnings:
         print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr)
     return printed() if outcome.is_answer else outcome.status
 
 
+def answer(document: Any, shown: Sequence[Shown] | str) -> int:
+    """Print the result of a command that only prints, and return its exit status.
+
+    Args:
+        document: The result as plain values, for `--json`.
+        shown: The result as tables or as a text, otherwise.
+    """
+    if manner().json:
+        print_json(document)
+    elif isinstance(shown, str):
+        print(escape_text(shown))
+    else:
+        for one in shown:
+            show(one)
+    return printed()
+
+
+def print_json(document: Any) -> None:
+    """Print plain values as JSON on one line. NaN and infinities, which JSON lacks, are null."""
+    print(escape_json(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)))
+
+
+def print_error(words: str, status: int) -> int:
+    """Print why a command ended, also as JSON if that is asked for, and return its exit status."""
+    print(f"bertscore-beam: {words}", file=sys.stderr)
+    if manner().json:
+        print_json({"status": status, "error": words})
+    return status
+
+
+def _plain(value: Any) -> Any:
+    """Return values with those that JSON does not know as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _tables(every: Sequence[Shown]) -> dict[str, Any]:
+    """Return tables as plain values: by title, with the cells as they are shown."""
+    return {
+        shown.title.lower(): [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
+        if any(shown.columns)
+        else _by_name(shown.rows)
+        for shown in every
+    }
+
+
+def _by_name(rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    """Return names with their values; a name that is there several times has a list."""
+    values: dict[str, list[str]] = {}
+    for name, *cells in rows:
+        values.setdefault(name, []).append(" ".join(cells))
+    return {name: some if len(some) > 1 else some[0] for name, some in values.items()}
+
+
 def say(words: str) -> None:
-    """Print a message on standard error while a command runs."""
+    """Print a message on standard error while a command runs, unless it is to be quiet."""
+    if manner().quiet:
+        return
     console = Console(stderr=True)
     console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
 

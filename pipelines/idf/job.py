@@ -32,13 +32,13 @@ from pipelines.files.write import write_atomically
 from pipelines.idf.owners import num_buckets
 from pipelines.idf.record import table_warnings
 from pipelines.idf.sample import repeats_in_sample
+from pipelines.idf.saved import note_path
 from pipelines.idf.steps import (
     COUNTS_FOLDER,
     CountDocumentFrequencies,
     Counting,
     SaveIdf,
     Vocabulary,
-    note_path,
 )
 from pipelines.idf.tables import WHOLE
 from pipelines.options.base import DumpOptions
@@ -329,6 +329,7 @@ def conclude_idf(job: IdfJob) -> Outcome:
     return Outcome(
         status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
         text=f"{documents}: {shown} ({counted['fingerprint']})",
+        document={"output": mask_credentials(planned.table), "idf": counted},
         warnings=tuple(table_warnings(counted)),
     )
 

@@ -22,11 +22,11 @@ from pipelines.dump.row_digests import digest_references
 from pipelines.dump.splits import Split
 from pipelines.dump.texts import countable_references
 from pipelines.files.credentials import mask_credentials
-from pipelines.files.read import read_bytes
 from pipelines.idf.choose import ChooseRows, ToCount
 from pipelines.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
 from pipelines.idf.record import describe_tables
 from pipelines.idf.row_keys import row_keys
+from pipelines.idf.saved import note_path
 from pipelines.idf.tables import MOST_TABLES, WHOLE, IdfTables
 from pipelines.run import counters, live
 from pipelines.run.folder import OutputFolder
@@ -215,22 +215,6 @@ class SaveIdf(beam.PTransform):
         return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
 
 
-def load_idf(path: str) -> IdfTables:
-    """Read the saved tables: one or several.
-
-    Raises:
-        IdfError: The file is missing, or holds no idf table.
-    """
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise IdfError(
-            f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "
-            "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
-        ) from error
-    return IdfTables.from_bytes(data, source=mask_credentials(path))
-
-
 def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
     # Tables of an earlier run keep its note, which says more than their file.
     is_new = tables.repeats is not None
@@ -238,11 +222,6 @@ def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
     note = {note_path(name): described} if is_new else {}
     folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
     return tables
-
-
-def note_path(name: str) -> str:
-    """Return the path of the file beside a table that says how it was counted."""
-    return f"{name.removesuffix('.npz')}.json"
 
 
 class _CountSplit(beam.DoFn):

@@ -19,8 +19,24 @@ FILE_ONLY = frozenset({"beam", "beam_scoring"})
 _ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
 
 
+COMMON_FLAGS = {
+    "json": "print one JSON document on standard output, also if the command fails",
+    "quiet": "print only warnings and errors on standard error",
+}
+"""Flags of every command. They say how it prints and are no options: no file has them."""
+
+
 class StrictParser(argparse.ArgumentParser):
-    """A parser that raises `ConfigError` where argparse would end the process."""
+    """A parser that raises `ConfigError` where argparse would end the process.
+
+    Every command has the flags of `COMMON_FLAGS`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Begin with the flags of every command."""
+        super().__init__(**kwargs)
+        for name, text in COMMON_FLAGS.items():
+            self.add_argument(f"--{name}", action="store_true", default=None, help=text)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of ending the process."""
@@ -56,6 +72,8 @@ def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str)
     if unknown:
         raise unknown_flag(unknown[0], parser)
     flags = {name: value for name, value in vars(parsed).items() if value is not None}
+    for name in COMMON_FLAGS:
+        flags.pop(name, None)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
     values = {} if config is None else dict(load_yaml(config))

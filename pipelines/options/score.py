@@ -23,6 +23,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     Attributes:
         candidate_column: Column of the candidates, by name or dotted path.
         num_layers: Layer whose embeddings are compared; by default the registry's for the model.
+        registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
+            from it, unless `num_layers` says another.
         idf: `none`; `corpus` to count over all references first; or the path of a saved table.
         rescale: Rescale the scores with the baseline for the language, model and layer.
         baseline: Table to rescale with instead of a published one; or a folder of tables, as
@@ -47,6 +49,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
 
     candidate_column: str = "candidate"
     num_layers: int | None = None
+    registry: str | None = None
     idf: str = "none"
     rescale: bool = False
     baseline: str | None = None
@@ -68,7 +71,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="a name other than the reference column's",
             cure="Texts compared with themselves all score 1.",
         )
-        self._check_texts("reuse")
+        self._check_texts("reuse", "registry")
         check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)

@@ -12,8 +12,9 @@ from typing import TypeAlias
 from bertscore_core import BertScoreError, ConfigError, IdfTable, ScorerConfig, Settings, settle
 from bertscore_core.config import as_config, model_part, share_model
 from pipelines.dump.language_codes import is_code
-from pipelines.idf.steps import load_idf
+from pipelines.idf.saved import load_idf
 from pipelines.idf.tables import IdfTables
+from pipelines.loading import for_unseen_workers
 from pipelines.score.scorers import ModelMemory
 from pipelines.score.settings import (
     EVERY_LANGUAGE,
@@ -21,7 +22,6 @@ from pipelines.score.settings import (
     RunSettings,
     check_own_baselines,
 )
-from pipelines.scorer import for_unseen_workers
 
 ConfigLike: TypeAlias = ScorerConfig | str | None
 """How to score, or the name of a model."""

@@ -83,13 +83,16 @@ class JobKind(Generic[Options, Plan, Job]):
     may_detach: bool = False
 
 
-def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Outcome:
+def run_job(
+    kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
+) -> Outcome:
     """Check, plan, run and conclude a job.
 
     Args:
         kind: The functions of the job.
         options: Its options.
         say: Prints a message for people.
+        quiet: Whether to show no progress.
 
     Raises:
         BertScoreError: The job cannot work. Nothing has been written, unless the source or the
@@ -101,7 +104,8 @@ def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Ou
     """
     runner = Runner.of(options)
     if options.print_job:
-        return Outcome(text=print_job(options, kind.sketch(options, runner)), is_answer=True)
+        text = print_job(options, kind.sketch(options, runner))
+        return Outcome(text=text, is_json=True, is_answer=True)
     if not kind.may_detach:
         runner.check_waits()
     runner.check(options)
@@ -130,7 +134,7 @@ def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Ou
             job = kind.begin(planned, folder, say)
         try:
             for stage in kind.stages(job):
-                _run_stage(stage, folder, say)
+                _run_stage(stage, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
         if runner.detached:
@@ -138,7 +142,7 @@ def run_job(kind: JobKind[Options, Plan, Job], options: Options, say: Say) -> Ou
         return kind.conclude(job)
 
 
-def _run_stage(stage: Stage, folder: OutputFolder, say: Say) -> None:
+def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
     """Run one pipeline to its end, or submit it if the run is detached."""
     if stage.words:
         say(f"{stage.words} ...")
@@ -156,7 +160,7 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say) -> None:
         live_folder(enabled=runner.is_local) as live,
         ExitStack() as stack,
     ):
-        if stage.amounts:
+        if stage.amounts and not quiet:
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,

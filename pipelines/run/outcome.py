@@ -1,6 +1,8 @@
 """The outcome of a command: its exit status and the text for people; `cli.show` prints it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.run.exit_status import DONE
 
@@ -20,8 +22,10 @@ class Outcome:
 
     Attributes:
         status: Its exit status.
-        text: A text for standard output, such as JSON.
+        text: A text for standard output.
+        is_json: Whether the text is JSON in any case.
         shown: Tables to print.
+        document: The result as plain values, for `--json`; None to take the tables.
         warnings: Lines for standard error.
         is_answer: Whether the printed text is the only result, so that the command has failed if it
             cannot be printed.
@@ -29,6 +33,8 @@ class Outcome:
 
     status: int = DONE
     text: str | None = None
+    is_json: bool = False
     shown: tuple[Shown, ...] = ()
+    document: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
     is_answer: bool = False

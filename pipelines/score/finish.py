@@ -13,7 +13,8 @@ from apache_beam.typehints import no_annotations
 from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import describe_tables
-from pipelines.idf.steps import is_incomplete, note_path
+from pipelines.idf.saved import note_path
+from pipelines.idf.steps import is_incomplete
 from pipelines.idf.tables import IdfTables
 from pipelines.run.events import event
 from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder

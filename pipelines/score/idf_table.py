@@ -15,6 +15,7 @@ from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.counts import SplitCount
 from pipelines.idf.owners import num_buckets
+from pipelines.idf.saved import load_idf
 from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
@@ -22,7 +23,6 @@ from pipelines.idf.steps import (
     Vocabulary,
     content_of,
     join_corpus,
-    load_idf,
     split_corpus,
 )
 from pipelines.idf.tables import IdfTables

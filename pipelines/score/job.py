@@ -21,7 +21,7 @@ from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import table_warnings
 from pipelines.idf.sample import repeats_in_sample
-from pipelines.idf.steps import load_idf
+from pipelines.idf.saved import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.run.folder import (
@@ -272,6 +272,7 @@ def conclude_score(job: ScoreJob) -> Outcome:
     return Outcome(
         status=status,
         shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
+        document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
     )
 

@@ -19,7 +19,7 @@ from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
 from pipelines.idf.job import idf_columns
-from pipelines.idf.steps import load_idf
+from pipelines.idf.saved import load_idf
 from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
 from pipelines.run.folder import OutputFolder, read_run

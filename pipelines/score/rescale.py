@@ -26,7 +26,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
-from pipelines.idf.steps import note_path
+from pipelines.idf.saved import note_path
 from pipelines.options.rescale import RescaleOptions
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from pipelines.run.identity import check_same_command, check_same_run, identity_digest
@@ -267,7 +267,10 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         summary = _summary(planned, records)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
-    return Outcome(shown=(show_summary(summary, folder.shown),))
+    return Outcome(
+        shown=(show_summary(summary, folder.shown),),
+        document={"output": folder.shown, "summary": summary},
+    )
 
 
 def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:

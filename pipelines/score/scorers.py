@@ -18,8 +18,8 @@ from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.config import model_part
 from bertscore_core.encoder import resolve_device
 from bertscore_core.work import DeviceClock
+from pipelines.loading import load_scorer
 from pipelines.score.settings import RowSetting
-from pipelines.scorer import load_scorer
 
 _SHARE = 2
 """Default bound: the memory of the device divided by this. The rest is for texts and embeddings."""

@@ -176,11 +176,11 @@ def test_blocks_shrink_to_what_fits_and_no_further(monkeypatch, tiny_folder):
     expected = scorer.score(candidates, references).f1
     sizes = []
 
-    def narrow(embedded, left, right, budget, match=kernel._match):
+    def narrow(embedded, left, right, *rest, match=kernel._match):
         sizes.append(len(left))
         if len(left) > 20:
             raise MemoryError
-        return match(embedded, left, right, budget)
+        return match(embedded, left, right, *rest)
 
     monkeypatch.setattr(kernel, "_match", narrow)
     for _ in range(2):
@@ -224,11 +224,11 @@ def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
     scorer = BertScorer(config)
     failed, alive = [], []
 
-    def fail_once(embedded, left, right, budget, match=kernel._match):
+    def fail_once(embedded, left, right, *rest, match=kernel._match):
         if not failed:
             failed.append(weakref.ref(embedded.vectors))
             raise MemoryError
-        return match(embedded, left, right, budget)
+        return match(embedded, left, right, *rest)
 
     def watched(*args, embed=kernel.embed, **options):
         alive.extend(vectors() is not None for vectors in failed)

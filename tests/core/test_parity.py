@@ -15,7 +15,7 @@ import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.encoder import BACKENDS, EncoderOptions
-from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights
+from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
 from bertscore_core.resolve import resolve_model
@@ -259,14 +259,14 @@ class TestFamilies:
                 max_length=golden["max_length"],
             ),
         )
-        actual = score_pairs(
+        (actual,) = score_pairs(
             encoder,
             TextPairs(
                 texts=tokens,
                 candidates=np.arange(len(pairs)),
                 references=np.arange(len(pairs)) + len(pairs),
             ),
-            _weights(golden, references, idf=case.endswith("_idf")),
+            Weightings((_weights(golden, references, idf=case.endswith("_idf")),)),
             pad_id=golden["special_ids"]["pad"],
             budget=Budget.for_device(encoder.device),
             work=Work(),

@@ -19,7 +19,7 @@ from bertscore_core import (
     greedy_match,
     parse_baseline,
 )
-from bertscore_core.matching import greedy_match_in_tiles
+from bertscore_core.matching import average, best_matches_in_tiles
 from bertscore_core.memory import Budget
 from bertscore_core.windows import Windows, WindowShape
 from bertscore_core.work import Work
@@ -233,9 +233,8 @@ def test_tiles_give_the_scores_of_all_similarities(device, side):
     weights[1][0, ::3] = 0
     lengths = [torch.tensor([61]), torch.tensor([150])]
     whole = greedy_match(*(value.to(device) for value in (*vectors, *lengths, *weights)))
-    tiled = greedy_match_in_tiles(
-        *(value[0].to(device) for value in (*vectors, *weights)), side=side
-    )
+    best = best_matches_in_tiles(*(value[0].to(device) for value in vectors), side=side)
+    tiled = average(best, *(value.to(device) for value in (*weights, *lengths)))
     assert torch.cat(tiled).cpu().numpy() == pytest.approx(torch.cat(whole).cpu().numpy(), abs=2e-7)
 
 
@@ -244,7 +243,9 @@ def test_tiles_keep_what_is_no_number():
     broken = one.clone()
     broken[2] = float("nan")
     weights = torch.ones(3)
-    found = greedy_match_in_tiles(one, broken, weights, weights, side=1)
+    best = best_matches_in_tiles(one, broken, side=1)
+    lengths = torch.tensor([3])
+    found = average(best, weights[None], weights[None], lengths, lengths)
     assert found.precision.isnan().all()
     assert found.recall.isnan().all()
     assert found.f1.tolist() == [0.0]
@@ -256,8 +257,8 @@ def test_long_pairs_are_matched_in_tiles_whatever_their_company(tiny_folder, mon
     whole = measures(scorer.score(CANDIDATES, REFERENCES))
     taken = []
     monkeypatch.setattr(
-        "bertscore_core.kernel.greedy_match_in_tiles",
-        lambda *given, side: taken.append(side) or greedy_match_in_tiles(*given, side=side),
+        "bertscore_core.kernel.best_matches_in_tiles",
+        lambda *given, side: taken.append(side) or best_matches_in_tiles(*given, side=side),
     )
     scorer._budget = dataclasses.replace(scorer._budget, pair_elements=400, match_elements=100)
     assert measures(scorer.score(CANDIDATES, REFERENCES)) == pytest.approx(whole, abs=2e-7)

@@ -9,6 +9,7 @@ from bertscore_core.host_errors import HOST_BUCKETS
 from bertscore_core.moments import Moments
 from pipelines.baseline.description import describe_layers
 from pipelines.cli.compare import compare_command
+from pipelines.cli.manner import Manner, printing
 
 ROBERTA = find_baseline("en", "roberta-large").rows
 
@@ -44,5 +45,6 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
 
 
 def compared(capsys, *arguments):
-    assert compare_command([*map(str, arguments), "--json"]) == 0
+    with printing(Manner(json=True)):
+        assert compare_command([*map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)

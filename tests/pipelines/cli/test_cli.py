@@ -33,6 +33,47 @@ def arguments(dump, tmp_path, *more):
     return ["score", "--input", str(dump), "--output", str(tmp_path / "out"), *map(str, more)]
 
 
+def test_with_json_errors_are_a_document_as_well(dump, tmp_path, capsys):
+    for words in (["scroe", "--json"], ["score", "--json"], ["check", "--json", str(tmp_path)]):
+        assert cli.main(words) == cli.UNUSABLE
+        printed = capsys.readouterr()
+        document = json.loads(printed.out)
+        assert document["status"] == cli.UNUSABLE
+        assert printed.err == f"bertscore-beam: {document['error']}\n"
+    assert cli.main(["models", "--json"]) == cli.DONE
+    assert json.loads(capsys.readouterr().out)["languages"]["zh"] == "bert-base-chinese"
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_lists_json_and_quiet(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--json" in shown
+    assert "--quiet" in shown
+
+
+@pytest.mark.job
+def test_a_quiet_run_with_json_prints_its_summary_and_nothing_else(dump, tmp_path, capfd):
+    more = ["--quiet", "--json"]
+    assert cli.main(arguments(dump, tmp_path, *more, "--dry-run")) == cli.DONE
+    planned = capfd.readouterr()
+    assert json.loads(planned.out)["plan"]["rows to score"].startswith("30")
+    assert planned.err == ""
+    assert cli.main(arguments(dump, tmp_path, *more)) == cli.DONE
+    done = capfd.readouterr()
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert done.err == ""
+    assert json.loads(done.out) == {
+        "status": 0,
+        "warnings": [],
+        "output": str(tmp_path / "out"),
+        "summary": summary,
+    }
+    assert cli.main(["check", str(tmp_path / "out"), *more]) == cli.DONE
+    assert json.loads(capfd.readouterr().out) == {"status": 0, "folder": str(tmp_path / "out")}
+
+
 @pytest.mark.job
 def test_score_writes_everything_and_shows_a_table(dump, tmp_path, capsys):
     assert cli.main(arguments(dump, tmp_path, "--split-rows", 10)) == cli.DONE

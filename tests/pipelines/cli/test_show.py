@@ -1,8 +1,11 @@
 """What a person sees: a table on a terminal, plain lines elsewhere."""
 
+import json
+
 import pytest
 
-from pipelines.cli.show import report, show
+from pipelines.cli.manner import Manner, printing
+from pipelines.cli.show import answer, report, say, show
 from pipelines.run.outcome import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
@@ -64,3 +67,48 @@ def test_no_text_of_an_outcome_controls_the_terminal(capsys):
     printed = capsys.readouterr()
     assert printed.out == "out/\\x1b]0;title\\x07\n"
     assert printed.err == "bertscore-beam: out/\\x1b]0;title\\x07\n"
+
+
+PLAN = Shown("Plan", ("", ""), [("rows", "2"), ("file rejected", "a"), ("file rejected", "b")])
+
+
+def test_with_json_an_outcome_is_one_document_and_its_warnings_are_also_on_stderr(capsys):
+    outcome = Outcome(status=3, shown=(HEADED, PLAN), warnings=("too few rows",))
+    with printing(Manner(json=True)):
+        assert report(outcome) == 3
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {
+        "status": 3,
+        "warnings": ["too few rows"],
+        "files": [{"name": "a", "rows": "1"}, {"name": "b", "rows": "2"}],
+        "plan": {"rows": "2", "file rejected": ["a", "b"]},
+    }
+    assert printed.err == "bertscore-beam: too few rows\n"
+
+
+def test_with_json_a_document_comes_before_tables_and_nan_is_null(capsys):
+    outcome = Outcome(shown=(HEADED,), document={"summary": {"f1": float("nan"), "rows": (1, 2)}})
+    with printing(Manner(json=True)):
+        report(outcome)
+        answer([{"a": "\u202e"}], "words")
+    lines = capsys.readouterr().out.splitlines()
+    assert json.loads(lines[0]) == {
+        "status": 0,
+        "warnings": [],
+        "summary": {"f1": None, "rows": [1, 2]},
+    }
+    assert lines[1] == r'[{"a": "\u202e"}]'
+
+
+def test_a_quiet_command_says_nothing_but_still_warns(capsys):
+    with printing(Manner(quiet=True)):
+        say("working")
+        report(Outcome(text="the result", warnings=("look",)))
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("the result\n", "bertscore-beam: look\n")
+    say("working")
+    assert capsys.readouterr().err == "working\n"
+
+
+def test_flags_of_beam_do_not_change_how_a_command_prints():
+    assert Manner.of(["score", "--quiet", "--", "--json"]) == Manner(quiet=True)

@@ -11,7 +11,8 @@ from bertscore_core import ConfigError
 from pipelines.cli import main as cli
 from pipelines.idf import steps
 from pipelines.idf.job import begin_idf, idf_stages, plan_idf
-from pipelines.idf.steps import COUNTS_FOLDER, load_idf
+from pipelines.idf.saved import load_idf
+from pipelines.idf.steps import COUNTS_FOLDER
 from pipelines.options.idf import IdfOptions
 from pipelines.run.lock import FolderLostError, RunLock, hold
 from pipelines.run.runner import Runner

@@ -36,6 +36,7 @@ EVERY_OPTION: dict[str, Any] = {
     "candidate_column": "hyp",
     "long_text": "windows",
     "num_layers": 17,
+    "registry": "build/layers.json",
     "idf": "corpus",
     "rescale": True,
     "baseline": "tables/b.csv",

@@ -12,7 +12,7 @@ import pytest
 
 from bertscore_core import ConfigError, InputError, SignatureError
 from pipelines.cli import main as cli
-from pipelines.idf.steps import load_idf
+from pipelines.idf.saved import load_idf
 from tests.support.dumps import read_output
 from tests.support.jobs import job_options, prepare_score, run_job
 

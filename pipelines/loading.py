@@ -1,0 +1,54 @@
+"""Load a scorer on a worker, with or without Beam around it."""
+
+import logging
+import time
+from dataclasses import replace
+
+from bertscore_core import BertScorer, ConfigError, ScorerConfig
+from bertscore_core.work import DeviceClock
+from pipelines.run.events import event
+
+logger = logging.getLogger(__name__)
+
+
+def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
+    """Choose the backend for workers whose device is not known.
+
+    The signature names the backend, so all workers must use the same one: torch runs on every
+    device.
+    """
+    if config.backend == "auto" and config.device != "cpu":
+        return replace(config, backend="torch")
+    return config
+
+
+def load_scorer(config: ScorerConfig, backend: str, clock: DeviceClock | None = None) -> BertScorer:
+    """Load a scorer on a worker.
+
+    Args:
+        config: How to score.
+        backend: The backend with its version, as in the signature.
+        clock: The clock of the device, if several scorers take turns on it.
+
+    Raises:
+        ConfigError: This worker's backend has another version than the signature names.
+    """
+    started = time.monotonic()
+    scorer = BertScorer(config, clock=clock)
+    found = scorer.settings.backend_version
+    if found != backend:
+        raise ConfigError(
+            f"this worker runs the encoder on {found}, and the job's scores are signed {backend}; "
+            "expected the same. Install the same version on launcher and workers, or choose "
+            "--backend torch."
+        )
+    logger.info(
+        event(
+            "model_loaded",
+            model=scorer.settings.files.name,
+            device=scorer.encoder.device,
+            backend=found,
+            seconds=round(time.monotonic() - started, 3),
+        )
+    )
+    return scorer

@@ -1,0 +1,186 @@
+"""Paired differences: equal to scipy's and sacreBLEU's where defined, and well calibrated."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from sacrebleu.significance import _compute_p_value
+from scipy import stats
+
+from bertscore_core.paired import (
+    KEPT,
+    ClusterSums,
+    PairedSums,
+    compare_paired,
+    holm,
+    paired_result,
+)
+from tests.support.nights import (
+    equal_clusters,
+    firing_rate,
+    nights,
+    true_error,
+    unequal_clusters,
+)
+
+
+def differences(count, seed=0, mean=0.002):
+    return np.random.default_rng(seed).standard_t(4, count) * 0.02 + mean
+
+
+@pytest.mark.parametrize("count", [2, 9, 300])
+def test_error_interval_and_p_value_are_those_of_the_paired_t_test(count):
+    d = differences(count)
+    found, expected = compare_paired(d, resamples=0), stats.ttest_1samp(d, 0)
+    assert found.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert found.error == pytest.approx(stats.sem(d), rel=1e-12)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.interval == pytest.approx(expected.confidence_interval(0.95), rel=1e-9)
+    one_sided = stats.ttest_1samp(d, 0, alternative="less")
+    assert found.upper == pytest.approx(one_sided.confidence_interval(0.95).high, rel=1e-9)
+    below = stats.ttest_1samp(d, -0.001, alternative="less")
+    assert found.drop_p_value(0.001) == pytest.approx(below.pvalue, rel=1e-9)
+
+
+def test_randomization_is_exact_where_all_sign_flips_can_be_made():
+    d = np.concatenate([differences(12), np.zeros(500)])
+    found = compare_paired(d).randomization_p
+    some = d[d != 0]
+    expected = stats.permutation_test(
+        (some, np.zeros(len(some))),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+    )
+    assert found == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.001, 0.003])
+def test_resampling_is_that_of_scipy_and_sacrebleu_within_its_own_error(mean):
+    d = differences(400, seed=3, mean=mean)
+    found = compare_paired(d)
+    flips = stats.permutation_test(
+        (d, np.zeros(len(d))),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        batch=1000,
+        rng=1,
+    )
+    drawn = stats.bootstrap((d,), np.mean, method="percentile", batch=1000, rng=1)
+    assert found.randomization_p == pytest.approx(flips.pvalue, abs=0.02)
+    assert found.bootstrap_interval == pytest.approx(
+        (drawn.confidence_interval.low, drawn.confidence_interval.high), abs=0.04 * found.error
+    )
+    # sacreBLEU's p value, of the same kind of samples, around their mean.
+    samples = drawn.bootstrap_distribution
+    theirs = _compute_p_value(np.abs(samples - samples.mean()), abs(d.mean()))
+    assert found.bootstrap_p == pytest.approx(theirs, abs=0.02)
+
+
+def test_more_differences_than_are_kept_give_the_same_tests():
+    d = np.random.default_rng(5).laplace(0.0004, 0.02, 3 * KEPT)
+    d[0] = 1.0  # one row moved very far
+    found = compare_paired(d)
+    flips = np.random.default_rng(1).choice([-1.0, 1.0], (4000, len(d))) @ d
+    share = (np.abs(flips) >= abs(d.sum())).mean()
+    assert found.randomization_p == pytest.approx(share, abs=0.03)
+    drawn = stats.bootstrap((d,), np.mean, method="percentile", n_resamples=3000, batch=500, rng=1)
+    assert found.bootstrap_interval == pytest.approx(
+        (drawn.confidence_interval.low, drawn.confidence_interval.high), abs=0.08 * found.error
+    )
+
+
+def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
+    d, clusters = differences(90), np.repeat(np.arange(9), 10).astype(np.uint64)
+    found = compare_paired(d, clusters)
+    means = d.reshape(9, 10).mean(axis=1)
+    assert found.error == pytest.approx(stats.sem(means), rel=1e-12)  # equal clusters are units
+    assert (found.clusters, found.degrees) == (9, pytest.approx(8))
+    assert found.effective_clusters == pytest.approx(9)
+    # All flips of whole clusters.
+    sums = [np.dot(signs, means) for signs in itertools.product((-1, 1), repeat=9)]
+    exact = np.mean(np.abs(sums) >= abs(means.sum()) - 1e-12)
+    assert found.randomization_p == pytest.approx(exact, abs=1e-12)
+    drawn = stats.bootstrap((means,), np.mean, method="percentile", rng=1)
+    assert found.bootstrap_interval == pytest.approx(
+        (drawn.confidence_interval.low, drawn.confidence_interval.high), abs=0.06 * found.error
+    )
+
+
+def test_clusters_of_one_row_give_the_error_of_rows():
+    d = differences(KEPT + 100)
+    rows, clusters = compare_paired(d), compare_paired(d, np.arange(len(d), dtype=np.uint64))
+    assert clusters.error == pytest.approx(rows.error, rel=1e-12)
+    assert clusters.interval == pytest.approx(rows.interval, rel=1e-9)
+    assert clusters.bootstrap_interval == pytest.approx(
+        rows.bootstrap_interval, abs=0.06 * rows.error
+    )
+
+
+def test_one_large_cluster_leaves_few_effective_ones():
+    clusters = np.repeat(np.arange(11), [90] + [1] * 10).astype(np.uint64)
+    found = compare_paired(differences(100), clusters, resamples=0)
+    assert found.clusters == 11
+    assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
+    assert found.interval[1] - found.interval[0] > 4 * found.error * stats.t.ppf(0.975, 10)
+
+
+def test_sums_of_parts_are_the_sums_of_the_whole():
+    d = differences(3 * KEPT)
+    clusters = np.random.default_rng(1).integers(0, 40, len(d)).astype(np.uint64)
+    cuts = [0, 1, 700, 2900, len(d)]
+    parts = [slice(*bounds) for bounds in itertools.pairwise(cuts)]
+    sums, grouped = PairedSums.of(d[:0]), ClusterSums.of(d[:0], clusters[:0])
+    for part in parts:
+        sums += PairedSums.of(d[part])
+        grouped += ClusterSums.of(d[part], clusters[part])
+    merged = paired_result(sums, grouped, resamples=0)
+    whole = compare_paired(d, clusters, resamples=0)
+    assert (sums.largest == PairedSums.of(d).largest).all()
+    assert merged.difference == pytest.approx(whole.difference, rel=1e-12)
+    assert merged.error == pytest.approx(whole.error, rel=1e-12)
+
+
+def test_what_is_not_defined_is_none():
+    none = compare_paired(np.zeros(0))
+    assert (none.pairs, none.difference, none.p_value) == (0, None, None)
+    one = compare_paired(np.array([-0.5]))
+    assert (one.difference, one.error, one.drop_p_value(0.1)) == (-0.5, None, None)
+    alone = compare_paired(differences(20), np.zeros(20, dtype=np.uint64))
+    assert alone.difference is not None
+    assert (alone.clusters, alone.interval) == (1, None)
+
+
+def test_differences_that_are_all_the_same_have_no_error():
+    same = compare_paired(np.zeros(50))
+    assert (same.error, same.interval, same.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert (same.randomization_p, same.bootstrap_p) == (1.0, 1.0)
+    assert same.drop_p_value(0.0) == 1.0
+    lower = compare_paired(np.full(64, -0.25))
+    assert lower.drop_p_value(0.2) == 0.0
+    assert lower.drop_p_value(0.25) == 1.0
+    assert lower.randomization_p == pytest.approx(1 / 10_000)
+
+
+def test_holm_is_that_of_its_paper():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, None, 0.9]) == [1.0, None, 1.0]
+    assert holm([]) == []
+
+
+NOMINAL = {"rows": None, "clusters": equal_clusters(), "unequal clusters": unequal_clusters()}
+
+
+@pytest.mark.parametrize("clusters", NOMINAL.values(), ids=NOMINAL)
+def test_the_gate_fires_at_its_nominal_rate(clusters):
+    """400 nights here; thousands in `tests/pipelines/results/test_simulated_nights.py`."""
+    drop, count = 0.004, 400
+    rate = firing_rate(nights(count, -drop, clusters), drop)
+    assert abs(rate - 0.05) < 3.3 * math.sqrt(0.05 * 0.95 / count)
+
+
+def test_the_gate_finds_a_drop_of_two_errors_as_often_as_theory_says():
+    rate = firing_rate(nights(400, -2 * true_error()), 0.0)
+    assert abs(rate - 0.64) < 3.3 * math.sqrt(0.64 * 0.36 / 400)
