@@ -1,17 +1,24 @@
 """Made-up reports: every section, in the scripts and with the names that are hard to show."""
 
-from dataclasses import replace
-
+from bertscore_core.paired import PairedResult
+from pipelines.results.comparison import (
+    WHOLE,
+    Comparison,
+    FieldDifference,
+    Group,
+    GroupComparison,
+    PairCounts,
+    RankedSystem,
+    Ranking,
+    SettingsDifference,
+)
 from pipelines.results.report.data import (
-    Against,
-    Change,
     ChosenRow,
     Cost,
     Estimate,
     GroupRow,
     LengthBin,
     Night,
-    Rank,
     ReasonCount,
     ReportData,
     Setting,
@@ -60,7 +67,7 @@ def estimate(mean: float, half: float = 0.004) -> Estimate:
     return Estimate(mean=mean, low=mean - half, high=mean + half)
 
 
-def group_row(*name: str, f1: float = 0.8, rows: int = 1000) -> GroupRow:
+def group_row(*name: str | None, f1: float = 0.8, rows: int = 1000) -> GroupRow:
     """Return a group with plausible numbers."""
     histogram = tuple(max(0, 40 - abs(at - round(64 * f1)) * 6) for at in range(64))
     return GroupRow(
@@ -86,30 +93,48 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
         recall=0.29 + at / 50,
         f1=0.3 + at / 50,
         tokens=30 + at,
+        reason="empty_candidate" if at == 2 else None,
         before=0.5 if moved else None,
         texts=texts,
     )
 
 
+def comparison_of(name: Group, at: int) -> GroupComparison:
+    """Return the comparison of one group; the first is worse and the last is better."""
+    counts = PairCounts(
+        pairs=990,
+        lost=1,
+        gained=2,
+        unscored=7,
+        only_run=12,
+        only_against=3,
+        only_against_scored=3,
+        up=40 * at,
+        down=70,
+        other_references=3,
+    )
+    mean = -0.01 + at / 400
+    result = PairedResult(
+        pairs=990, confidence=0.95, difference=mean, interval=(mean - 0.003, mean + 0.003)
+    )
+    return GroupComparison(
+        group=name,
+        counts=counts,
+        mean=0.79,
+        against_mean=0.8,
+        result=result,
+        p_adjusted=min(1.0, 0.00001 * 9**at),
+    )
+
+
 def made_report(*, with_texts: bool) -> ReportData:
     """Return a report with every section, whose names and texts are hostile."""
-    names = [("system-a", "de"), ("system-b", "ja"), *(("نظام", words) for words in HOSTILE)]
+    names = [("system-a", "de"), ("system-b", None), *(("نظام", words) for words in HOSTILE)]
     groups = tuple(group_row(*name, f1=0.85 - at / 60) for at, name in enumerate(names))
     rows = [TEXTS[at] if with_texts else None for at in range(len(TEXTS))]
     chosen = tuple(chosen_row(at, texts=texts) for at, texts in enumerate(rows))
     moved = tuple(chosen_row(at, texts=texts, moved=True) for at, texts in enumerate(rows))
-    changes = tuple(
-        Change(
-            name=name,
-            pairs=990,
-            before=0.8,
-            now=0.79,
-            difference=estimate(-0.01 + at / 400, 0.003),
-            p_value=min(1.0, 0.00001 * 9**at),
-            moved=40 * at,
-        )
-        for at, name in enumerate(names)
-    )
+    changes = tuple(comparison_of(name, at) for at, name in enumerate(names))
     nights = tuple(
         Night(
             run=f"scores/2026-11-{day:02}",
@@ -136,9 +161,21 @@ def made_report(*, with_texts: bool) -> ReportData:
         bins=tuple(at / 64 for at in range(65)),
         by=("system", "<b>pair</b>"),
         groups=groups,
-        ranking=tuple(
-            Rank(name=row.name, f1=row.f1, first=max(1, at), last=at + 2, cluster=1 + at // 3)
-            for at, row in enumerate(groups)
+        ranking=Ranking(
+            group=WHOLE,
+            rows=900,
+            confidence=0.95,
+            systems=tuple(
+                RankedSystem(
+                    system=words,
+                    mean=0.8 - at / 50,
+                    first=max(1, at),
+                    last=at + 2,
+                    cluster=1 + at // 3,
+                    wins=len(HOSTILE) - at,
+                )
+                for at, words in enumerate(HOSTILE)
+            ),
         ),
         languages=tuple(
             group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])
@@ -161,17 +198,26 @@ def made_report(*, with_texts: bool) -> ReportData:
         worst=chosen,
         best=chosen[::-1],
         with_texts=with_texts,
-        against=Against(
-            run="s3://bucket/scores/2026-11-19",
-            overall=replace(changes[0], name=()),
+        against=Comparison(
+            run="s3://bucket/scores/2026-11-20",
+            against="s3://bucket/scores/2026-11-19",
+            measure="f1",
+            key=(),
+            by=("system", "<b>pair</b>"),
+            cluster="document",
+            confidence=0.95,
+            drop=None,
+            settings=SettingsDifference(
+                noise=1e-6,
+                harmless=(FieldDifference(field="torch", run="2.13.0", against="2.12.0"),),
+                moving=(FieldDifference(field="idf", run="a|b", against="none", language="de"),),
+            ),
+            whole=comparison_of(WHOLE, 0),
             groups=changes,
-            only_here=12,
-            only_there=3,
-            noise=1e-6,
-            differences=(("transformers", "5.22.0", "5.23.0"),),
-            fallen=moved,
-            risen=moved[::-1],
+            warnings=("Three rows of <the other> run have other references.",),
         ),
+        fallen=moved,
+        risen=moved[::-1],
         nights=nights,
         cost=Cost(
             pairs=9000,

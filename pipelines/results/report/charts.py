@@ -12,15 +12,15 @@ from typing import Any
 import vl_convert
 from markupsafe import Markup
 
+from pipelines.results.comparison import Group, GroupComparison
 from pipelines.results.report.data import (
-    Change,
     Estimate,
     GroupRow,
     LengthBin,
     Night,
     ReasonCount,
 )
-from pipelines.results.report.words import isolated_name
+from pipelines.results.report.words import shown_name
 
 Spec = dict[str, Any]
 
@@ -79,15 +79,16 @@ def groups_chart(rows: Sequence[GroupRow], measure: str) -> Callable[[Canvas], S
     return _estimates([row.name for row in shown], [row.f1 for row in shown], measure)
 
 
-def changes_chart(changes: Sequence[Change]) -> Callable[[Canvas], Spec]:
+def changes_chart(groups: Sequence[GroupComparison]) -> Callable[[Canvas], Spec]:
     """Return the chart of each group's difference with its interval, and a line at none."""
-    shown = [one for one in changes if one.difference.mean is not None][:MOST_GROUPS]
-    return _estimates(
-        [one.name for one in shown],
-        [one.difference for one in shown],
-        "difference in F1, this run less the other",
-        zero_line=True,
-    )
+    shown = [one for one in groups if one.result.difference is not None][:MOST_GROUPS]
+    estimates = [
+        Estimate(mean=one.result.difference, low=ends[0], high=ends[1])
+        for one in shown
+        for ends in (one.result.interval or (None, None),)
+    ]
+    title = "difference in F1, this run less the other"
+    return _estimates([one.group for one in shown], estimates, title, zero_line=True)
 
 
 def quantiles_chart(rows: Sequence[GroupRow], measure: str) -> Callable[[Canvas], Spec]:
@@ -173,7 +174,7 @@ def trend_chart(nights: Sequence[Night], measure: str) -> Callable[[Canvas], Spe
 
 
 def group_trend_chart(
-    nights: Sequence[Night], names: Sequence[tuple[str, ...]], measure: str
+    nights: Sequence[Night], names: Sequence[Group], measure: str
 ) -> Callable[[Canvas], Spec]:
     """Return the chart of some groups' F1 over nights, one line a group."""
     groups = list(names)[:MOST_LINES]
@@ -183,7 +184,7 @@ def group_trend_chart(
         for name, estimate in night.groups
         if name in groups and estimate.mean is not None
     ]
-    labels = [isolated_name(name) for name in groups]
+    labels = [shown_name(name) for name in groups]
     dates = [night.started[:16] for night in nights]
 
     def make(canvas: Canvas) -> Spec:
@@ -216,7 +217,7 @@ def group_trend_chart(
 
 
 def _estimates(
-    names: Sequence[tuple[str, ...]],
+    names: Sequence[Group],
     estimates: Sequence[Estimate],
     measure: str,
     *,
@@ -244,7 +245,7 @@ def _estimates(
 
 
 def _sequence(
-    names: Sequence[tuple[str, ...]],
+    names: Sequence[Group],
     estimates: Sequence[Estimate],
     title: str,
     measure: str,
@@ -280,7 +281,7 @@ def _sequence(
 def _frame(
     canvas: Canvas,
     values: Sequence[Mapping[str, Any]],
-    names: Sequence[tuple[str, ...]] | None,
+    names: Sequence[Group] | None,
     body: Mapping[str, Any],
 ) -> Spec:
     """Return a whole specification: data, names of rows or places, size, colours, and the marks."""
@@ -317,9 +318,9 @@ def _frame(
     }
 
 
-def _parameter(name: str, names: Sequence[tuple[str, ...]]) -> Spec:
+def _parameter(name: str, names: Sequence[Group]) -> Spec:
     # Charts place rows by number and look their names up, since two groups may read the same.
-    return {"name": name, "value": [isolated_name(one) for one in names]}
+    return {"name": name, "value": [shown_name(one) for one in names]}
 
 
 def _rows_axis(canvas: Canvas) -> Spec:

@@ -4,7 +4,9 @@ Names of files, groups and languages are as they are in the run. They may hold a
 are escaped where they are shown.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from pipelines.results.comparison import WHOLE, Comparison, Group, Ranking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class GroupRow:
     """What is known of the rows of one group, of one language, or of the whole run.
 
     Attributes:
-        name: The values of the columns that make the group, in their order.
+        name: The group; `WHOLE` for all rows.
         rows: All its rows.
         scored: Those with scores.
         truncated: Scored rows with a text that was cut.
@@ -38,7 +40,7 @@ class GroupRow:
         histogram: Scored rows by F1, in the bins of `ReportData.bins`.
     """
 
-    name: tuple[str, ...]
+    name: Group
     rows: int
     scored: int
     truncated: int
@@ -47,25 +49,6 @@ class GroupRow:
     f1: Estimate
     quantiles: tuple[float, ...] = ()
     histogram: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """The place of one group among all, by F1.
-
-    Attributes:
-        name: As in `GroupRow`.
-        f1: Its mean.
-        first: Best place that its interval allows, from 1.
-        last: Worst place.
-        cluster: Groups of one cluster cannot be told apart. Numbered from 1, the best.
-    """
-
-    name: tuple[str, ...]
-    f1: Estimate
-    first: int
-    last: int
-    cluster: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +113,7 @@ class ChosenRow:
         precision: Its score.
         recall: The same.
         f1: The same.
+        reason: Its word in `bertscore_error`; None if it has none.
         tokens: Tokens of its candidate; None if they are not known.
         before: Its F1 in the run it is compared with; None if it is not one that moved.
         texts: None unless the page holds texts.
@@ -140,61 +124,11 @@ class ChosenRow:
     precision: float
     recall: float
     f1: float
-    group: tuple[str, ...] = ()
+    group: Group = WHOLE
+    reason: str | None = None
     tokens: int | None = None
     before: float | None = None
     texts: Texts | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """How the F1 of one group changed since the run it is compared with.
-
-    Attributes:
-        name: As in `GroupRow`; empty for all rows.
-        pairs: Rows with scores in both runs.
-        before: Mean of them in the other run.
-        now: Mean of them in this run.
-        difference: Mean of the paired differences, this run less the other.
-        p_value: Probability of a difference at least as large by chance, corrected for the number
-            of groups; None if it was not computed.
-        moved: Rows that moved by more than the noise of the number format.
-    """
-
-    name: tuple[str, ...]
-    pairs: int
-    before: float | None
-    now: float | None
-    difference: Estimate
-    p_value: float | None
-    moved: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """The comparison with another run.
-
-    Attributes:
-        run: The folder of the other run.
-        overall: The change over all rows.
-        groups: The change of each group.
-        only_here: Rows of this run without a partner in the other.
-        only_there: Rows of the other run without a partner in this.
-        noise: Differences up to it are no movement.
-        differences: Fields of the signature that differ: name, value there, value here.
-        fallen: Rows whose F1 fell most.
-        risen: Rows whose F1 rose most.
-    """
-
-    run: str
-    overall: Change
-    groups: tuple[Change, ...] = ()
-    only_here: int = 0
-    only_there: int = 0
-    noise: float = 0.0
-    differences: tuple[tuple[str, str, str], ...] = ()
-    fallen: tuple[ChosenRow, ...] = ()
-    risen: tuple[ChosenRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +153,7 @@ class Night:
     rejected: int
     f1: Estimate
     comparable: bool = True
-    groups: tuple[tuple[tuple[str, ...], Estimate], ...] = ()
+    groups: tuple[tuple[Group, Estimate], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +215,7 @@ class ReportData:
         bins: Edges of the bins of the histograms, one more than there are bins.
         by: Columns that make the groups; empty without groups.
         groups: The groups.
-        ranking: The groups by F1, the best first; empty if they were not ranked.
+        ranking: The groups of the one column in `by`, the best first; None if they were not ranked.
         languages: Rows by language; empty if the run has no column of languages.
         lengths: Rows by length.
         reasons: Rows by reason.
@@ -290,6 +224,8 @@ class ReportData:
         best: Rows with the highest F1.
         with_texts: Whether the page holds texts.
         against: The comparison with another run; None without one.
+        fallen: Rows whose F1 fell most since that run.
+        risen: Rows whose F1 rose most.
         nights: The runs of a series, the oldest first; empty without one.
         cost: What the run cost.
         settings: How the scores were made.
@@ -307,7 +243,7 @@ class ReportData:
     cost: Cost
     by: tuple[str, ...] = ()
     groups: tuple[GroupRow, ...] = ()
-    ranking: tuple[Rank, ...] = ()
+    ranking: Ranking | None = None
     languages: tuple[GroupRow, ...] = ()
     lengths: tuple[LengthBin, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
@@ -315,7 +251,9 @@ class ReportData:
     worst: tuple[ChosenRow, ...] = ()
     best: tuple[ChosenRow, ...] = ()
     with_texts: bool = False
-    against: Against | None = None
+    against: Comparison | None = None
+    fallen: tuple[ChosenRow, ...] = ()
+    risen: tuple[ChosenRow, ...] = ()
     nights: tuple[Night, ...] = ()
     settings: tuple[Setting, ...] = ()
-    notices: tuple[str, ...] = field(default_factory=tuple)
+    notices: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipelines.results.comparison import Group
 from pipelines.results.report import charts, words
 from pipelines.results.report.charts import Chart, draw
 from pipelines.results.report.data import ReportData
@@ -60,19 +61,21 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "cut_text": _cut_text,
-        "interval": words.interval,
         "line": escape_line,
         "number": words.number,
         "probability": words.probability,
         "score": words.score,
         "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),
-        "shown_name": words.shown_name,
         "signed": words.signed,
+        "signed_interval": words.signed_interval,
         "size": words.size,
+        "value": words.shown_value,
     }
     environment.globals |= {
+        "all_rows": words.ALL_ROWS,
         "at_most": lambda count: _of_most(count, charts.MOST_GROUPS),
         "hidden_rows": _hidden_rows,
+        "interval": words.interval,
         "share": words.share,
     }
     return environment
@@ -91,7 +94,7 @@ def _sections(data: ReportData) -> list[tuple[str, str]]:
     """Return the sections that have something to say, as (id, title)."""
     sections = [
         ("scores", "Scores", True),
-        ("ranking", "Ranking", bool(data.ranking)),
+        ("ranking", "Ranking", data.ranking is not None),
         ("change", "Change", data.against is not None),
         ("trend", "Trend", len(data.nights) > 1),
         ("distribution", "Distribution", True),
@@ -130,7 +133,7 @@ def _charts(data: ReportData, measure: str, filled: list[int]) -> Mapping[str, C
     return drawn
 
 
-def _trend_groups(data: ReportData) -> list[tuple[str, ...]]:
+def _trend_groups(data: ReportData) -> list[Group]:
     """Return the groups whose nights are shown: the first ones of the newest run."""
     known = {name for night in data.nights for name, _ in night.groups}
     return [row.name for row in data.groups if row.name in known][: charts.MOST_LINES]

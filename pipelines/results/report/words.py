@@ -1,14 +1,17 @@
 """Numbers, names and signatures as people read them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature
-from pipelines.results.report.data import Estimate
+from pipelines.results.comparison import Group
 from pipelines.run.printing import escape_line
 
 NOT_KNOWN = "–"
 """Stands where there is no number."""
+
+ALL_ROWS = "all rows"
+"""Stands for the name of the group of all rows."""
 
 _LONG_TEXTS = {
     "truncate": "Longer texts were cut there.",
@@ -31,18 +34,20 @@ _DTYPES = {
 }
 
 
-def shown_name(name: Sequence[str]) -> str:
-    """Return the name of a group in one line, without characters that steer the page."""
-    return " / ".join(escape_line(value) for value in name) or "all rows"
+def shown_value(value: str | None) -> str:
+    """Return a value of a column in one line, without characters that steer the page."""
+    return "(null)" if value is None else escape_line(value)
 
 
-def isolated_name(name: Sequence[str]) -> str:
-    """Return the same for a chart, where nothing but these marks keeps directions apart."""
-    if not name:
-        return shown_name(name)
-    return " / ".join(
-        f"\N{FIRST STRONG ISOLATE}{escape_line(value)}\N{POP DIRECTIONAL ISOLATE}" for value in name
+def shown_name(name: Group) -> str:
+    """Return the name of a group in one line, for a chart.
+
+    Marks keep the directions of its values apart: in a chart nothing else does.
+    """
+    marked = (
+        f"\N{FIRST STRONG ISOLATE}{shown_value(value)}\N{POP DIRECTIONAL ISOLATE}" for value in name
     )
+    return " / ".join(marked) or ALL_ROWS
 
 
 def number(value: int | None) -> str:
@@ -72,12 +77,14 @@ def probability(value: float | None) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def interval(estimate: Estimate, form: str = "") -> str:
-    """Return an interval in brackets, with signs if `form` is `+`."""
-    if estimate.low is None or estimate.high is None:
-        return NOT_KNOWN
-    say = signed if form == "+" else score
-    return f"[{say(estimate.low)}, {say(estimate.high)}]"
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval in brackets."""
+    return NOT_KNOWN if low is None or high is None else f"[{score(low)}, {score(high)}]"
+
+
+def signed_interval(ends: tuple[float, float] | None) -> str:
+    """Return an interval of a difference in brackets."""
+    return NOT_KNOWN if ends is None else f"[{signed(ends[0])}, {signed(ends[1])}]"
 
 
 def size(num_bytes: int) -> str:
