@@ -155,4 +155,5 @@ def _accuracy(means: Doubles) -> Doubles:
     order: Doubles = np.sign(means[..., first] - means[..., second])
     share = np.equal(order[:, 1:], order[:, :1]).mean(axis=2)
     # A difference with a system of which nothing was drawn is no order.
-    return np.where(np.isnan(order).any(axis=(1, 2))[:, None], np.nan, share)
+    unknown = np.asarray(np.isnan(order).any(axis=(1, 2)))
+    return np.where(unknown[:, None], np.nan, share)

@@ -288,10 +288,17 @@ def test_idf_command_reports_bad_files_and_leaves_nothing_else_behind(dump, tmp_
 def test_models_prints_the_registry(capsys):
     assert cli.main(["models", "--json"]) == cli.DONE
     shown = json.loads(capsys.readouterr().out)
-    assert len(shown["models"]) == 141
+    models = {row["name"]: row for row in shown["models"]}
+    assert len(models) == len(shown["models"]) == 188
+    assert models["roberta-large"]["num_layers"] == 17
+    e5 = models["intfloat/multilingual-e5-base"]
+    assert (e5["num_layers"], e5["depth"], e5["own_code"]) == (None, 12, False)
     assert shown["languages"]["en"] == "roberta-large"
     assert cli.main(["models"]) == cli.DONE
-    assert "roberta-large" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("roberta-large\t17\t0.739\t") for line in lines)
+    assert any(line.startswith("intfloat/multilingual-e5-base\t1 to 12\t") for line in lines)
+    assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
 
 
 def test_unknown_command_lists_the_known(capsys):

@@ -1,0 +1,1 @@
+"""Which model, layer and weighting agrees with people."""
