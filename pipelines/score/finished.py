@@ -154,3 +154,15 @@ def _read(path: str, columns: Sequence[str]) -> pa.Table:
         schema = file.schema_arrow
         wanted = set(roots_of(schema, columns))
         return file.read([name for name in schema.names if name in wanted])
+
+
+def input_schemas(run: FinishedRun) -> Iterator[pa.Schema]:
+    """Yield the columns of the first part of each input, without reading rows.
+
+    Raises:
+        InputError: A part is damaged.
+        OSError: A part cannot be reached.
+    """
+    for _, records in groupby(run.records, key=lambda one: one.input_name):
+        with open_parquet(run.folder.path(next(records).part_name)) as (file, _):
+            yield file.schema_arrow
