@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from bertscore_core.errors import ConfigError
-from bertscore_core.intervals import mean_intervals
 from bertscore_core.score_statistics import STATISTIC_BINS, ScoreStatistics
 from pipelines.dump.language_codes import by_name, words_for
 from pipelines.files.credentials import mask_credentials
@@ -20,13 +18,14 @@ from pipelines.results.report.chosen import extreme_rows, moved_rows
 from pipelines.results.report.data import (
     ChosenRow,
     Cost,
-    Estimate,
     GroupRow,
     LengthBin,
+    Night,
     ReasonCount,
     ReportData,
     Setting,
 )
+from pipelines.results.report.estimates import F1, estimates
 from pipelines.results.report.gather import Findings, gather
 from pipelines.results.report.nights import Series, find_series, nights_of, utc
 from pipelines.results.report.options import ReportOptions
@@ -36,8 +35,6 @@ from pipelines.score.finished import FinishedRun, open_finished
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_BARS = 64
 """Most bars of a histogram."""
-
-_F1 = 2
 
 
 def collect(options: ReportOptions) -> ReportData:
@@ -63,7 +60,7 @@ def collect(options: ReportOptions) -> ReportData:
         made=utc(datetime.now(UTC).timestamp()),
         version=version("bertscore-beam"),
         confidence=confidence,
-        rescaled=any(setting_is_rescaled(one) for one in _signatures(run).values()),
+        rescaled=any(_is_rescaled(one) for one in _signatures(run).values()),
         total=replace(
             _group_row((), total, confidence), histogram=_histogram(total, factor, first, last)
         ),
@@ -84,32 +81,15 @@ def collect(options: ReportOptions) -> ReportData:
         nights=nights,
         cost=_cost(run),
         settings=_settings(run),
-        notices=_notices(run, comparison, series, nights_differ=any(not n.comparable for n in nights)),
+        notices=_notices(run, comparison, series, nights),
     )
 
 
-def estimates(statistics: ScoreStatistics, confidence: float) -> tuple[Estimate, Estimate, Estimate]:
-    """Return the means of precision, recall and F1 with their intervals."""
-    means, ends = statistics.means, mean_intervals(statistics, confidence)
-    one, two, three = (
-        Estimate(
-            mean=_number(means[place]), low=_number(ends[0, place]), high=_number(ends[1, place])
-        )
-        for place in range(3)
-    )
-    return one, two, three
-
-
-def setting_is_rescaled(signature: str) -> bool:
+def _is_rescaled(signature: str) -> bool:
     """Tell whether a signature says that scores are rescaled."""
     return any(
-        name == "baseline" and value != "none"
-        for name, value, _ in signature_sentences(signature)
+        name == "baseline" and value != "none" for name, value, _ in signature_sentences(signature)
     )
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _compared(options: ReportOptions, run: FinishedRun, other: FinishedRun) -> Comparison:
@@ -165,7 +145,7 @@ def _moved(
 
 def _group_row(name: Group, statistics: ScoreStatistics, confidence: float) -> GroupRow:
     precision, recall, f1 = estimates(statistics, confidence)
-    quantiles = statistics.quantiles(SHARES)[:, _F1].tolist() if statistics.scored else ()
+    quantiles = statistics.quantiles(SHARES)[:, F1].tolist() if statistics.scored else ()
     return GroupRow(
         name=name,
         rows=statistics.rows,
@@ -178,9 +158,7 @@ def _group_row(name: Group, statistics: ScoreStatistics, confidence: float) -> G
     )
 
 
-def _groups(
-    groups: Mapping[Group, ScoreStatistics], confidence: float
-) -> tuple[GroupRow, ...]:
+def _groups(groups: Mapping[Group, ScoreStatistics], confidence: float) -> tuple[GroupRow, ...]:
     """Return the groups, that with the highest F1 first; those without scores come last."""
     rows = [_group_row(name, one, confidence) for name, one in groups.items()]
     return tuple(
@@ -195,9 +173,7 @@ def _groups(
     )
 
 
-def _languages(
-    languages: Mapping[str, ScoreStatistics], confidence: float
-) -> tuple[GroupRow, ...]:
+def _languages(languages: Mapping[str, ScoreStatistics], confidence: float) -> tuple[GroupRow, ...]:
     return tuple(
         _group_row((words_for(name),), languages[name], confidence) for name in by_name(languages)
     )
@@ -210,7 +186,7 @@ def _lengths(found: Findings, confidence: float) -> tuple[LengthBin, ...]:
             high=2 ** (power + 1) - 1,
             scored=one.scored,
             truncated=one.truncated,
-            f1=estimates(one, confidence)[_F1],
+            f1=estimates(one, confidence)[F1],
         )
         for power, one in sorted(found.lengths.items())
         if one.scored
@@ -219,7 +195,7 @@ def _lengths(found: Findings, confidence: float) -> tuple[LengthBin, ...]:
 
 def _bars(total: ScoreStatistics) -> tuple[tuple[float, ...], int, int, int]:
     """Return the edges of a histogram's bars, how many bins are in one, and the bins it covers."""
-    bins = total.histograms[_F1].bins
+    bins = total.histograms[F1].bins
     if not len(bins):
         return (), 1, 0, 0
     first, last = int(bins[0]), int(bins[-1]) + 1
@@ -233,7 +209,7 @@ def _bars(total: ScoreStatistics) -> tuple[tuple[float, ...], int, int, int]:
 
 
 def _histogram(total: ScoreStatistics, factor: int, first: int, last: int) -> tuple[int, ...]:
-    counts = total.histograms[_F1].dense(STATISTIC_BINS)[first:last]
+    counts = total.histograms[F1].dense(STATISTIC_BINS)[first:last]
     return tuple(np.add.reduceat(counts, range(0, len(counts), factor)).tolist()) if last else ()
 
 
@@ -292,7 +268,7 @@ def _settings(run: FinishedRun) -> tuple[Setting, ...]:
 
 
 def _notices(
-    run: FinishedRun, comparison: Comparison | None, series: Series, *, nights_differ: bool
+    run: FinishedRun, comparison: Comparison | None, series: Series, nights: Sequence[Night]
 ) -> tuple[str, ...]:
     """Return what a reader must not miss."""
     summary, notices = run.summary, []
@@ -318,6 +294,6 @@ def _notices(
         )
     if series.unfinished:
         notices.append(f"{series.unfinished:,} runs of the series are not done and left out.")
-    if nights_differ:
+    if not all(one.comparable for one in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")
     return tuple(notices)

@@ -3,7 +3,6 @@
 Only score columns and those of groups are read, part by part. No texts are.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,9 +181,7 @@ def _add_languages(
     _merge(found.languages, spoken)
 
 
-def _merge(
-    into: dict[Any, ScoreStatistics], pairs: Iterable[tuple[Any, ScoreStatistics]]
-) -> None:
+def _merge(into: dict[Any, ScoreStatistics], pairs: Iterable[tuple[Any, ScoreStatistics]]) -> None:
     for name, statistics in pairs:
         into[name] = into[name] + statistics if name in into else statistics
 

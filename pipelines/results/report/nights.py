@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bertscore_core.errors import ConfigError
-from bertscore_core.intervals import mean_intervals
-from bertscore_core.score_statistics import ScoreStatistics
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import reaching
 from pipelines.results.comparable import compare_settings
-from pipelines.results.report.data import Estimate, Night
+from pipelines.results.report.data import Night
+from pipelines.results.report.estimates import F1, estimates
 from pipelines.results.report.gather import Findings, gather
 from pipelines.results.report.options import ReportOptions
 from pipelines.run.folder import OutputFolder
@@ -78,9 +77,7 @@ def utc(seconds: Any) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _night(
-    run: FinishedRun, found: Findings, options: ReportOptions, newest: FinishedRun
-) -> Night:
+def _night(run: FinishedRun, found: Findings, options: ReportOptions, newest: FinishedRun) -> Night:
     total = found.total
     return Night(
         run=run.folder.shown,
@@ -88,13 +85,11 @@ def _night(
         rows=total.rows,
         scored=total.scored,
         rejected=total.rejected,
-        f1=_f1(total, options.confidence),
+        f1=estimates(total, options.confidence)[F1],
         comparable=not compare_settings(newest, run).moving,
         groups=tuple(
-            (name, _f1(one, options.confidence)) for name, one in found.groups.items() if name
+            (name, estimates(one, options.confidence)[F1])
+            for name, one in found.groups.items()
+            if name
         ),
     )
-
-
-def _f1(statistics: ScoreStatistics, confidence: float) -> Estimate:
-    ...
