@@ -1,4 +1,4 @@
-"""bertscore-beam: score | rescale | idf | baseline | check | models.
+"""bertscore-beam: score | rescale | idf | baseline | check | report | models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
@@ -52,6 +52,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
   check    tell by the exit status whether the run of an output folder is done
+  report   write one page about a finished run, as HTML that loads nothing
   models   print the registry of models
 
 Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
@@ -193,11 +194,19 @@ def check_command(arguments: Sequence[str]) -> int:
     return check(arguments)
 
 
+def report_command(arguments: Sequence[str]) -> int:
+    """Write a page about a run."""
+    from pipelines.cli.report import report_command as report
+
+    return report(arguments)
+
+
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
     "check": check_command,
+    "report": report_command,
     "models": models_command,
 }

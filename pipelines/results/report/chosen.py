@@ -1,6 +1,7 @@
 """Rows that are shown by themselves: their scores, and their texts if the page holds texts."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -85,7 +86,8 @@ def _with_candidate(here: Texts, there: Texts) -> Texts:
     )
 
 
-def _value(row: pa.Table, name: str) -> float | int | str | None:
+def _value(row: pa.Table, name: str) -> Any:
+    """Return the value of a row; None if it has no such column."""
     return row[name][0].as_py() if name in row.schema.names else None
 
 

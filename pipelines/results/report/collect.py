@@ -98,7 +98,7 @@ def _compared(options: ReportOptions, run: FinishedRun, other: FinishedRun) -> C
         CompareOptions(
             run=run.folder.root,
             against=(other.folder.root,),
-            key=options.key,
+            key=options.row_key,
             by=options.by,
             cluster=options.cluster,
             confidence=options.confidence,
@@ -115,7 +115,7 @@ def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:
     compared = compare_runs(
         CompareOptions(
             run=run.folder.root,
-            key=options.key,
+            key=options.answer_key,
             cluster=options.cluster,
             confidence=options.confidence,
             systems=(),

@@ -233,7 +233,7 @@ def _lengths_of(table: pa.Table) -> IntArray | None:
         return None
     tokens = [pc.fill_null(table[name], 0).to_numpy() for name in _LENGTHS]
     _, exponents = np.frexp(np.maximum(*tokens))
-    return exponents.astype(np.int64) - 1
+    return np.asarray(exponents, dtype=np.int64) - 1
 
 
 def _extremes(

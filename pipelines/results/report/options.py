@@ -13,8 +13,8 @@ class ReportOptions:
         run: Output folder of a run, or a pattern of such folders: the newest is the headline.
         against: Output folder of the run it is compared with; None without a comparison.
         by: Columns of the input that make groups.
-        key: Columns that identify a row, for the comparison and the ranking; empty to pair rows by
-            file and position.
+        key: Columns that identify a row; with `system_column`, a row of each system. Empty to pair
+            the rows of two runs by file and position.
         cluster: Column of clusters, for errors of the comparison and the ranking; None if rows are
             independent.
         system_column: Column of the systems that are ranked; None for no ranking.
@@ -35,6 +35,17 @@ class ReportOptions:
     confidence: float = 0.95
     force: bool = False
 
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Columns that identify a row among those of all systems."""
+        systems = () if self.system_column is None else (self.system_column,)
+        return tuple(dict.fromkeys((*self.key, *systems))) if self.key else ()
+
+    @property
+    def answer_key(self) -> tuple[str, ...]:
+        """Columns that identify what every system has answered."""
+        return tuple(name for name in self.key if name != self.system_column)
+
     def __post_init__(self) -> None:
         """Check what can be checked without a run.
 
@@ -50,7 +61,7 @@ class ReportOptions:
             raise ConfigError(
                 f"--rows cannot be used: got {self.rows}; expected from 0 to {MOST_ROWS}."
             )
-        if self.system_column is not None and not self.key:
+        if self.system_column is not None and not self.answer_key:
             raise ConfigError(
                 "--system-column needs --key: got none; expected the columns that identify what "
                 "the systems have answered, such as a segment."

@@ -62,7 +62,7 @@ def score(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """Return a difference of scores with its sign."""
-    return NOT_KNOWN if value is None else f"{value:+.4f}".replace("-", "\N{MINUS SIGN}")
+    return NOT_KNOWN if value is None else f"{value:+.5f}".replace("-", "\N{MINUS SIGN}")
 
 
 def share(part: int, whole: int) -> str:
