@@ -1,4 +1,4 @@
-"""bertscore-beam: score | rescale | idf | baseline | check | report | models.
+"""bertscore-beam: score | rescale | idf | baseline | compare | report | check | models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 130 or 143 interrupted, run it again to continue.
@@ -51,8 +51,9 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
-  check    tell by the exit status whether the run of an output folder is done
+  compare  compare a run with others row by row, or systems of one run; with a gate
   report   write one page about a finished run, as HTML that loads nothing
+  check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
 Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
@@ -187,6 +188,13 @@ def baseline_command(arguments: Sequence[str]) -> int:
     return make_baselines(options)
 
 
+def compare_runs_command(arguments: Sequence[str]) -> int:
+    """Compare finished runs, or systems of one."""
+    from pipelines.cli.compare_runs import compare_runs_command
+
+    return compare_runs_command(arguments)
+
+
 def check_command(arguments: Sequence[str]) -> int:
     """Tell whether the run of an output folder is done."""
     from pipelines.cli.check import check
@@ -206,7 +214,8 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
-    "check": check_command,
+    "compare": compare_runs_command,
     "report": report_command,
+    "check": check_command,
     "models": models_command,
 }

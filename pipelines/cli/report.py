@@ -75,8 +75,8 @@ def _imported(parsed: Namespace) -> tuple[Any, Any, Any]:
     options = ReportOptions(
         run=parsed.run,
         against=parsed.against,
-        by=_names(parsed.by),
-        key=_names(parsed.key),
+        by=tuple(parsed.by),
+        key=tuple(parsed.key),
         cluster=parsed.cluster,
         system_column=parsed.system_column,
         with_texts=parsed.with_texts,
@@ -85,11 +85,6 @@ def _imported(parsed: Namespace) -> tuple[Any, Any, Any]:
         force=parsed.force,
     )
     return collect, render, options
-
-
-def _names(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return names of columns, separated by commas or given one by one."""
-    return tuple(name for one in given or () for name in one.split(",") if name)
 
 
 def _parse(arguments: Sequence[str]) -> Namespace:
@@ -119,6 +114,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         "--key",
         nargs="+",
         metavar="COLUMN",
+        default=(),
         help="columns that identify a row, for --against and --system-column; without it rows are "
         "paired by file and position",
     )
@@ -136,7 +132,8 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--force", action="store_true", help="compare runs that were scored with other settings"
     )
-    parsed, unknown = parser.parse_known_args(arguments)
+    # Not intermixed, `report --by COLUMN RUN` would take RUN for a column.
+    parsed, unknown = parser.parse_known_intermixed_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
     if not parsed.output.endswith((".html", ".htm")):

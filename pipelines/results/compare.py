@@ -6,18 +6,14 @@ The runs are only read. Memory is bounded by some parts, one bucket, the groups 
 the local disk holds 58 bytes for each row meanwhile.
 """
 
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import replace
 
 from bertscore_core.errors import ConfigError
 from bertscore_core.paired import PairedResult, holm, paired_result
 from bertscore_core.resampling import RESAMPLES
 from pipelines.results.comparable import check_comparable, compare_settings
+from pipelines.results.compare_options import CompareOptions
 from pipelines.results.comparison import (
     WHOLE,
     Compared,
@@ -29,15 +25,12 @@ from pipelines.results.comparison import (
     SettingsDifference,
 )
 from pipelines.results.gate import judge
-from pipelines.results.keyed_rows import MOST_GROUPS, LeftOut, Numbers, RowColumns, read_entries
 from pipelines.results.paired_groups import GroupSums, PairedGroups
-from pipelines.results.pairing import Spill, paired_buckets
-from pipelines.results.ranking import CommonRows, rank
+from pipelines.results.paired_sides import Paired, pair_sides
+from pipelines.results.ranking import rank
 from pipelines.results.sides import (
-    MOST_SYSTEMS,
     Sides,
     check_columns,
-    pairs_of,
     references_to_check,
 )
 from pipelines.results.warnings import warnings_of
@@ -45,82 +38,6 @@ from pipelines.score.finished import open_finished
 
 MOST_RESAMPLED = 100
 """Most groups, over all comparisons, that are resampled: a fifth of a second each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """What to compare, and how.
-
-    Attributes:
-        run: Output folder of the run.
-        against: Output folders of runs to compare it with, each by itself; none with `systems`.
-        key: Columns that identify a row; empty to pair rows by file and position.
-        by: Columns of groups.
-        cluster: Column of clusters; None if rows are independent.
-        measure: `f1`, `precision` or `recall`.
-        confidence: Of intervals, bounds and the gate.
-        fail_if_drop: The drop that the gate looks for; None for no gate.
-        max_missing_fraction: Largest share of the rows scored in AGAINST that may have no score in
-            RUN, with the gate.
-        force: Whether to compare what should not be compared.
-        systems: Systems of the run to compare: two, or more for a ranking; empty to rank all. None
-            to compare runs.
-        system_column: Column of systems.
-        seed: Of the tests by resampling.
-    """
-
-    run: str
-    against: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    cluster: str | None = None
-    measure: str = "f1"
-    confidence: float = 0.95
-    fail_if_drop: float | None = None
-    max_missing_fraction: float = 0.01
-    force: bool = False
-    systems: tuple[str, ...] | None = None
-    system_column: str = "system"
-    seed: int = 12345
-
-    @property
-    def is_ranking(self) -> bool:
-        """Whether each system is compared with each other one."""
-        return self.systems is not None and len(self.systems) != 2
-
-    @property
-    def columns(self) -> RowColumns:
-        """The columns that the comparison needs."""
-        return RowColumns(
-            measure=self.measure,
-            key=self.key,
-            by=self.by,
-            cluster=self.cluster,
-            system=None if self.systems is None else self.system_column,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Paired:
-    """What reading and pairing gave.
-
-    Attributes:
-        names: The sides.
-        pairs: The pairs of sides that are compared.
-        sums: The sums of each pair.
-        common: Sums over the rows that all sides have scored.
-        groups: The number of each group.
-        files: Names of the input files by number.
-        left_out: Rows that could not be paired.
-    """
-
-    names: tuple[str, ...]
-    pairs: tuple[tuple[int, int], ...]
-    sums: tuple[PairedGroups, ...]
-    common: CommonRows
-    groups: dict[Group, int]
-    files: tuple[str, ...]
-    left_out: LeftOut
 
 
 def compare_runs(options: CompareOptions) -> Compared:
@@ -132,8 +49,7 @@ def compare_runs(options: CompareOptions) -> Compared:
         OSError: A run cannot be reached.
     """
     sides, settings = _open(options)
-    with tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder:
-        paired = _pair(options, sides, settings, Spill(Path(folder), sides.rows))
+    paired = pair_sides(options, sides, max(one.noise for one in settings))
     comparisons = tuple(
         _comparison(options, paired, number, settings[min(number, len(settings) - 1)])
         for number in range(len(paired.pairs))
@@ -161,104 +77,8 @@ def _open(options: CompareOptions) -> tuple[Sides, list[SettingsDifference]]:
     return sides, settings
 
 
-def _pair(
-    options: CompareOptions, sides: Sides, settings: Sequence[SettingsDifference], spill: Spill
-) -> _Paired:
-    """Read all rows, and add them up by pair of sides."""
-    left_out = LeftOut()
-    numbers = Numbers(systems={name: code for code, name in enumerate(options.systems or ())})
-    rows = _read(sides, numbers, left_out, spill)
-    names = _names(options, sides, numbers, rows)
-    pairs = pairs_of(len(names), is_all=options.is_ranking)
-    groups = numbers.groups or {WHOLE: 0}
-    if len(pairs) * len(groups) > MOST_GROUPS:
-        raise ConfigError(
-            f"there is too much to compare: got {len(pairs):,} comparisons of {len(groups):,} "
-            f"groups; expected at most {MOST_GROUPS:,} together. Name fewer columns with --by, or "
-            "fewer systems."
-        )
-    noise = max(one.noise for one in settings)
-    by_cluster = options.cluster is not None
-    sums = tuple(PairedGroups(len(groups), noise, by_cluster=by_cluster) for _ in pairs)
-    common = CommonRows(len(groups), len(names))
-    repeated = np.zeros((2, len(names)), dtype=np.int64)
-    for bucket in paired_buckets(spill, len(names)):
-        repeated += (bucket.repeated_keys, bucket.repeated)
-        for (one, other), added in zip(pairs, sums, strict=True):
-            added.add(bucket.entries, bucket.places[:, one], bucket.places[:, other])
-        if options.is_ranking:
-            common.add(bucket)
-    _check_unique(repeated, names, options)
-    return _Paired(
-        names=names,
-        pairs=tuple(pairs),
-        sums=sums,
-        common=common,
-        groups=groups,
-        files=tuple(numbers.files),
-        left_out=left_out,
-    )
-
-
-def _read(sides: Sides, numbers: Numbers, left_out: LeftOut, spill: Spill) -> npt.NDArray[np.int64]:
-    """Put all rows on the disk; return the number of rows of each side."""
-    rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
-    wanted = len(sides.systems or ())
-    for side, run in enumerate(sides.runs):
-        for entries in read_entries(
-            run, sides.columns, numbers, left_out, side=side, references=sides.references
-        ):
-            kept = entries[entries["side"] < wanted] if wanted else entries
-            rows += np.bincount(kept["side"], minlength=len(rows))
-            spill.add(kept)
-    return rows
-
-
-def _names(
-    options: CompareOptions, sides: Sides, numbers: Numbers, rows: npt.NDArray[np.int64]
-) -> tuple[str, ...]:
-    """Return the names of the sides.
-
-    Raises:
-        ConfigError: A system has no row, or there are too few or too many.
-    """
-    if options.systems is None:
-        return tuple(run.folder.shown for run in sides.runs)
-    names = options.systems or tuple(numbers.systems)
-    there = [name for name, code in numbers.systems.items() if code >= len(names) or rows[code]]
-    gone = [name for name in names if name not in there]
-    if gone or not 2 <= len(names) <= MOST_SYSTEMS:
-        raise ConfigError(
-            f"systems cannot be compared: got {', '.join(map(repr, gone or names)) or 'none'}"
-            f"{' without a row that has a key' if gone else ''}; expected from 2 to {MOST_SYSTEMS} "
-            f"of those in the column {options.system_column!r}: "
-            f"{', '.join(map(repr, there[:20])) or 'it has none'}. Correct --systems."
-        )
-    return names
-
-
-def _check_unique(
-    repeated: npt.NDArray[np.int64], names: Sequence[str], options: CompareOptions
-) -> None:
-    """Check that no side has a key twice.
-
-    Raises:
-        ConfigError: One has.
-    """
-    if repeated.any():
-        counts = [
-            f"{keys:,} keys are there more than once in {name!r}, in {rows:,} rows"
-            for name, (keys, rows) in zip(names, repeated.T.tolist(), strict=True)
-            if keys
-        ]
-        raise ConfigError(
-            f"--key {' '.join(options.key)} does not identify a row: got {'; '.join(counts)}; "
-            "expected each key once. Name more columns, such as that of the system."
-        )
-
-
 def _comparison(
-    options: CompareOptions, paired: _Paired, number: int, settings: SettingsDifference
+    options: CompareOptions, paired: Paired, number: int, settings: SettingsDifference
 ) -> Comparison:
     """Return the result of one pair of sides."""
     one, other = (paired.names[side] for side in paired.pairs[number])
@@ -350,7 +170,7 @@ def _check_pairs(options: CompareOptions, whole: GroupSums, one: str, other: str
         )
 
 
-def _moved(paired: _Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
+def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
     values = list(paired.groups)
     return tuple(
         MovedRow(
@@ -368,7 +188,7 @@ def _moved(paired: _Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
 
 
 def _rankings(
-    options: CompareOptions, paired: _Paired, comparisons: Sequence[Comparison]
+    options: CompareOptions, paired: Paired, comparisons: Sequence[Comparison]
 ) -> tuple[Ranking, ...]:
     """Return the ranking of the whole, and of each group that all systems have rows of."""
     wanted: list[tuple[Group, int | None]] = [(WHOLE, None)]

@@ -264,7 +264,7 @@ def _put_keys(
         entries[half] = pd.util.hash_pandas_object(
             frame, index=False, hash_key=hash_key, categorize=False
         ).to_numpy()
-    return np.logical_and.reduce(valid)
+    return np.asarray(np.logical_and.reduce(valid), dtype=np.bool_)
 
 
 def _put_systems(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.paired import holm
-from pipelines.results.comparison import Group, GroupComparison, RankedSystem, Ranking
+from pipelines.results.comparison import Group, GroupComparison, RankedPair, RankedSystem, Ranking
 from pipelines.results.pairing import ABSENT, Bucket
 
 
@@ -88,4 +88,17 @@ def rank(
                 wins=wins,
             )
         )
-    return Ranking(group=group, rows=rows, confidence=confidence, systems=tuple(ranked))
+    pairs = tuple(
+        RankedPair(
+            system=systems[one],
+            other=systems[other],
+            difference=comparison.result.difference,
+            interval=comparison.result.interval,
+            p_value=comparison.p_value,
+            p_adjusted=p,
+        )
+        for ((one, other), comparison), p in zip(compared.items(), p_values, strict=True)
+    )
+    return Ranking(
+        group=group, rows=rows, confidence=confidence, systems=tuple(ranked), pairs=pairs
+    )

@@ -12,7 +12,8 @@ import numpy as np
 from bertscore_core.score_statistics import STATISTIC_BINS, ScoreStatistics
 from pipelines.dump.language_codes import by_name, words_for
 from pipelines.files.credentials import mask_credentials
-from pipelines.results.compare import CompareOptions, compare_runs
+from pipelines.results.compare import compare_runs
+from pipelines.results.compare_options import CompareOptions
 from pipelines.results.comparison import Comparison, Group, Ranking
 from pipelines.results.report.chosen import extreme_rows, moved_rows
 from pipelines.results.report.data import (
