@@ -108,7 +108,11 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     )
     parser.add_argument("--against", metavar="RUN", help="another run to compare with")
     parser.add_argument(
-        "--by", nargs="+", metavar="COLUMN", help="columns of the input that make groups"
+        "--by",
+        nargs="+",
+        metavar="COLUMN",
+        default=(),
+        help="columns of the input that make groups",
     )
     parser.add_argument(
         "--key",
@@ -132,8 +136,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--force", action="store_true", help="compare runs that were scored with other settings"
     )
-    # Not intermixed, `report --by COLUMN RUN` would take RUN for a column.
-    parsed, unknown = parser.parse_known_intermixed_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
     if not parsed.output.endswith((".html", ".htm")):
