@@ -53,6 +53,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
            `baseline compare A B` compares two tables
   compare  compare a run with others row by row, or systems of one run; with a gate
   report   write one page about a finished run, as HTML that loads nothing
+  explain  work out the score of rows of a run, or of two texts, token by token
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
 
@@ -195,6 +196,13 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
     return compare_runs_command(arguments)
 
 
+def explain_command(arguments: Sequence[str]) -> int:
+    """Explain rows of a run, or two texts."""
+    from pipelines.cli.explain import explain_command as explain
+
+    return explain(arguments)
+
+
 def check_command(arguments: Sequence[str]) -> int:
     """Tell whether the run of an output folder is done."""
     from pipelines.cli.check import check
@@ -216,6 +224,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "baseline": baseline_command,
     "compare": compare_runs_command,
     "report": report_command,
+    "explain": explain_command,
     "check": check_command,
     "models": models_command,
 }
