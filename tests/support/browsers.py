@@ -26,6 +26,16 @@ def find_chromium() -> str | None:
     return next((path for path in found if path and Path(path).is_file()), None)
 
 
+def _surroundings(path: str | None) -> dict[str, str]:
+    """Return the variables that name the libraries and fonts of the Chromium from npm."""
+    if path is None or Path(path) != FROM_NPM:
+        return {}
+    return {
+        "LD_LIBRARY_PATH": str(FROM_NPM.parent / "lib"),
+        "FONTCONFIG_PATH": str(FROM_NPM.parent),
+    }
+
+
 @contextmanager
 def chromium() -> Iterator[Browser | None]:
     """Start a Chromium; None if there is none."""
@@ -34,11 +44,8 @@ def chromium() -> Iterator[Browser | None]:
         if path is None and not Path(engines.chromium.executable_path).is_file():
             yield None
             return
-        libraries = (
-            {"LD_LIBRARY_PATH": str(FROM_NPM.parent / "lib")} if path == str(FROM_NPM) else {}
-        )
         browser = engines.chromium.launch(
-            executable_path=path, args=FLAGS, env={**os.environ, **libraries}
+            executable_path=path, args=FLAGS, env={**os.environ, **_surroundings(path)}
         )
         try:
             yield browser
