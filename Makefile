@@ -55,6 +55,7 @@ quick: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) -m "not (model or job or process or long)" $(PYTEST_ARGS)
 
 engines: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.support.get_chromium
 	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.test-stamp
@@ -107,7 +108,7 @@ $(VENV)/.demo-stamp: $(PINS) | $(BIN)/python
 
 $(VENV)/.test-stamp: $(PINS) | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time."
-	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,s3,gcs,gcp,test,dev]'
+	$(PIP_INSTALL) -c constraints.txt -e '.[demo,baseline,results,tune,s3,gcs,gcp,test,dev]'
 	@touch $@ $(VENV)/.demo-stamp
 
 $(GOLDEN_VENV)/.stamp: tests/golden/requirements.txt | $(BIN)/python

@@ -61,6 +61,17 @@ def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str
     }
 
 
+def moving_fields(one: Signature, other: Signature) -> frozenset[str]:
+    """Return the fields whose difference moves the scores that two signatures stand for.
+
+    The order of the two does not matter. The baseline counts: it is the final scores that are
+    compared, not those before rescaling.
+    """
+    older, newer = sorted((one, other), key=lambda signature: _number(signature.version))
+    free = {name for name in FREE_FIELDS if getattr(one, name) != getattr(other, name)}
+    return frozenset(score_differences(older, newer)) | free
+
+
 def _is_harmless(name: str, earlier: str, now: str, dtype: str) -> bool:
     """Tell whether two different values of a field give the same scores."""
     if dtype != _EXACT_DTYPE:

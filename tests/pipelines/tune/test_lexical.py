@@ -1,0 +1,89 @@
+"""Other metrics are those of their packages, in every language."""
+
+import numpy as np
+import pytest
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu, sentence_chrf
+from sacrebleu.metrics import TER
+
+from bertscore_core.errors import InputError
+from pipelines.tune.lexical import LEXICAL_METRICS, LexicalMetrics
+
+CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", ""]
+REFERENCES = [
+    ["The ferry departs at nine o'clock.", "At nine the ferry leaves."],
+    ["There are two boats at one pier.", "Two boats lie at the pier."],
+    ["It rains.", "Rain is falling."],
+    ["Nothing is said.", "Silence."],
+]
+
+
+def test_rows_are_scored_as_by_each_package():
+    scores = LexicalMetrics("en").scores(CANDIDATES, REFERENCES)
+    rouge = RougeScorer(["rougeL"])
+    expected = [
+        (
+            sentence_bleu(candidate, given).score / 100,
+            sentence_chrf(candidate, given, word_order=2).score / 100,
+            -TER().sentence_score(candidate, given).score / 100,
+            max(rouge.score(one, candidate)["rougeL"].fmeasure for one in given),
+        )
+        for candidate, given in zip(CANDIDATES, REFERENCES, strict=True)
+    ]
+    assert scores.shape == (len(LEXICAL_METRICS), len(CANDIDATES))
+    np.testing.assert_array_equal(scores.T, expected)
+    assert 0 < scores[0, 0] < 1
+
+
+def test_a_corpus_is_scored_as_by_sacrebleu():
+    streams = [list(stream) for stream in zip(*REFERENCES, strict=True)]
+    bleu, chrf, ter, rouge = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
+    assert bleu == corpus_bleu(CANDIDATES, streams).score / 100
+    assert chrf == corpus_chrf(CANDIDATES, streams, word_order=2).score / 100
+    assert ter == -corpus_ter(CANDIDATES, streams).score / 100
+    assert rouge == LexicalMetrics("de").scores(CANDIDATES, REFERENCES)[3].mean()
+
+
+def test_rows_may_have_different_numbers_of_references():
+    some = [REFERENCES[0], REFERENCES[1][:1]]
+    rows = LexicalMetrics("de").scores(CANDIDATES[:2], some)
+    alone = LexicalMetrics("de").scores(CANDIDATES[1:2], some[1:])
+    np.testing.assert_array_equal(rows[:, 1:], alone)
+    # A corpus of equal rows has the scores of one of them.
+    equal = LexicalMetrics("de").corpus_scores([CANDIDATES[1]] * 2, [some[1], some[1] * 2])
+    np.testing.assert_allclose(equal[1:], alone[1:, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("language", "candidate", "reference", "tokenizer"),
+    [
+        ("zh-Hans", "他们在湖边等船。", "他们在湖边等着渡船。", "zh"),
+        ("ja", "彼らは湖で船を待っている。", "彼らは湖のほとりで渡し船を待つ。", "ja-mecab"),
+        ("th", "พวกเขารอเรือ", "พวกเขากำลังรอเรือ", "char"),
+        ("ru", "Они ждут лодку.", "Они ждут паром у озера.", "13a"),
+    ],
+)
+def test_texts_of_other_scripts_are_taken_apart(language, candidate, reference, tokenizer):
+    metrics = LexicalMetrics(language)
+    bleu, chrf, ter, rouge = metrics.scores([candidate], [[reference]])[:, 0]
+    assert bleu == sentence_bleu(candidate, [reference], tokenize=tokenizer).score / 100
+    # rouge-score's own tokenizer finds no word in these.
+    assert RougeScorer(["rougeL"]).score(reference, candidate)["rougeL"].fmeasure == 0
+    assert 0.3 < rouge < 1
+    assert 0 < chrf < 1
+    assert -1 < ter < 0
+    assert f"tok:{tokenizer}" in metrics.signatures["ROUGE-L"]
+
+
+def test_equal_texts_have_the_best_score_of_each_metric():
+    text = "The ferry leaves at nine in the morning."
+    np.testing.assert_allclose(
+        LexicalMetrics("en").scores([text], [[text]])[:, 0], [1, 1, 0, 1], atol=1e-12
+    )
+
+
+def test_a_row_without_references_is_refused():
+    with pytest.raises(InputError, match="got 2 candidates and references of 2 rows, 1 of them"):
+        LexicalMetrics("en").scores(["a", "b"], [["a"], []])
+    with pytest.raises(InputError, match="expected at least one for the score of a corpus"):
+        LexicalMetrics("en").corpus_scores([], [])
