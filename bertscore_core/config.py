@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from bertscore_core.architectures import read_architecture
 from bertscore_core.baseline import Baseline, find_baseline
 from bertscore_core.baseline_files import read_baseline
 from bertscore_core.empty_texts import EMPTY_RULES
@@ -15,7 +16,6 @@ from bertscore_core.encoder import (
     check_dtype,
     choose_backend,
     device_kind,
-    read_architecture,
     resolve_device,
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
@@ -39,7 +39,8 @@ class ScorerConfig:
     Attributes:
         model: Registry name, hub id, or folder. None: the language's default model, or the embedded
             default when there is no language either.
-        num_layers: Layer whose output is compared. None: the registry's, tuned on WMT16.
+        num_layers: Layer whose output is compared. None: the registry's, tuned on WMT16; an error
+            if it has none.
         language: Language code; chooses the model and the published baseline.
         idf: Weigh tokens by inverse document frequency. The table is given to `score`, or counted
             from the references of each call.
@@ -351,19 +352,21 @@ def _check_positions(config: ScorerConfig, files: ModelFiles) -> None:
 
 
 def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
-    if config.num_layers is None and files.spec is None:
-        if config.all_layers:
-            return files.depth
-        raise ConfigError(
-            f"no layer is known for {files.name}; expected num_layers (--num-layers) between 0 and "
-            f"{files.depth}. Two thirds of the depth is a usual choice; see also "
-            "`bertscore-beam models`."
-        )
-    # Without a row in the registry, num_layers was given: the case above has returned or raised.
-    known = files.spec.num_layers if files.spec is not None else 0
+    known = files.spec.num_layers if files.spec is not None else None
     num_layers = known if config.num_layers is None else config.num_layers
-    check_layer(num_layers, files.depth, files.name)
-    return num_layers
+    if num_layers is not None:
+        check_layer(num_layers, files.depth, files.name)
+        return num_layers
+    if config.all_layers:
+        return files.depth
+    state = "no layer is known for" if files.spec is None else "no layer has been tuned for"
+    raise ConfigError(
+        f"{state} {files.name}: got no num_layers; expected 0 (the embeddings) to {files.depth}. "
+        "Find the one that agrees best with people (`bertscore-beam tune` on judged texts) and "
+        "give its file (--registry), or give a layer (--num-layers; num_layers in the library). "
+        f"For a first try take {files.depth * 2 // 3}, two thirds of the depth, which often does "
+        "well but was not checked for this model."
+    )
 
 
 def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None:

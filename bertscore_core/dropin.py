@@ -74,8 +74,10 @@ class BERTScorer:
         if model_type is None and lang is not None:
             model_type = utils.lang2model[lang.lower()]
         # As users of bert-score add models: model2layers["path/to/model"] = 9.
-        if num_layers is None and model_type is not None and find_model_spec(model_type) is None:
-            num_layers = utils.model2layers.get(model_type)
+        if num_layers is None and model_type is not None:
+            spec = find_model_spec(model_type)
+            if spec is None or spec.num_layers is None:
+                num_layers = utils.model2layers.get(model_type)
         config = ScorerConfig(
             model=model_type,
             num_layers=num_layers,

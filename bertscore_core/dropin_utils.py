@@ -16,8 +16,10 @@ class _Languages(dict[str, str]):
 lang2model: dict[str, str] = _Languages(known_languages())
 """Default model of each language. Later scorers follow changes that users make here."""
 
-model2layers: dict[str, int] = {spec.name: spec.num_layers for spec in known_models()}
-"""Layer of each model. Later scorers follow additions that users make here."""
+model2layers: dict[str, int] = {
+    spec.name: spec.num_layers for spec in known_models() if spec.num_layers is not None
+}
+"""Layer of each model whose layer is tuned. Later scorers follow additions that users make here."""
 
 
 def get_hash(

@@ -13,9 +13,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
+from transformers import AutoModel, AutoModelForTextEncoding
 from transformers.utils import logging as transformers_logging
 
+from bertscore_core.architectures import (
+    has_local_layers,
+    own_code_error,
+    read_architecture,
+)
 from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
@@ -41,11 +46,13 @@ BACKENDS = ("torch", "openvino")
 
 # Architectures that OpenVINO runs by default: the tests compare each of them with torch.
 #
-# Longformer, LED (windows that depend on the length) and XLM (an empty cache) cannot be traced.
+# Longformer, LED (windows that depend on the length), XLM (an empty cache) and Gemma (its masks)
+# cannot be traced.
 _CONVERTED = {
     "albert", "bart", "bert", "big_bird", "blenderbot", "blenderbot-small", "camembert", "deberta",
-    "deberta-v2", "distilbert", "electra", "mbart", "mpnet", "mt5", "pegasus", "prophetnet",
-    "roberta", "t5", "umt5", "xlm-roberta", "xlnet",
+    "deberta-v2", "distilbert", "electra", "eurobert", "gte", "jina_embeddings_v3", "mbart",
+    "modernbert", "mpnet", "mt5", "nomic_bert", "pegasus", "prophetnet", "roberta", "t5", "umt5",
+    "xlm-roberta", "xlnet",
 }  # fmt: skip
 
 # Tokens of the longest text that OpenVINO is compared with torch on, when it is loaded.
@@ -143,7 +150,7 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     check_dtype(options.dtype)
     check_semantics(options.layer_semantics)
     check_backend(options.backend, dtype=options.dtype, device=device)
-    model = _load(files, options.attention, options.trust_remote_code)
+    model = _load(files, options)
     if not options.all_layers:
         cut(model, options.num_layers)
     model.to(device).eval()
@@ -319,36 +326,6 @@ def device_kind(device: str) -> torch.device:
     )
 
 
-def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> Any:
-    """Read the configuration of an encoder; no weight is loaded.
-
-    Args:
-        files: The model's files.
-        trust_remote_code: Whether code from the model's folder may run.
-
-    Raises:
-        ModelLoadError: transformers does not know the architecture, or only by code that comes
-            with the model and may not run.
-    """
-    # A known architecture runs transformers' own code, unless the user trusts that of the model.
-    known = files.model_type in CONFIG_MAPPING
-    if "auto_map" in files.config and not known and not trust_remote_code:
-        raise ModelLoadError(
-            f"{files.name} comes with code of its own, of which nothing was run: got model_type "
-            f"{files.model_type!r}; expected an architecture that transformers knows. Choose "
-            "another model; or read that code, and allow it by name in the library "
-            "(trust_remote_code=True). The job never runs such code."
-        )
-    try:
-        return AutoConfig.from_pretrained(
-            files.folder, local_files_only=True, trust_remote_code=trust_remote_code
-        )
-    except Exception as error:
-        raise ModelLoadError(
-            f"the configuration of {files.name} cannot be loaded from {files.folder}: {error}"
-        ) from error
-
-
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
     """Keep transformers from drawing a progress bar for every weight file."""
@@ -361,12 +338,24 @@ def _no_progress_bar() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
-    config = read_architecture(files, trust_remote_code=trust_remote_code)
+def _attention(options: EncoderOptions, architecture: Any) -> str | None:
+    """Return the attention implementation to ask for; None for transformers' default."""
+    if options.attention != "auto":
+        return options.attention
+    if options.backend == "openvino" and has_local_layers(architecture):
+        # Padding far from a text's end sees no token at all. OpenVINO then gives it NaN, which
+        # spreads to the text. Eager attention masks by a large number instead of infinity.
+        return "eager"
+    return None
+
+
+def _load(files: ModelFiles, options: EncoderOptions) -> Any:
+    config = read_architecture(files, trust_remote_code=options.trust_remote_code)
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird switches to full attention at the first short text and keeps it, so its scores
         # would depend on the texts before.
         config.attention_type = "original_full"
+    config.use_cache = False  # keys and values, which decoders would keep for a next token
     loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
     try:
         with _no_progress_bar():
@@ -375,10 +364,10 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
                 config=config,
                 dtype=torch.float32,  # transformers 5 would take the checkpoint's
                 use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
-                attn_implementation=None if attention == "auto" else attention,
+                attn_implementation=_attention(options, config),
                 output_loading_info=True,
                 local_files_only=True,
-                trust_remote_code=trust_remote_code,
+                trust_remote_code=options.trust_remote_code,
             )
     except Exception as error:
         raise ModelLoadError(
@@ -386,6 +375,10 @@ def _load(files: ModelFiles, attention: str, trust_remote_code: bool) -> Any:
         ) from error
     # Poolers are not used, and many checkpoints lack them.
     lost = [name for name in report["missing_keys"] if "pooler" not in name]
+    if lost and "auto_map" in files.config and not options.trust_remote_code:
+        raise own_code_error(
+            files, f"no {lost[0]} among the weights; expected all that {files.model_type!r} has"
+        )
     if lost:
         raise ModelLoadError(
             f"the weights of {files.name} are incomplete: {len(lost)} parameters are missing, such "

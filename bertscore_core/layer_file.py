@@ -74,9 +74,9 @@ def parse_layers(data: bytes, source: str) -> list[TunedLayer]:
 
 def _check(row: TunedLayer) -> None:
     """Raise ValueError for a row that `tune` does not write."""
-    fine = isinstance(row.model, str) and isinstance(row.weights, str)
     # By `type`, since True is an `int`, too.
-    if not fine or type(row.num_layers) is not int or row.num_layers < 0:
+    kinds = (type(row.model), type(row.weights), type(row.num_layers))
+    if kinds != (str, str, int) or row.num_layers < 0:
         raise ValueError(f"a row of model {str(row.model)[:50]!r} that does not fit")
 
 

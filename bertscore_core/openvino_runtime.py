@@ -204,10 +204,10 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
     """Return the largest distance between unit vectors of torch and of the compiled model."""
     random = np.random.default_rng(0)
     largest: list[float] = []
-    for texts, tokens in zip((*_CHECKED_TEXTS, 1), (*_CHECKED_TOKENS, longest), strict=True):
+    for texts, tokens, shortest in _checked_shapes(model, longest):
         width = min(tokens, longest)
         ids = torch.from_numpy(random.integers(0, vocabulary, (texts, width)))
-        lengths = torch.linspace(width, max(width // 2, 1), texts).long()
+        lengths = torch.linspace(width, max(min(shortest, width), 1), texts).long()
         inside = torch.arange(width)[None, :] < lengths[:, None]
         expected = model(ids, inside.long()).float()[:, inside]
         found = forward(ids, inside.long())[:, inside]
@@ -216,6 +216,19 @@ def _difference(model: nn.Module, forward: CompiledEncoder, vocabulary: int, lon
         )
         largest.append(float(apart.norm(dim=-1).max()))
     return float(np.max(largest))  # unlike the built-in max, numpy's never loses a NaN
+
+
+def _checked_shapes(model: nn.Module, longest: int) -> list[tuple[int, int, int]]:
+    """Return texts, tokens of the longest one, and tokens of the shortest one, of each check."""
+    shapes = [
+        (texts, tokens, tokens // 2)
+        for texts, tokens in zip(_CHECKED_TEXTS, _CHECKED_TOKENS, strict=True)
+    ]
+    window = getattr(getattr(model.model, "config", None), "sliding_window", None)
+    if isinstance(window, int):
+        # A short text beside one so long that some of its padding sees no token of it.
+        shapes.append((2, 2 * window + 4, 1))
+    return [*shapes, (1, longest, longest)]
 
 
 def _import_openvino() -> Any:

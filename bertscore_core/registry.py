@@ -1,7 +1,8 @@
 """What is known about models and languages, as rows of tables that are read once.
 
-The tables are those of bert-score (`data/models.csv`, `data/languages.csv`); each file begins with
-its source. Nothing about a model is guessed from its name.
+The tables are those of bert-score (`data/models.csv`, `data/languages.csv`) and one of models that
+it does not know (`data/untuned.csv`); each file begins with its source. Nothing about a model is
+guessed from its name.
 """
 
 import csv
@@ -29,18 +30,25 @@ class ModelSpec:
 
     Attributes:
         name: Name in bert-score; also the key of its baselines.
-        num_layers: Layer with the best segment-level correlation to human judgement on WMT16.
+        num_layers: Layer with the best segment-level correlation to human judgement on WMT16. None:
+            untuned, so it must be given.
         adds_prefix_space: Whether a space is put before the text, as bert-score does for RoBERTa
             and GPT-2 tokenizers. None: the tokenizer class in the model's files decides.
         max_length: Truncation length in tokens, special ones included. None: the tokenizer's own.
         wmt16_pearson: That correlation, if bert-score states it.
+        depth: Number of layers of the encoder, if the table states it.
+        own_code: Whether the model needs code that comes with it.
+        note: What users should know about it.
     """
 
     name: str
-    num_layers: int
+    num_layers: int | None
     adds_prefix_space: bool | None = None
     max_length: int | None = None
     wmt16_pearson: float | None = None
+    depth: int | None = None
+    own_code: bool = False
+    note: str = ""
 
 
 def read_table(name: str) -> Iterator[dict[str, str]]:
@@ -52,8 +60,8 @@ def read_table(name: str) -> Iterator[dict[str, str]]:
 
 @cache
 def known_models() -> tuple[ModelSpec, ...]:
-    """Return every row of the registry, in the order of its table."""
-    return tuple(
+    """Return every row of the registry: bert-score's in its order, then the untuned models."""
+    tuned = (
         ModelSpec(
             name=row["name"],
             num_layers=int(row["num_layers"]),
@@ -63,6 +71,17 @@ def known_models() -> tuple[ModelSpec, ...]:
         )
         for row in read_table("models.csv")
     )
+    untuned = (
+        ModelSpec(
+            name=row["name"],
+            num_layers=None,
+            depth=int(row["depth"]),
+            own_code=row["own_code"] == "yes",
+            note=row["note"],
+        )
+        for row in read_table("untuned.csv")
+    )
+    return (*tuned, *untuned)
 
 
 @cache

@@ -26,6 +26,9 @@ _PICKLE_PATTERNS = ["*.bin", "*.bin.index.json"]
 # Architectures with relative positions, which can encode texts of any length.
 _RELATIVE_POSITIONS = {"deberta", "deberta-v2", "t5", "mt5", "umt5", "xlnet", "modernbert"}
 
+# What configurations name a parameter of rotary positions, which there is one of for any place.
+_ROTARY_NAMES = ("rope_theta", "rope_parameters", "rotary_emb_base")
+
 # Architectures whose first position is one more than the padding token's id.
 _POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod"}
 
@@ -80,6 +83,8 @@ class ModelFiles:
         # DeBERTa can add learned positions to the input besides its relative ones.
         biased = self.config.get("position_biased_input", self.model_type.startswith("deberta"))
         if self.model_type in _RELATIVE_POSITIONS and not biased:
+            return None
+        if any(self.config.get(name) for name in _ROTARY_NAMES):
             return None
         stated = [self.config[name] for name in _POSITION_NAMES if name in self.config]
         if not stated:
@@ -150,11 +155,12 @@ def resolve_model(
 def _describe(
     name: str, folder: Path, spec: ModelSpec | None, allow_pickle_weights: bool
 ) -> ModelFiles:
+    outer, folder = folder, encoder_folder(folder)
     config = read_json(folder / "config.json")
     if not config:
         raise UnknownModelError(
-            f"{folder} holds no model: got no readable config.json; expected a folder with "
-            "config.json, model.safetensors and the tokenizer's files."
+            f"{outer} holds no model: got no readable config.json{_first_module(outer)}; expected "
+            "a folder with config.json, model.safetensors and the tokenizer's files."
         )
     # A cache holds models without weights if only their tokenizer was loaded before.
     weights = _weight_files(folder, allow_pickle_weights)
@@ -176,6 +182,29 @@ def _describe(
         config=config,
         weight_files=weights,
     )
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return where the encoder of a folder is: a part of it in older sentence-transformers."""
+    modules = _modules(folder)
+    inner = folder / str(modules[0].get("path", "")) if modules else folder
+    return inner if (inner / "config.json").is_file() else folder
+
+
+def _first_module(folder: Path) -> str:
+    """Say what a sentence-transformers folder begins with. Empty if it is none."""
+    modules = _modules(folder)
+    kind = str(modules[0].get("type", "")).rpartition(".")[2] if modules else ""
+    return f", but modules.json, whose first module is {kind}" if kind else ""
+
+
+def _modules(folder: Path) -> list[Mapping[str, Any]]:
+    """Read the modules of a sentence-transformers folder. Empty if it is none."""
+    try:
+        content = json.loads((folder / "modules.json").read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _weight_files(folder: Path, allow_pickle_weights: bool) -> tuple[Path, ...]:
@@ -220,7 +249,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
                 )
             )
             # The cache may hold a part of the model, such as its tokenizer alone.
-            if not local_only or _weight_files(folder, allow_pickle_weights):
+            if not local_only or _weight_files(encoder_folder(folder), allow_pickle_weights):
                 return folder
         except HFValidationError as error:
             last = error

@@ -19,7 +19,7 @@ from bertscore_core.beginnings import beginning_of, reads_word_by_word
 from bertscore_core.errors import ConfigError, InputError, ModelLoadError
 from bertscore_core.fast_rules import apply_fast_rule
 from bertscore_core.legacy_rules import LegacyRule, apply_legacy_rule
-from bertscore_core.resolve import ModelFiles
+from bertscore_core.resolve import ModelFiles, read_json
 from bertscore_core.tokens import TokenizedTexts
 from bertscore_core.windows import WindowShape
 
@@ -133,9 +133,9 @@ class TextTokenizer:
         highest: int = max(self._tokenizer.get_vocab().values())
         return highest + 1
 
-    def decode(self, token: int) -> str:
-        """Return the text of one token id."""
-        return str(self._tokenizer.decode([token]))
+    def decode(self, *tokens: int) -> str:
+        """Return the text of one token id, or of several that follow each other."""
+        return str(self._tokenizer.decode(list(tokens)))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokenizer's spelling of token ids."""
@@ -318,7 +318,7 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             return None
         raise ConfigError(
             f"the tokenizer of {files.name} states no maximum length and none was given. Give "
-            f"--max-length {files.positions or 512} to cut texts there (max_length in the library)"
+            f"--max-length {_usual_length(files)} to cut texts there (max_length in the library)"
             + ("." if files.positions else ", or --max-length unlimited for whole texts.")
         )
     if length <= tokenizer.num_special_tokens_to_add():
@@ -327,6 +327,12 @@ def _settle_length(files: ModelFiles, tokenizer: Any, asked: MaxLength) -> int |
             f"{tokenizer.num_special_tokens_to_add()} special ones of {files.name}."
         )
     return length
+
+
+def _usual_length(files: ModelFiles) -> int:
+    """Return the length to suggest: sentence-transformers', else the encoder's, else BERT's."""
+    stated = read_json(files.folder / "sentence_bert_config.json").get("max_seq_length")
+    return stated if isinstance(stated, int) else files.positions or 512
 
 
 def _surrogates(texts: Sequence[str]) -> InputError:

@@ -16,11 +16,11 @@ def models_command(arguments: Sequence[str]) -> int:
     if unknown:
         raise unknown_flag(unknown[0], parser)
     document = {"models": registry_rows(), "languages": dict(known_languages())}
-    return answer(document, [show_registry()])
+    return answer(document, [show_registry(), show_untuned()])
 
 
 def registry_rows() -> list[dict[str, Any]]:
-    """Return the registry as one mapping for each model."""
+    """Return the registry as one mapping for each model. `num_layers` is None if untuned."""
     languages: dict[str, list[str]] = {}
     for language, model in known_languages().items():
         languages.setdefault(model, []).append(language)
@@ -33,6 +33,9 @@ def registry_rows() -> list[dict[str, Any]]:
             "num_layers": spec.num_layers,
             "adds_prefix_space": spec.adds_prefix_space,
             "wmt16_pearson": spec.wmt16_pearson,
+            "depth": spec.depth,
+            "own_code": spec.own_code,
+            "note": spec.note,
             "default_for": languages.get(spec.name, []),
             "baselines": baselines.get(spec.name, []),
             "embedded": spec.name == EMBEDDED_MODEL,
@@ -42,9 +45,11 @@ def registry_rows() -> list[dict[str, Any]]:
 
 
 def show_registry() -> Shown:
-    """Return the registry as a table."""
+    """Return the models with a tuned layer as a table."""
     rows: list[tuple[str, ...]] = []
     for row in registry_rows():
+        if row["num_layers"] is None:
+            continue
         pearson = row["wmt16_pearson"]
         rows.append(
             (
@@ -57,6 +62,21 @@ def show_registry() -> Shown:
         )
     columns = ("name", "layer", "WMT16 Pearson", "default for", "published baselines")
     return Shown("Models", columns, rows)
+
+
+def show_untuned() -> Shown:
+    """Return the models that need `--num-layers` as a table."""
+    rows: list[tuple[str, ...]] = [
+        (
+            spec.name,
+            f"1 to {spec.depth}",
+            ("needs code of its own, which is not run; " if spec.own_code else "") + spec.note,
+        )
+        for spec in known_models()
+        if spec.num_layers is None
+    ]
+    columns = ("name of a model without a tuned layer", "give --num-layers", "note")
+    return Shown("Models without a tuned layer", columns, rows)
 
 
 def _shorten(words: list[str]) -> str:

@@ -14,6 +14,8 @@ NO_METRICS = ("none",)
 DEFAULT_RESAMPLES = 1_000
 DEFAULT_MIN_ROWS = 30
 """Below this the interval of a correlation is so wide that no layer can be told from another."""
+LEAST_HYBRIDS = 100
+"""As many are chosen from at a time."""
 
 _LISTS = ("models", "layers", "metrics")
 
@@ -45,6 +47,8 @@ class TuneOptions(ScoringOptions):
         item_column: Column of the items, such as source sentences, for which several systems wrote
             candidates: agreement within each item as well.
         metrics: Other metrics on the same rows: bleu, chrf, ter, rouge-l; or `none`.
+        language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
+            name of each group, if it is a code such as zh or a direction such as en-zh.
         choose_by: Statistic by which a layer is recommended; by default pearson, or auc without a
             column of scores.
         hybrids: Number of hybrid systems to sample, which take each item's candidate from a system
@@ -78,7 +82,10 @@ class TuneOptions(ScoringOptions):
     system_column: str | None = None
     item_column: str | None = None
     metrics: tuple[str, ...] = field(default=METRICS, metadata={"metavar": "NAME"})
-    choose_by: Literal["pearson", "spearman", "kendall", "auc"] | None = None
+    language: str | None = None
+    choose_by: (
+        Literal["pearson", "spearman", "kendall", "auc", "system_pearson", "system_accuracy"] | None
+    ) = None
     hybrids: int = 0
     resamples: int = DEFAULT_RESAMPLES
     seed: int = 0
@@ -111,6 +118,7 @@ class TuneOptions(ScoringOptions):
         self._check_texts(
             *("judgements", "score_column", "label_column", "models", "candidate_column"),
             *("reference_column", "by", "system_column", "item_column", "registry", "revision"),
+            "language",
         )
         least = {"hybrids": 0, "resamples": 100, "seed": 0, "differences": 0, "split_rows": 1}
         least |= {"min_rows": 3}
@@ -179,6 +187,13 @@ class TuneOptions(ScoringOptions):
             cure="auc needs --label-column, the others need --score-column.",
         )
         check_value(
+            "choose_by",
+            self.statistic,
+            fine=self.system_column is not None or not self.statistic.startswith("system_"),
+            expected="a statistic of systems only with a column of them",
+            cure="Add --system-column.",
+        )
+        check_value(
             "lower_is_better",
             self.lower_is_better,
             fine=self.score_column is not None or not self.lower_is_better,
@@ -189,8 +204,8 @@ class TuneOptions(ScoringOptions):
         check_value(
             "hybrids",
             self.hybrids,
-            fine=not self.hybrids or None not in needed,
-            expected="hybrids only of scores with systems and items",
+            fine=not self.hybrids or (self.hybrids >= LEAST_HYBRIDS and None not in needed),
+            expected=f"at least {LEAST_HYBRIDS}, and only of scores with systems and items",
             cure="Add --score-column, --system-column and --item-column, or leave it out.",
         )
 

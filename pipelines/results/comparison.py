@@ -222,6 +222,27 @@ class RankedSystem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPair:
+    """Two systems of a ranking, compared on the rows that both have scored.
+
+    Attributes:
+        system: One of them.
+        other: The other one.
+        difference: Mean of the paired differences, system - other.
+        interval: Of the difference.
+        p_value: As in `GroupComparison`.
+        p_adjusted: The same, corrected for the number of pairs.
+    """
+
+    system: str
+    other: str
+    difference: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """The systems of a run in order.
 
@@ -231,12 +252,14 @@ class Ranking:
         confidence: 1 - confidence is the level of the tests, corrected for the number of pairs of
             systems by Holm's method.
         systems: The best first.
+        pairs: Every pair of systems.
     """
 
     group: Group
     rows: int
     confidence: float
     systems: tuple[RankedSystem, ...]
+    pairs: tuple[RankedPair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

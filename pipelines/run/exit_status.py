@@ -8,6 +8,8 @@ UNUSABLE = 2
 TOO_MANY_REJECTS = 3
 """Done as far as possible, but a gate was not passed: too many rejects, too few rows, too many cut
 texts, or parts of missing inputs."""
+WORSE = 4
+"""Compared, and the gate of the comparison was not passed: the run is worse than another."""
 
 REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
 """Errors of the file system that a retry does not cure."""

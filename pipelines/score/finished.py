@@ -1,11 +1,11 @@
 """Open a finished scoring run, and read columns of its rows. Nothing here writes, or needs Beam."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -44,6 +44,17 @@ class FinishedRun:
         return sum(record.num_rows for record in self.records)
 
 
+class RowPlace(NamedTuple):
+    """Where a row of a run is: the name of the input file, and its position in it, from 0."""
+
+    input_name: str
+    row: int
+
+    def __str__(self) -> str:
+        """Return the place as users write it."""
+        return f"{self.input_name}:{self.row}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRows:
     """Columns of the rows of one part.
@@ -51,11 +62,13 @@ class PartRows:
     Attributes:
         input_name: Name of the input file.
         first_row: Position of the first row in it, from 0. Lines of text count as rows.
+        record: The record of the part.
         table: The columns that were asked for, one row for each row of the part.
     """
 
     input_name: str
     first_row: int
+    record: PartRecord
     table: pa.Table
 
 
@@ -134,14 +147,62 @@ def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]
     with ThreadPoolExecutor(_READ_AHEAD) as pool:
         tables: deque[Future[pa.Table]] = deque()
         waiting = iter(placed)
-        for input_name, first, _ in placed:
+        for input_name, first, record in placed:
             while len(tables) <= _READ_AHEAD and (following := next(waiting, None)) is not None:
                 path = run.folder.path(following[2].part_name)
-                tables.append(pool.submit(_read, path, columns))
-            yield PartRows(input_name=input_name, first_row=first, table=tables.popleft().result())
+                tables.append(pool.submit(read_part_columns, path, columns))
+            table = tables.popleft().result()
+            yield PartRows(input_name=input_name, first_row=first, record=record, table=table)
 
 
-def _with_first_rows(records: Iterator[PartRecord]) -> Iterator[tuple[int, PartRecord]]:
+def read_rows(
+    run: FinishedRun, places: Sequence[RowPlace], columns: Sequence[str]
+) -> list[pa.Table]:
+    """Read single rows of a run. Only the parts that hold them are read, one after the other.
+
+    Args:
+        run: The run.
+        places: Where the rows are.
+        columns: Names of columns, as in `read_columns`.
+
+    Returns:
+        A table of one row for each place, in their order.
+
+    Raises:
+        InputError: The run has no such row, or a part is damaged.
+        OSError: A part cannot be reached.
+    """
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    for number, place in enumerate(places):
+        part_name, row = _part_of(run, place)
+        wanted.setdefault(part_name, []).append((number, row))
+    found: dict[int, pa.Table] = {}
+    for part_name, rows in wanted.items():
+        table = read_part_columns(run.folder.path(part_name), columns)
+        # A copy, since a slice would keep the whole part in memory.
+        found.update({number: table.take([row]) for number, row in rows})
+    return [found[number] for number in range(len(places))]
+
+
+def _part_of(run: FinishedRun, place: RowPlace) -> tuple[str, int]:
+    """Return the part that holds a row, and the row's position in it.
+
+    Raises:
+        InputError: The run has no such row.
+    """
+    own = (record for record in run.records if record.input_name == place.input_name)
+    rows = 0
+    for first, record in _with_first_rows(own):
+        rows = first + record.num_rows
+        if first <= place.row < rows:
+            return record.part_name, place.row - first
+    raise InputError(
+        f"the run in {run.folder.shown!r} has no row {str(place)!r}: got {rows} rows of that "
+        "input file; expected FILE:N, with N counted from 0. Check the name and the number."
+    )
+
+
+def _with_first_rows(records: Iterable[PartRecord]) -> Iterator[tuple[int, PartRecord]]:
     """Yield the parts of one input, each with the position of its first row."""
     first = 0
     for record in records:
@@ -149,8 +210,32 @@ def _with_first_rows(records: Iterator[PartRecord]) -> Iterator[tuple[int, PartR
         first += record.num_rows
 
 
-def _read(path: str, columns: Sequence[str]) -> pa.Table:
+def part_schema(run: FinishedRun, record: PartRecord) -> pa.Schema:
+    """Return the schema of a part; see `read_columns` for errors."""
+    with open_parquet(run.folder.path(record.part_name)) as (file, _):
+        return file.schema_arrow
+
+
+def read_part_columns(path: str, columns: Sequence[str]) -> pa.Table:
+    """Read columns of one part; see `read_columns`.
+
+    Raises:
+        InputError: It is damaged.
+        OSError: It cannot be reached.
+    """
     with open_parquet(path) as (file, _):
         schema = file.schema_arrow
         wanted = set(roots_of(schema, columns))
         return file.read([name for name in schema.names if name in wanted])
+
+
+def input_schemas(run: FinishedRun) -> Iterator[pa.Schema]:
+    """Yield the columns of the first part of each input, without reading rows.
+
+    Raises:
+        InputError: A part is damaged.
+        OSError: A part cannot be reached.
+    """
+    for _, records in groupby(run.records, key=lambda one: one.input_name):
+        with open_parquet(run.folder.path(next(records).part_name)) as (file, _):
+            yield file.schema_arrow

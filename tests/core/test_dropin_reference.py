@@ -13,6 +13,7 @@ from packaging import version
 import bertscore_core.dropin as ours
 from bertscore_core import ConfigError, UnknownLanguageError
 from bertscore_core.resolve import resolve_model
+from tests.support.cached_models import cache_model
 from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = pytest.mark.model
@@ -124,6 +125,19 @@ def test_a_layer_added_to_the_table_is_used(tiny_folder, monkeypatch):
         ours.BERTScorer(folder)
     monkeypatch.setitem(ours.utils.model2layers, folder, 2)
     assert ours.BERTScorer(folder).num_layers == 2
+
+
+def test_a_layer_of_an_untuned_model_is_asked_for_and_may_be_added(
+    tiny_folder, tmp_path, monkeypatch
+):
+    name = "intfloat/multilingual-e5-base"
+    cache_model(tiny_folder("xlm_roberta"), name, tmp_path, monkeypatch)
+    assert name not in ours.utils.model2layers
+    with pytest.raises(ConfigError, match=f"no layer has been tuned for {name}: .*0 .* to 3"):
+        ours.BERTScorer(name)
+    assert ours.BERTScorer(name, num_layers=1).num_layers == 1
+    monkeypatch.setitem(ours.utils.model2layers, name, 2)
+    assert ours.BERTScorer(name).num_layers == 2
 
 
 def test_calls_of_the_evaluate_module_work():

@@ -16,8 +16,17 @@ from bertscore_core.registry import canonical_name
 
 def test_every_model_of_the_reference_and_the_embedded_one_is_there():
     names = [spec.name for spec in known_models()]
-    assert len(names) == len(set(names)) == 141
+    assert len(names) == len(set(names)) == 188
+    assert sum(spec.num_layers is not None for spec in known_models()) == 141
     assert EMBEDDED_MODEL in names
+
+
+def test_untuned_models_have_no_layer_and_state_their_depth():
+    for spec in known_models():
+        assert (spec.num_layers is None) == (spec.depth is not None), spec.name
+    spec = get_model_spec("intfloat/multilingual-e5-base")
+    assert (spec.num_layers, spec.depth, spec.max_length) == (None, 12, None)
+    assert get_model_spec("Alibaba-NLP/gte-multilingual-base").own_code
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,14 @@ import torch
 from safetensors.numpy import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
+from tests.support.modern_families import MODERN_BUILDERS
 from tests.support.tiny_families import FAMILY_BUILDERS
 from tests.support.tiny_tokenizers import write_json
 
 FAMILIES: tuple[str, ...] = tuple(FAMILY_BUILDERS)
-"""The architectures that :func:`build_tiny_model` knows."""
+"""The architectures with golden scores; :func:`build_tiny_model` knows others, too."""
+
+_BUILDERS = {**FAMILY_BUILDERS, **MODERN_BUILDERS}
 
 _TIED = {
     "encoder.embed_tokens.weight": "shared.weight",
@@ -40,7 +43,7 @@ def build_tiny_model(family: str, folder: Path) -> Path:
     """Write configuration, weights and tokenizer of one tiny encoder.
 
     Args:
-        family: one of :data:`FAMILIES`.
+        family: one of :data:`FAMILIES`, or of `MODERN_BUILDERS`.
         folder: made if missing. Note that the reference implementation loads an encoder as T5 if
             its path contains "t5", so give it a relative path there.
 
@@ -48,7 +51,7 @@ def build_tiny_model(family: str, folder: Path) -> Path:
         The folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    config, tokenizer_config = FAMILY_BUILDERS[family](folder)
+    config, tokenizer_config = _BUILDERS[family](folder)
     write_json(folder / "config.json", config)
     write_json(folder / "tokenizer_config.json", tokenizer_config)
     model: Any = AutoModel.from_config(AutoConfig.from_pretrained(folder))
