@@ -15,13 +15,14 @@ from bertscore_core.resolve import ModelFiles
 
 logger = logging.getLogger(__name__)
 
-# Sizes under the names of GPT-2's configuration, which own code of encoders often takes over, and
+# Numbers under the names of GPT-2's configuration, which own code of encoders often takes over, and
 # the attributes that hold them.
 _SIZES = {
     "n_embd": "hidden_size",
     "n_layer": "num_hidden_layers",
     "n_head": "num_attention_heads",
     "n_inner": "intermediate_size",
+    "layer_norm_epsilon": "layer_norm_eps",
 }
 
 # Listed by transformers as writers of text, not as fillers of gaps, though they read both ways.
@@ -65,7 +66,8 @@ def read_architecture(files: ModelFiles, *, trust_remote_code: bool = False) -> 
             "for text; expected one encoder, or an encoder-decoder. Choose another model, or save "
             "its text encoder in a folder of its own and give that."
         )
-    _check_sizes(files, architecture)
+    if not ("auto_map" in files.config and trust_remote_code):
+        _check_sizes(files, architecture)
     if reads_left_to_right(architecture) and files.name not in _warned:
         _warned.add(files.name)  # once a process
         logger.warning(
@@ -136,6 +138,10 @@ def _check_sizes(files: ModelFiles, architecture: Any) -> None:
         used["rope_theta"] = parameters.get("rope_theta")
     for name, value in stated.items():
         if used[name] is not None and used[name] != value:
-            raise own_code_error(
-                files, f"{name} {value} in config.json; expected {used[name]}, which it would use"
+            raise ModelLoadError(
+                f"{files.name} states a number under a name that transformers' "
+                f"{files.model_type!r} does not read: got {name} {value} in config.json; expected "
+                f"{used[name]}, which would be used instead. Give a checkpoint in the form of "
+                "transformers; or, if the model comes with code, read it and allow it by name in "
+                "the library (trust_remote_code=True)."
             )

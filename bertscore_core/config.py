@@ -362,9 +362,10 @@ def _settle_layer(config: ScorerConfig, files: ModelFiles) -> int:
     state = "no layer is known for" if files.spec is None else "no layer has been tuned for"
     raise ConfigError(
         f"{state} {files.name}: got no num_layers; expected 0 (the embeddings) to {files.depth}. "
-        "Score judged texts with several layers, and give the one that agrees best with people "
-        f"(--num-layers, num_layers in the library). For a first try take {files.depth * 2 // 3}: "
-        "layers at two thirds of the depth often do well, but nobody has checked this one."
+        "Find the one that agrees best with people (`bertscore-beam tune` on judged texts) and "
+        "give its file (--registry), or give a layer (--num-layers; num_layers in the library). "
+        f"For a first try take {files.depth * 2 // 3}, two thirds of the depth, which often does "
+        "well but was not checked for this model."
     )
 
 

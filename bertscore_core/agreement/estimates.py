@@ -26,6 +26,9 @@ from bertscore_core.errors import InputError
 RESAMPLES = 1000
 """Resamples of a bootstrap: bounds of a 95% interval then move by about 4% of its half width."""
 
+ROUNDING = 1e-12
+"""Differences of correlations below this are rounding, and settings with them are equal."""
+
 _BLOCK = 2**23  # draws held at a time: 64 MiB of them
 
 
@@ -133,7 +136,7 @@ class Estimates:
         lag = self.values[best] - self.values
         errors = _errors(self.influences[best] - self.influences)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where((lag == 0) & (errors == 0), 0.0, lag / errors)
+            ratio = np.where(np.abs(lag) < ROUNDING, 0.0, lag / errors)
         return np.asarray(stdtr(max(self.clusters - 1, 1), -ratio), dtype=np.float64)
 
     @property
@@ -206,7 +209,8 @@ class Resampled:
         defined = np.isfinite(self.replicates).any(axis=0)
         bounds = np.full((len(self.values), 2), np.nan)
         tails = [(1 - level) / 2, (1 + level) / 2]
-        bounds[defined] = np.nanquantile(self.replicates[:, defined], tails, axis=0).T
+        if defined.any():
+            bounds[defined] = np.nanquantile(self.replicates[:, defined], tails, axis=0).T
         return bounds
 
     def p_below(self, best: int) -> Doubles:

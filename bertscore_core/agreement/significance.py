@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from bertscore_core.agreement.estimates import best_of
+from bertscore_core.agreement.estimates import ROUNDING, best_of
 from bertscore_core.agreement.inputs import Doubles, checked
 from bertscore_core.agreement.segments import correlations
 from bertscore_core.errors import InputError
@@ -55,7 +55,7 @@ def williams_test(first: Doubles, second: Doubles, between: Doubles, rows: int) 
         2 * (rows - 1) / (rows - 3) * determinant + middle**2 * np.maximum(1 - between, 0) ** 3
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where((first == second) | (between >= 1 - 1e-15), 0.0, above / below)
+        ratio = np.where((first == second) | (between > 1 - ROUNDING), 0.0, above / below)
     ratio = np.where(np.isnan(first + second + between), np.nan, ratio)
     return np.asarray(stdtr(rows - 3, -ratio), dtype=np.float64)
 
@@ -158,5 +158,5 @@ def _swapped(
         first = np.asarray(statistic(judged, np.where(swaps, pair[1], pair[0])))
         second = np.asarray(statistic(judged, np.where(swaps, pair[0], pair[1])))
         # A difference that is equal but for rounding counts.
-        total += int((first - second >= seen - 1e-12).sum())
+        total += int((first - second >= seen - ROUNDING).sum())
     return total

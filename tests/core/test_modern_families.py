@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 from torch import nn
 from transformers import AutoConfig, AutoTokenizer, CLIPConfig, EncoderDecoderConfig
 
@@ -276,6 +277,26 @@ def test_own_code_names_the_same_model_without(tiny_folder, tmp_path, monkeypatc
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelLoadError, match="alibaba-nlp-community/gte-multilingual-base"):
         settle(ScorerConfig(model=name, num_layers=1))
+
+
+def test_tokenizer_json_alone_gives_its_own_ids(tiny_folder, tmp_path):
+    """As some models with the pieces of XLM-R have it, without the class of a slow tokenizer."""
+    folder = shutil.copytree(tiny_folder("e5_small"), tmp_path / "model")
+    AutoTokenizer.from_pretrained(folder).backend_tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "sentencepiece.bpe.model").unlink()
+    names = {"cls": "<s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>", "mask": "<mask>"}
+    stated = {f"{name}_token": token for name, token in names.items()}
+    stated |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 16}
+    (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+    tokenizer = load_tokenizer(resolve_model(str(folder)))
+    texts = [*CANDIDATES, *REFERENCES, "", "a  b", "x <mask> y", "\u00e9t\u00e9 \u4e2d"]
+    backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    backend.enable_truncation(16)
+    expected = [encoding.ids for encoding in backend.encode_batch(texts)]
+    tokens = tokenizer.encode(texts)
+    assert [tokens.row(row).tolist() for row in range(len(texts))] == expected
+    assert tokenizer.zero_weight_ids == (0, 2)
+    assert tokenizer.pad_id == 1
 
 
 class TestSentenceTransformers:

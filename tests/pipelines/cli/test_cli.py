@@ -19,6 +19,7 @@ from pipelines.cli import main as cli
 from pipelines.files.write import write_atomically
 from pipelines.run.lock import LOCK_FILE, Holder, hold
 from pipelines.score.records import PARTS_FOLDER
+from tests.support.cached_models import cache_model
 from tests.support.dumps import read_output, write_dump
 from tests.support.processes import beam_workers, session_members
 from tests.support.waiting import wait_until
@@ -299,6 +300,19 @@ def test_models_prints_the_registry(capsys):
     assert any(line.startswith("roberta-large\t17\t0.739\t") for line in lines)
     assert any(line.startswith("intfloat/multilingual-e5-base\t1 to 12\t") for line in lines)
     assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
+
+
+def test_untuned_model_asks_for_a_layer_before_any_work(
+    dump, tmp_path, tiny_folder, monkeypatch, capsys
+):
+    name = "intfloat/multilingual-e5-base"
+    cache_model(tiny_folder("xlm_roberta"), name, tmp_path / "cache", monkeypatch)
+    flags = ["--model", name, "--dry-run"]
+    assert cli.main(arguments(dump, tmp_path, *flags)) == cli.UNUSABLE
+    assert f"no layer has been tuned for {name}" in capsys.readouterr().err
+    assert cli.main(arguments(dump, tmp_path, *flags, "--num-layers", 2)) == cli.DONE
+    assert f"model:{name}" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
 
 
 def test_unknown_command_lists_the_known(capsys):

@@ -1,0 +1,293 @@
+"""Two runs compared row by row: what is paired, what is counted, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from scipy import stats
+
+from bertscore_core.errors import ConfigError
+from pipelines.dump import columns
+from pipelines.results import compare, pairing
+from pipelines.results.compare import compare_runs
+from pipelines.results.compare_options import CompareOptions
+from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
+
+ROWS = 240
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Resample less: what that gives is tested in tests/core/test_paired.py."""
+    monkeypatch.setattr(compare, "RESAMPLES", 499)
+
+
+def table(seed=0, shift=0.0, rows=ROWS):
+    return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
+
+
+def f1_of(rows):
+    return rows[columns.F1].to_numpy().astype(np.float64)
+
+
+def with_f1(rows, values):
+    """Return rows with other scores; NaN for rows without."""
+    given = {name: rows[name] for name in rows.column_names if name not in columns.OUTPUT_COLUMNS}
+    return scored(np.asarray(values, dtype=np.float64), **given)
+
+
+def compared(run, against, **options):
+    return compare_runs(CompareOptions(run=str(run), against=(str(against),), **options))
+
+
+def sole(run, against, **options):
+    (one,) = compared(run, against, **options).comparisons
+    return one
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Return two runs of the same rows, cut into other parts, with their tables."""
+    folder = tmp_path_factory.mktemp("two")
+    now, before = table(seed=1, shift=-0.02), table(seed=0)
+    made_run(folder / "now", {"a": now.slice(0, 100), "b": now.slice(100)}, part_rows=30)
+    made_run(folder / "before", {"a": before.slice(0, 100), "b": before.slice(100)}, part_rows=50)
+    return folder / "now", folder / "before", now, before
+
+
+def test_rows_are_paired_by_file_and_position_however_they_are_cut(two):
+    now, before, now_rows, before_rows = two
+    found = sole(now, before)
+    d = f1_of(now_rows) - f1_of(before_rows)
+    expected = stats.ttest_1samp(d, 0)
+    assert found.whole.counts.pairs == ROWS
+    assert found.whole.result.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert found.whole.result.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.whole.mean == pytest.approx(f1_of(now_rows).mean(), rel=1e-12)
+    assert found.whole.against_mean == pytest.approx(f1_of(before_rows).mean(), rel=1e-12)
+    assert (found.groups, found.warnings) == ((), ())
+
+
+def test_groups_and_clusters_are_those_of_their_rows_alone(two):
+    now, before, now_rows, before_rows = two
+    found = sole(now, before, by=("system", "language"), cluster="document")
+    assert len(found.groups) == 4 * 3
+    assert [one.group for one in found.groups] == sorted(one.group for one in found.groups)
+    for one in found.groups:
+        mask = pc.and_(
+            pc.equal(now_rows["system"], one.group[0]), pc.equal(now_rows["language"], one.group[1])
+        ).to_numpy()
+        d = (f1_of(now_rows) - f1_of(before_rows))[mask]
+        documents = now_rows["document"].to_numpy()[mask]
+        assert one.counts.pairs == len(d)
+        assert one.result.difference == pytest.approx(d.mean(), rel=1e-12)
+        assert one.result.clusters == len(set(documents))
+        sums = np.array([(d - d.mean())[documents == name].sum() for name in set(documents)])
+        error = (len(sums) / (len(sums) - 1) * (sums**2).sum()) ** 0.5 / len(d)
+        assert one.result.error == pytest.approx(error, rel=1e-9)
+    p_values = [one.p_value for one in found.groups]
+    assert found.groups[int(np.argmin(p_values))].p_adjusted == pytest.approx(
+        min(1, 12 * min(p_values))
+    )
+
+
+def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(pairing, "BUCKET_ROWS", 40)  # several buckets
+    _, before, now_rows, _ = two
+    mixed = now_rows.take(np.random.default_rng(0).permutation(ROWS))
+    ids = pa.array([float(number) for number in mixed["id"].to_pylist()])  # 7.0 is 7
+    mixed = mixed.set_column(mixed.column_names.index("id"), "id", ids)
+    run = made_run(tmp_path / "mixed", {"c": mixed})
+    found, straight = sole(run, before, key=("id",)), sole(*two[:2])
+    assert found.whole.counts == straight.whole.counts
+    assert found.whole.result.difference == pytest.approx(
+        straight.whole.result.difference, rel=1e-12
+    )
+    for one, other in zip(found.moved, straight.moved, strict=True):
+        assert one.change == other.change
+        assert (one.against_file, one.against_row) == (other.against_file, other.against_row)
+        assert (
+            mixed["id"][one.row].as_py()
+            == now_rows["id"][other.row + (100 if other.file == "b" else 0)].as_py()
+        )
+    by_two = sole(run, before, key=("segment", "system"))
+    assert by_two.whole.counts.pairs == ROWS
+
+
+def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
+    before = table(rows=40)
+    values = f1_of(before)
+    now = values.copy()
+    now[:3] = np.nan  # lost
+    values[2:6] = np.nan  # row 2 on neither side, three gained
+    run = made_run(tmp_path / "now", {"a": with_f1(before, now).slice(0, 35)})
+    against = made_run(tmp_path / "before", {"a": with_f1(before, values).slice(1)})
+    found = sole(run, against, key=("id",))
+    counts = found.whole.counts
+    assert (counts.pairs, counts.lost, counts.gained, counts.unscored) == (29, 1, 3, 1)
+    assert (counts.only_run, counts.only_against, counts.only_against_scored) == (1, 5, 5)
+    assert counts.missing_fraction == pytest.approx(6 / 35)
+    assert "6 rows that were scored before have no score now (17.14% of them)" in found.warnings[0]
+
+
+def test_keys_that_repeat_or_are_null_are_said_with_counts(two, tmp_path):
+    now, before, now_rows, _ = two
+    with pytest.raises(ConfigError, match=r"60 keys are there more than once in .*, in 240 rows"):
+        compared(now, before, key=("segment",))
+    ids = [None if number < 4 else number for number in range(ROWS)]
+    nulls = now_rows.set_column(now_rows.column_names.index("id"), "id", pa.array(ids, pa.int64()))
+    run = made_run(tmp_path / "nulls", {"a": nulls})
+    found = sole(run, before, key=("id",))
+    assert found.whole.counts.pairs == ROWS - 4
+    assert "4 rows have a null or NaN in a column of the key" in found.warnings[1]
+
+
+def test_pairs_by_position_must_have_the_same_inputs_and_references(two, tmp_path):
+    _, before, now_rows, _ = two
+    short = made_run(tmp_path / "short", {"a": now_rows.slice(0, 100), "b": now_rows.slice(101)})
+    with pytest.raises(ConfigError, match=r"Of 'b': got 139 rows; expected 140 rows.*--key"):
+        compared(short, before)
+    swapped = now_rows["reference"].to_pylist()
+    swapped[0], swapped[1] = swapped[1], swapped[0]
+    place = now_rows.column_names.index("reference")
+    other = now_rows.set_column(place, "reference", pa.array(swapped))
+    run = made_run(tmp_path / "other", {"a": other.slice(0, 100), "b": other.slice(100)})
+    with pytest.raises(ConfigError, match="got 2 of 240 rows with other references"):
+        compared(run, before)
+    assert sole(run, before, force=True).whole.counts.other_references == 2
+    # By key, only what the numbers of tokens show.
+    tokens = now_rows.column_names.index(columns.REFERENCE_TOKENS)
+    longer = now_rows.set_column(
+        tokens, columns.REFERENCE_TOKENS, pa.array([21] * 5 + [20] * (ROWS - 5), pa.int32())
+    )
+    run = made_run(tmp_path / "longer", {"a": longer})
+    assert "5 pairs have references of another length" in sole(run, before, key=("id",)).warnings[0]
+
+
+def test_scores_of_other_settings_are_refused_field_by_field(two, tmp_path):
+    _, before, now_rows, _ = two
+    parts = {"a": now_rows.slice(0, 100), "b": now_rows.slice(100)}
+    other = replace(SIGNATURE, num_layers="5", idf="abc", baseline="custom@1")
+    run = made_run(tmp_path / "other", parts, signature=other)
+    words = (
+        r"num_layers: got '5'; expected '6'.*idf: got 'abc'; expected 'none'.*"
+        r"baseline: got 'custom@1'; expected 'none'.*--force"
+    )
+    with pytest.raises(ConfigError, match=words):
+        compared(run, before)
+    forced = sole(run, before, force=True)
+    assert [one.field for one in forced.settings.moving] == ["num_layers", "idf", "baseline"]
+    assert "other settings" in forced.warnings[0]
+    # A version between which no score moved.
+    newer = made_run(tmp_path / "newer", parts, signature=replace(SIGNATURE, torch="2.14.0"))
+    found = sole(newer, before)
+    assert [(one.field, one.run) for one in found.settings.harmless] == [("torch", "2.14.0")]
+    assert found.settings.moving == ()
+    low = made_run(tmp_path / "low", parts, signature=replace(SIGNATURE, dtype="bfloat16"))
+    with pytest.raises(ConfigError, match="dtype: got 'bfloat16'"):
+        compared(low, before)
+
+
+def test_languages_are_compared_each_with_itself(tmp_path):
+    rows = table(rows=60)
+    both = {"de": SIGNATURE, "en": SIGNATURE, "zh": SIGNATURE}
+    before = made_run(tmp_path / "before", {"a": rows}, signature=both)
+    now = made_run(
+        tmp_path / "now", {"a": rows}, signature={**both, "zh": replace(SIGNATURE, idf="abc")}
+    )
+    assert sole(before, before).whole.result.difference == 0.0
+    with pytest.raises(ConfigError, match=r"settings\. idf \(zh\): got 'abc'; expected 'none'"):
+        compared(now, before)
+
+
+def test_moves_are_those_beyond_the_noise_of_the_number_format(tmp_path):
+    rows = table(rows=50)
+    values = f1_of(rows)
+    moved = values.copy()
+    moved[:10] += 5e-7  # noise of float32
+    moved[10:14] += 2e-3
+    moved[14:19] -= 3e-2
+    for dtype, expected in (("float32", (4, 5)), ("bfloat16", (0, 5))):
+        one = replace(SIGNATURE, dtype=dtype)
+        before = made_run(tmp_path / f"before-{dtype}", {"a": rows}, signature=one)
+        now = made_run(tmp_path / f"now-{dtype}", {"a": with_f1(rows, moved)}, signature=one)
+        found = sole(now, before)
+        assert (found.whole.counts.up, found.whole.counts.down) == expected
+        assert [(row.file, row.row) for row in found.moved[:5]] == [("a", n) for n in range(14, 19)]
+        assert len(found.moved) == sum(expected)
+
+
+def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):
+    """A baseline of .9 makes ten times as much of the noise."""
+    values = np.linspace(0.9, 0.99, 30)
+    moved = values + 9e-7
+
+    def rescaled(raw):
+        rows = scored((raw - 0.9) / 0.1, id=pa.array(range(30)))
+        return rows.append_column(columns.RAW_F1, pa.array(np.float32(raw)))
+
+    signature = replace(SIGNATURE, baseline="custom@1")
+    before = made_run(tmp_path / "before", {"a": rescaled(values)}, signature=signature)
+    now = made_run(tmp_path / "now", {"a": rescaled(moved)}, signature=signature)
+    found = sole(now, before)
+    assert found.whole.result.difference == pytest.approx(9e-6, rel=0.05)
+    assert (found.whole.counts.up, found.whole.counts.down) == (0, 0)
+
+
+def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
+    rows = table(rows=1600)
+    before = made_run(tmp_path / "before", {"a": rows})
+    worse = made_run(tmp_path / "worse", {"a": table(seed=1, shift=-0.01, rows=1600)})
+    options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
+    found = sole(worse, before, **options)
+    assert [group for group, _ in found.failures] == [("system-1",)]
+    assert "fell by more than 0.005" in found.failures[0][1]
+    assert sole(worse, before, **{**options, "fail_if_drop": 0.02}).failures == ()
+    # A system that rejects its bad rows looks better, and does not pass.
+    values = f1_of(rows)
+    bad = (values < np.quantile(values, 0.1)) & pc.equal(rows["system"], "system-1").to_numpy()
+    hiding = made_run(
+        tmp_path / "hiding", {"a": with_f1(rows, np.where(bad, np.nan, values + 1e-4))}
+    )
+    found = sole(hiding, before, **options)
+    assert found.whole.result.difference > 0
+    assert [group for group, _ in found.failures] == [(), ("system-1",)]
+    assert all("were scored before have no score now" in words for _, words in found.failures)
+    assert sole(hiding, before, **options, max_missing_fraction=0.2).failures == ()
+
+
+def test_a_run_is_compared_with_several_others_at_once(two, tmp_path):
+    now, before, _, _ = two
+    third = table(seed=2)
+    pinned = made_run(tmp_path / "pinned", {"a": third.slice(0, 100), "b": third.slice(100)})
+    both = compare_runs(CompareOptions(run=str(now), against=(str(before), str(pinned))))
+    assert both.comparisons == (sole(now, before), sole(now, pinned))
+
+
+def test_bad_options_are_refused_before_rows_are_read(two, tmp_path):
+    now, before, _, _ = two
+    for options, words in (
+        ({"key": ("nowhere",)}, r"no key column 'nowhere'.*--key"),
+        ({"by": (columns.F1 + "x",)}, "no by column"),
+        ({"cluster": "docment"}, "Did you mean 'document'"),
+        ({"measure": "f2"}, "expected one of f1, precision, recall"),
+        ({"confidence": 1.5}, "between 0 and 1"),
+        ({"fail_if_drop": -0.1}, "a number from 0 on"),
+        ({"systems": ("a", "b")}, "got AGAINST, too"),
+    ):
+        with pytest.raises(Exception, match=words):
+            compared(now, before, **options)
+    with pytest.raises(ConfigError, match="got no AGAINST and no --systems"):
+        CompareOptions(run=str(now))
+    with pytest.raises(ConfigError, match="needs --key"):
+        CompareOptions(run=str(now), systems=())
+    rows = table(rows=20)
+    ids = pa.array(range(1000, 1020))
+    rows = rows.set_column(rows.column_names.index("id"), "id", ids)
+    elsewhere = made_run(tmp_path / "elsewhere", {"a": rows})
+    with pytest.raises(ConfigError, match="got no row with scores on both sides"):
+        compared(now, elsewhere, key=("id",))
+    with pytest.raises(ConfigError, match="is no scoring run"):
+        compared(now, tmp_path)

@@ -1,0 +1,116 @@
+"""The gate over thousands of simulated nights: how often it fires, and what it finds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bertscore_core.paired import PairedSums, compare_paired, paired_result
+from pipelines.results.comparison import PairCounts
+from pipelines.results.gate import judge
+from tests.support.nights import (
+    ROWS,
+    SPREAD,
+    equal_clusters,
+    firing_rate,
+    nights,
+    true_error,
+    unequal_clusters,
+)
+
+NIGHTS = 2000
+NO_ROWS = PairCounts(**dict.fromkeys(PairCounts.__dataclass_fields__, 0))
+CLUSTERS = {
+    "rows": None,
+    "40 clusters": equal_clusters(40),
+    "10 clusters": equal_clusters(10),
+    "unequal clusters": unequal_clusters(),
+}
+
+
+def near(rate, expected, count=NIGHTS):
+    """Tell whether a share of nights is that expected, within 3.3 errors of sampling."""
+    return abs(rate - expected) < 3.3 * math.sqrt(expected * (1 - expected) / count)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_a_true_change_of_the_drop_fires_at_the_nominal_rate(clusters, level):
+    drop = 0.004
+    rate = firing_rate(nights(NIGHTS, -drop, clusters, seed=7), drop, level)
+    assert near(rate, level)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
+def test_intervals_hold_the_true_change_at_their_nominal_rate(clusters):
+    change = 0.002
+    found = nights(NIGHTS, change, clusters, seed=8)
+    inside = [one.interval[0] <= change <= one.interval[1] for one in found]
+    assert near(float(np.mean(inside)), 0.95)
+
+
+@pytest.mark.long
+def test_rows_taken_for_independent_fire_far_too_often_where_they_are_not():
+    """What clusters are for: the same nights without them."""
+    random, clusters = np.random.default_rng(9), equal_clusters(40).astype(np.int64)
+    found = []
+    for _ in range(500):
+        shared = random.normal(0, SPREAD * 0.5**0.5, 40)
+        d = shared[clusters] + random.normal(0, SPREAD * 0.5**0.5, ROWS)
+        found.append(compare_paired(d, resamples=0))
+    assert firing_rate(found, 0.0) > 0.15
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clusters", [None, equal_clusters(100)], ids=["rows", "clusters"])
+def test_a_drop_of_two_errors_is_found_as_often_as_theory_says(clusters):
+    """At 95%, one-sided: the chance that a normal variable is above 1.645 - 2, .64."""
+    drop = 2 * true_error(clusters)
+    assert near(firing_rate(nights(NIGHTS, -drop, clusters, seed=10), 0.0), 0.64)
+
+
+@pytest.mark.long
+def test_randomization_and_bootstrap_reject_at_their_level():
+    random = np.random.default_rng(11)
+    flips, drawn = [], []
+    for _ in range(NIGHTS):
+        one = compare_paired(random.standard_t(4, 60) * SPREAD, resamples=499)
+        flips.append(one.randomization_p <= 0.05)
+        drawn.append(one.bootstrap_p <= 0.05)
+    assert near(float(np.mean(flips)), 0.05)
+    assert 0.05 < float(np.mean(drawn)) < 0.08  # it knows no degrees of freedom
+
+
+def family(change, count, *, groups=10, seed=0):
+    """Return whether the gate fired on each night for the whole, and for any of its groups."""
+    random = np.random.default_rng(seed)
+    fired = []
+    for _ in range(count):
+        changes = np.full(groups, change)
+        rows = changes[:, None] + random.normal(0, SPREAD, (groups, 100))
+        sums = [PairedSums.of(rows.ravel()), *(PairedSums.of(row) for row in rows)]
+        gates = judge(
+            [paired_result(one, resamples=0) for one in sums],
+            [NO_ROWS] * len(sums),
+            drop=0.004,
+            confidence=0.95,
+            most_missing=0.01,
+        )
+        fired.append((bool(gates[0].failures), any(gate.failures for gate in gates[1:])))
+    return np.mean(fired, axis=0)
+
+
+def test_groups_together_raise_no_more_false_alarms_than_one():
+    """All ten groups change by exactly the drop: the worst that is no failure."""
+    whole, groups = family(-0.004, 300, seed=12)
+    assert near(whole, 0.05, 300)
+    assert groups < 0.05 + 3.3 * math.sqrt(0.05 * 0.95 / 300)
+
+
+@pytest.mark.long
+def test_groups_together_raise_false_alarms_at_the_level_over_many_nights():
+    whole, groups = family(-0.004, NIGHTS, seed=13)
+    assert near(whole, 0.05)
+    assert near(groups, 0.05)  # Holm's first step is 1 - (1 - .005) ** 10 = .049
