@@ -13,7 +13,6 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from bertscore_core import Signature
-from pipelines.cli import compare
 from pipelines.cli import main as cli
 from pipelines.crawl.languages import known_languages
 from pipelines.dump.columns import OUTPUT_COLUMNS
@@ -196,9 +195,10 @@ def known_flags() -> set[str]:
     found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
-    for module in (cli, compare):
-        source = Path(module.__file__).read_text(encoding="utf-8")
-        found |= set(re.findall(r'add_argument\("(--[a-z-]+)"', source))
+    for path in (ROOT / "pipelines" / "cli").glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))
+    found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     parser = _BeamArgumentParser(allow_abbrev=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)

@@ -69,6 +69,7 @@ def collect(options: ReportOptions) -> ReportData:
         by=options.by,
         groups=_groups(found.groups, confidence) if options.by else (),
         ranking=_ranking(options, run),
+        system_column=options.system_column,
         languages=_languages(found.languages, confidence),
         lengths=_lengths(found, confidence),
         reasons=_reasons(total),
