@@ -6,11 +6,12 @@ References:
 """
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
 
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.explanation import NO_MATCH, ExplainedPair, ExplainedText, Explanation
 from bertscore_core.picture_fonts import drawable, families_for
 from bertscore_core.similarity_plot import draw_matrix
@@ -36,7 +37,8 @@ def picture(explanation: Explanation, kind: str = "png", *, reference: int | Non
         reference: Which reference, from 0; None for the one that gives F1.
 
     Raises:
-        ConfigError: matplotlib is not installed, or cannot draw a matrix of this size.
+        ConfigError: matplotlib is not installed.
+        InputError: A text has no tokens.
     """
     check_matplotlib()
     import matplotlib as mpl
@@ -44,14 +46,21 @@ def picture(explanation: Explanation, kind: str = "png", *, reference: int | Non
 
     number = explanation.best[2] if reference is None else reference
     pair = explanation.pairs[number]
+    if not pair.similarities.size:
+        raise InputError(
+            "there is nothing to draw: got a text without tokens; expected similarities. Write an "
+            "HTML file."
+        )
     tokens = [*pair.candidate.tokens, *pair.reference.tokens]
     # In an SVG the viewer chooses the fonts, so nothing is left out there.
     families, missing = families_for("".join(tokens)) if kind == "png" else (["sans-serif"], set())
     settings: Any = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "bertscore"}
     buffer = io.BytesIO()
-    with mpl.rc_context(settings):
+    with mpl.rc_context(settings), warnings.catch_warnings():
         figure = Figure(layout="constrained")
         _draw(figure, explanation, pair, missing, _title(explanation, number))
+        # The fonts here do not matter for an SVG, and of a PNG what they lack was left out above.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(
             buffer, format=kind, dpi=100, metadata={"Date": None} if kind == "svg" else None
         )

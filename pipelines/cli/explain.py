@@ -1,7 +1,5 @@
 """`bertscore-beam explain`: the score of rows of a run, or of two texts, token by token."""
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,8 @@ from bertscore_core import Baseline, BertScorer, ConfigError, explain
 from bertscore_core.explanation import Explanation
 from bertscore_core.explanation_html import page
 from bertscore_core.explanation_picture import FORMATS, check_matplotlib, picture
+from pipelines.cli.manner import manner
+from pipelines.cli.show import report, say
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
@@ -30,8 +30,8 @@ from pipelines.results.explain_rows import (
     row_config,
 )
 from pipelines.results.explain_terminal import terminal
-from pipelines.run.exit_status import DONE
-from pipelines.run.printing import escape_json, escape_line, escape_text
+from pipelines.run.outcome import Outcome
+from pipelines.run.printing import escape_line, escape_text
 from pipelines.run.runner import Runner
 from pipelines.run.streams import printed
 from pipelines.score.finished import FinishedRun, RowPlace, open_finished
@@ -51,12 +51,16 @@ _TITLE = "BERTScore, explained"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Explained:
-    """An explanation with its heading, notes for people, and what JSON says beside it."""
+    """An explanation with its heading, notes for people, and what JSON says beside it.
+
+    Warnings are notes, too: in which ways the explanation is not that of the run.
+    """
 
     heading: str
     notes: tuple[str, ...]
     explanation: Explanation
     facts: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 def explain_command(arguments: Sequence[str]) -> int:
@@ -71,16 +75,14 @@ def explain_command(arguments: Sequence[str]) -> int:
     found = _explain_run(parsed, kind) if parsed.run is not None else _explain_texts(parsed)
     if parsed.output is not None:
         _write(parsed.output, kind, found)
-    if parsed.json:
-        described = {"explanations": [_describe(one) for one in found]}
-        print(escape_json(json.dumps(described, ensure_ascii=False, allow_nan=False)))
+    if parsed.output is None and not manner().json:
+        _print(found)
         return printed()
     if parsed.output is not None:
-        if not parsed.quiet:
-            print(f"bertscore-beam: wrote {mask_credentials(parsed.output)}", file=sys.stderr)
-        return DONE
-    _print(found)
-    return printed()
+        say(f"{mask_credentials(parsed.output)} is written.")
+    warnings = tuple(f"{one.heading}: {words}" for one in found for words in one.warnings)
+    document = {"explanations": [{**one.facts, **one.explanation.as_dict()} for one in found]}
+    return report(Outcome(document=document, warnings=warnings, is_answer=True))
 
 
 def _parse(arguments: Sequence[str]) -> Any:
@@ -105,8 +107,6 @@ def _parse(arguments: Sequence[str]) -> Any:
     parser.add_argument(
         "--output", metavar="FILE", help="write FILE.html, FILE.png or FILE.svg, and print nothing"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings beside it")
     add_flags_of(parser, ScoreOptions, _OF_TEXTS)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -260,10 +260,11 @@ def _of_row(explained: RowExplanation) -> _Explained:
     ]
     if row.reason is not None:
         notes.append(f"bertscore_error: {row.reason}")
-    notes += [f"not as in the run: {words}" for words in differences]
+    warnings = tuple(f"not as in the run: {words}" for words in differences)
     return _Explained(
         heading=str(row.place),
-        notes=(*notes, f"signature: {row.signature.format()}"),
+        warnings=warnings,
+        notes=(*notes, *warnings, f"signature: {row.signature.format()}"),
         explanation=explained.explanation,
         facts={
             "file": row.place.input_name,
@@ -271,16 +272,10 @@ def _of_row(explained: RowExplanation) -> _Explained:
             "language": row.language,
             "signature": row.signature.format(),
             "error": row.reason,
-            "stored": {
-                name: None if value != value else value for name, value in stored._asdict().items()
-            },
+            "stored": stored._asdict(),
             "differences": list(differences),
         },
     )
-
-
-def _describe(one: _Explained) -> dict[str, Any]:
-    return {**one.facts, **one.explanation.as_dict()}
 
 
 def _write(path: str, kind: str, found: Sequence[_Explained]) -> None:

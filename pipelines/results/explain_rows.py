@@ -30,6 +30,7 @@ from pipelines.idf.row_keys import NO_KEY, row_keys
 from pipelines.idf.saved import load_idf
 from pipelines.idf.tables import WHOLE, IdfTables
 from pipelines.options.languages import language_map
+from pipelines.options.score import IDF_WORDS
 from pipelines.score.finished import FinishedRun, RowPlace, read_rows
 from pipelines.score.records import IDF_FILE
 
@@ -254,10 +255,10 @@ def read_idf(run: FinishedRun, changes: RowChanges) -> IdfTables | None:
     if run.folder.exists(IDF_FILE):
         return load_idf(run.folder.path(IDF_FILE))
     path = run.run.get("options", {}).get("idf")
-    if path is None:
+    if path is None or path in IDF_WORDS:
         raise IdfError(
-            f"the run in {run.folder.shown!r} does not say where its idf table is: expected one. "
-            "Give --idf PATH."
+            f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "
+            "and no path of one; expected the table that weighed its scores. Give --idf PATH."
         )
     return load_idf(path)
 
