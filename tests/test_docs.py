@@ -178,7 +178,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    wanted = {"score", "rescale", "idf", "baseline", "report", "check"}
+    wanted = {"score", "rescale", "idf", "baseline", "compare", "report", "check"}
     assert wanted <= named <= set(cli.COMMANDS)
     assert len(COMMANDS) >= 15
 
@@ -194,12 +194,12 @@ def test_every_make_target_and_module_named_exists(page):
 
 def known_flags() -> set[str]:
     found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
+    found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
     for path in (ROOT / "pipelines" / "cli").glob("*.py"):
         source = path.read_text(encoding="utf-8")
         found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))
-    found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     parser = _BeamArgumentParser(allow_abbrev=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
