@@ -51,6 +51,7 @@ def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, ca
     ("arguments", "words"),
     [
         (["one", "-o", "report.txt"], "expected a name that ends in .html"),
+        (["one", "-o", "{runs}/one/report.html"], "--output is inside the run"),
         (["one", "--against", "other"], "num_layers: got '6'; expected '5'"),
         (["one", "--by", "colour"], "colour"),
         (["missing"], "is no scoring run"),
@@ -62,7 +63,9 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     runs, tmp_path, capsys, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
-    given = [str(runs / one) if (runs / one).is_dir() else one for one in arguments]
+    given = [
+        str(runs / one) if (runs / one).is_dir() else one.format(runs=runs) for one in arguments
+    ]
     assert cli.main(["report", *given]) == cli.UNUSABLE
     assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
