@@ -13,7 +13,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from bertscore_core import Signature
-from pipelines.cli import compare, compare_runs
+from pipelines.cli import compare, compare_runs, explain
 from pipelines.cli import main as cli
 from pipelines.crawl.languages import known_languages
 from pipelines.dump.columns import OUTPUT_COLUMNS
@@ -72,6 +72,8 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 PYTHON_PAGES = [page for page in PAGES if examples(page)]
+# These train a model.
+LONG_PAGES = {"docs/training.md"}
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -113,7 +115,13 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if page in LONG_PAGES else ())
+        for page in PYTHON_PAGES
+    ],
+)
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
@@ -179,7 +187,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    assert named == {"score", "rescale", "idf", "baseline", "check", "compare"}
+    assert named == {"score", "rescale", "idf", "baseline", "check", "compare", "explain"}
     assert len(COMMANDS) >= 15
 
 
@@ -197,7 +205,7 @@ def known_flags() -> set[str]:
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
-    for module in (cli, compare, compare_runs):
+    for module in (cli, compare, compare_runs, explain):
         source = Path(module.__file__).read_text(encoding="utf-8")
         found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source))
     parser = _BeamArgumentParser(allow_abbrev=False)
