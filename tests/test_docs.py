@@ -39,6 +39,12 @@ OPTIONS = {
     "baseline": BaselineOptions,
     "tune": TuneOptions,
 }
+NEEDED = {
+    "score": ["--input", "a"],
+    "idf": ["--input", "a"],
+    "tune": ["--judgements", "a", "--score-column", "c"],
+}
+"""What a config brings, beside the output."""
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
@@ -172,7 +178,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
         monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
-            arguments = ["--input", "a", "--output", "b", *arguments]
+            arguments = [*NEEDED[verb], "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)
         return
 
