@@ -165,7 +165,9 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
         monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
-            arguments = ["--input", "a", "--output", "b", *arguments]
+            texts = "--judgements" if verb == "tune" else "--input"
+            needed = ["--score-column", "c"] if verb == "tune" else []
+            arguments = [texts, "a", *needed, "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)
         return
 
