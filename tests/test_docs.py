@@ -39,6 +39,12 @@ OPTIONS = {
     "baseline": BaselineOptions,
     "tune": TuneOptions,
 }
+NEEDED = {
+    "score": ["--input", "a"],
+    "idf": ["--input", "a"],
+    "tune": ["--judgements", "a", "--score-column", "c"],
+}
+"""What a config brings, beside the output."""
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
@@ -164,9 +170,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
         monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
-            texts = "--judgements" if verb == "tune" else "--input"
-            needed = ["--score-column", "c"] if verb == "tune" else []
-            arguments = [texts, "a", *needed, "--output", "b", *arguments]
+            arguments = [*NEEDED[verb], "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)
         return
 
