@@ -55,6 +55,7 @@ quick: $(VENV)/.test-stamp
 	$(PYTEST) $(PYTEST_SPREAD) -m "not (model or job or process or long)" $(PYTEST_ARGS)
 
 engines: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.support.get_chromium
 	$(PYTEST) $(PYTEST_SPREAD) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.test-stamp

@@ -46,6 +46,7 @@ from bertscore_core.tokens import TokenizedTexts
 if TYPE_CHECKING:
     from bertscore_core.config import ScorerConfig, Settings, settle
     from bertscore_core.dropin import BERTScorer, score
+    from bertscore_core.explanation import Explanation, explain
     from bertscore_core.matching import PairScores, greedy_match
     from bertscore_core.scorer import BertScorer
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
@@ -57,6 +58,8 @@ _ON_DEMAND = {
     "settle": "bertscore_core.config",
     "BERTScorer": "bertscore_core.dropin",
     "score": "bertscore_core.dropin",
+    "Explanation": "bertscore_core.explanation",
+    "explain": "bertscore_core.explanation",
     "PairScores": "bertscore_core.matching",
     "greedy_match": "bertscore_core.matching",
     "BertScorer": "bertscore_core.scorer",
@@ -84,6 +87,7 @@ __all__ = [
     "ConfigError",
     "DeviceMemoryError",
     "DocumentFrequencies",
+    "Explanation",
     "IdfError",
     "IdfTable",
     "InputError",
@@ -104,6 +108,7 @@ __all__ = [
     "UnknownModelError",
     "baseline_path",
     "choose_table",
+    "explain",
     "find_baseline",
     "format_baseline",
     "get_model_spec",

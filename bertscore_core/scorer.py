@@ -14,6 +14,7 @@ import torch
 
 from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
+from bertscore_core.embedding import EmbeddedTexts, embed
 from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
@@ -275,6 +276,28 @@ class BertScorer:
         for flat, weights in zip(every, weightings, strict=True):
             self._check_finite(flat, flat_pairs, weights)
         return [self._assemble(flat, pairs) for flat in every]
+
+    def embed(
+        self, texts: TokenizedTexts, needed: IntArray, weights: TokenWeights
+    ) -> EmbeddedTexts:
+        """Return the unit-length embeddings of some texts, as they are matched.
+
+        Args:
+            texts: The texts.
+            needed: Indices of those to embed, each with at least one token.
+            weights: Token weights.
+        """
+        with self._lock:
+            return embed(
+                self.encoder,
+                texts,
+                needed,
+                weights,
+                pad_id=self.tokenizer.pad_id,
+                budget=self._budget,
+                work=Work(),
+                shape=self.tokenizer.windows,
+            )
 
     def _planned_tokens(self, pairs: TextPairs) -> int:
         """Return how many tokens are encoded for pairs, each distinct text once."""

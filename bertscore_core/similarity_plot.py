@@ -1,17 +1,18 @@
-"""A drawing of how similar the tokens of two texts are: BERTScore averages its maxima."""
+"""A drawing of how similar the tokens of two texts are: BERTScore averages its maxima.
 
+`draw_matrix` is the one way in which such a matrix is drawn; `explanation_picture` adds to it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bertscore_core.embedding import embed
 from bertscore_core.errors import ConfigError
 from bertscore_core.idf import TokenWeights
-from bertscore_core.memory import Budget
 from bertscore_core.scorer import BertScorer
 from bertscore_core.tokens import FloatArray
-from bertscore_core.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,15 +40,8 @@ def compare_tokens(scorer: BertScorer, candidate: str, reference: str) -> Simila
         and of all layers it takes the last.
     """
     tokens = scorer.tokenizer.encode([candidate, reference])
-    embedded = embed(
-        scorer.encoder,
-        tokens,
-        np.arange(2),
-        TokenWeights.uniform(()),  # not used: the drawing shows cosines without weights
-        pad_id=scorer.tokenizer.pad_id,
-        budget=Budget.for_device(scorer.encoder.device),
-        work=Work(),
-    )
+    # The drawing shows cosines: the weights are not used.
+    embedded = scorer.embed(tokens, np.arange(2), TokenWeights.uniform(()))
     sides = [
         embedded.vectors[-1, start : start + length].cpu()
         for start, length in zip(embedded.starts, tokens.lengths, strict=True)
@@ -85,14 +79,37 @@ def draw(similarities: Similarities) -> Any:
         ) from error
     values, (rows, columns) = similarities.values, similarities.values.shape
     figure, axes = plt.subplots(figsize=(max(columns, 2), max(rows, 2)), layout="constrained")
-    image = axes.imshow(values, cmap="Blues", vmin=0, vmax=1)
-    axes.set_xticks(range(columns), similarities.reference, rotation=45, ha="right")
-    axes.set_yticks(range(rows), similarities.candidate)
+    image = draw_matrix(axes, values, similarities.candidate, similarities.reference, digits=3)
     axes.set_xlabel("Reference (tokenized)")
     axes.set_ylabel("Candidate (tokenized)")
     axes.set_title("Similarity Matrix" + (" (after Rescaling)" if similarities.rescaled else ""))
     figure.colorbar(image, ax=axes, fraction=0.02)
-    for (row, column), value in np.ndenumerate(values):
-        color = "k" if value < 0.5 else "w"  # readable on light and on dark cells
-        axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=color)
     return plt
+
+
+def draw_matrix(
+    axes: Any,
+    values: FloatArray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    digits: int | None,
+) -> Any:
+    """Draw a matrix of similarities on matplotlib's axes, and return its image.
+
+    Args:
+        axes: The axes.
+        values: The similarities. Shape (C, R).
+        rows: A label for each row. C strings.
+        columns: A label for each column. R strings.
+        digits: Digits after the point in each cell; None to leave the numbers out.
+    """
+    image = axes.imshow(values, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_parse_math(False)  # a token may hold dollar signs
+    for (row, column), value in np.ndenumerate(values) if digits is not None else ():
+        color = "k" if value < 0.5 else "w"  # readable on light and on dark cells
+        axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", color=color)
+    return image

@@ -133,9 +133,9 @@ class TextTokenizer:
         highest: int = max(self._tokenizer.get_vocab().values())
         return highest + 1
 
-    def decode(self, token: int) -> str:
-        """Return the text of one token id."""
-        return str(self._tokenizer.decode([token]))
+    def decode(self, *tokens: int) -> str:
+        """Return the text of one token id, or of several that follow each other."""
+        return str(self._tokenizer.decode(list(tokens)))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokenizer's spelling of token ids."""

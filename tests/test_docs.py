@@ -13,7 +13,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from bertscore_core import Signature
-from pipelines.cli import compare
+from pipelines.cli import compare, compare_runs
 from pipelines.cli import main as cli
 from pipelines.crawl.languages import known_languages
 from pipelines.dump.columns import OUTPUT_COLUMNS
@@ -179,7 +179,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    assert named == {"score", "rescale", "idf", "baseline", "check"}
+    assert named == {"score", "rescale", "idf", "baseline", "check", "compare"}
     assert len(COMMANDS) >= 15
 
 
@@ -194,11 +194,12 @@ def test_every_make_target_and_module_named_exists(page):
 
 def known_flags() -> set[str]:
     found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
+    found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
-    for module in (cli, compare):
+    for module in (cli, compare, compare_runs):
         source = Path(module.__file__).read_text(encoding="utf-8")
-        found |= set(re.findall(r'add_argument\("(--[a-z-]+)"', source))
+        found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source))
     parser = _BeamArgumentParser(allow_abbrev=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bertscore_core.errors import ConfigError
 from pipelines.cli.show import report
+from pipelines.files.reach import before_work
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.run.exit_status import DONE, WORSE
 from pipelines.run.outcome import Outcome
@@ -32,23 +33,24 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
         warnings_in,
     )
 
-    compared = compare_runs(
-        CompareOptions(
-            run=parsed.run,
-            against=tuple(parsed.against),
-            key=tuple(parsed.key),
-            by=tuple(parsed.by),
-            cluster=parsed.cluster,
-            measure=parsed.measure,
-            confidence=parsed.confidence,
-            fail_if_drop=parsed.fail_if_drop,
-            max_missing_fraction=parsed.max_missing_fraction,
-            force=parsed.force,
-            systems=None if parsed.systems is None else tuple(parsed.systems),
-            system_column=parsed.system_column,
-            seed=parsed.seed,
+    with before_work():
+        compared = compare_runs(
+            CompareOptions(
+                run=parsed.run,
+                against=tuple(parsed.against),
+                key=tuple(parsed.key),
+                by=tuple(parsed.by),
+                cluster=parsed.cluster,
+                measure=parsed.measure,
+                confidence=parsed.confidence,
+                fail_if_drop=parsed.fail_if_drop,
+                max_missing_fraction=parsed.max_missing_fraction,
+                force=parsed.force,
+                systems=None if parsed.systems is None else tuple(parsed.systems),
+                system_column=parsed.system_column,
+                seed=parsed.seed,
+            )
         )
-    )
     failures = failures_of(compared)
     return report(
         Outcome(
@@ -122,8 +124,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--force", action="store_true", help="compare scores that were made with other settings"
     )
     parser.add_argument("--seed", type=int, default=12345, help="of the tests by resampling")
-    # Not intermixed, `compare RUN --json AGAINST` would lose the second folder.
-    parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed, unknown = parser.parse_known_args(arguments)
+    wrong = [word for word in unknown if word.startswith("-")]
+    if wrong:
+        raise unknown_flag(wrong[0], parser)
+    parsed.against += unknown  # argparse leaves over the folders that follow a flag
     return parsed

@@ -1,4 +1,4 @@
-"""bertscore-beam: score | rescale | idf | baseline | compare | tune | check | models.
+"""bertscore-beam: score, rescale, idf, baseline, compare, report, explain, tune, check, models.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 4 compared, and the run is worse than another; 130 or
@@ -53,6 +53,8 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
   compare  compare a run with others row by row, or systems of one run; with a gate
+  report   write one page about a finished run, as HTML that loads nothing
+  explain  work out the score of rows of a run, or of two texts, token by token
   tune     find the model, layer and weighting that agree best with people
   check    tell by the exit status whether the run of an output folder is done
   models   print the registry of models
@@ -196,6 +198,13 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
     return compare_runs_command(arguments)
 
 
+def explain_command(arguments: Sequence[str]) -> int:
+    """Explain rows of a run, or two texts."""
+    from pipelines.cli.explain import explain_command as explain
+
+    return explain(arguments)
+
+
 def tune_command(arguments: Sequence[str]) -> int:
     """Find the layer that agrees best with people."""
     from pipelines.options.tune import TuneOptions
@@ -215,12 +224,21 @@ def check_command(arguments: Sequence[str]) -> int:
     return check(arguments)
 
 
+def report_command(arguments: Sequence[str]) -> int:
+    """Write a page about a run."""
+    from pipelines.cli.report import report_command as report
+
+    return report(arguments)
+
+
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
     "compare": compare_runs_command,
+    "report": report_command,
+    "explain": explain_command,
     "tune": tune_command,
     "check": check_command,
     "models": models_command,

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 from bertscore_core import ConfigError
@@ -46,10 +46,18 @@ class StrictParser(argparse.ArgumentParser):
 def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions]) -> None:
     """Add `--config` and a flag for every field of an option class, without defaults."""
     parser.add_argument("--config", metavar="FILE", help="YAML file of options; flags override it")
+    names = [field.name for field in dataclasses.fields(options)]
+    add_flags_of(parser, options, [name for name in names if name not in FILE_ONLY])
+
+
+def add_flags_of(
+    parser: argparse.ArgumentParser, options: type[RunOptions], names: Collection[str]
+) -> None:
+    """Add a flag for some fields of an option class, without defaults."""
     helps = field_helps(options)
     hints = typing.get_type_hints(options)
     for field in dataclasses.fields(options):
-        if field.name not in FILE_ONLY:
+        if field.name in names:
             _add_flag(parser, field, hints[field.name], helps[field.name])
 
 

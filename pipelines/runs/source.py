@@ -67,6 +67,21 @@ class Reuse:
     words: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRun:
+    """A scoring run that a pattern has found, done or not.
+
+    Attributes:
+        started: When it began, in seconds since the epoch.
+        root: Its folder.
+        run: Its `_run.json`.
+    """
+
+    started: float
+    root: str
+    run: dict[str, Any]
+
+
 def find_reuse(given: str, output: str, now: Sequence[Signature]) -> Reuse:
     """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
 
@@ -126,26 +141,40 @@ def _open(root: str, output: str) -> EarlierSource:
 
 def _latest(pattern: str, output: str) -> EarlierSource | None:
     """Return the newest successful scoring run, by the time that it recorded; None without one."""
+    for found in reversed(scoring_runs(pattern, "--reuse latest:")):
+        folder = OutputFolder(found.root)
+        if found.root != output and successful_run(folder) is not None:
+            return _source(folder, found.run)
+    return None
+
+
+def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
+    """Return the scoring runs of the folders that a pattern matches, the oldest first.
+
+    Args:
+        pattern: A pattern of output folders.
+        option: What names it, for the messages.
+
+    Raises:
+        OSError: A folder cannot be listed or read.
+    """
     found = search(posixpath.join(pattern, RUN_FILE), (RUN_FILE,))
     lost = [one for one in found.found if one.trouble is Trouble.UNLISTED]
     if lost:
         raise OSError(
             f"{mask_credentials(lost[0].path)!r} cannot be listed ({lost[0].message}); expected to "
-            "see every run that --reuse latest: may mean."
+            f"see every run that {option} may mean."
         )
-    paths = [with_scheme(found.fs, one.path) for one in found.found if one.trouble is None]
-    runs: list[tuple[float, str, dict[str, Any]]] = []
+    readable = (one for one in found.found if one.trouble is None)
+    paths = [with_scheme(found.fs, one.path) for one in readable]
+    runs = []
     for path, data in zip(paths, read_many(paths), strict=True):
         run = _parsed(data)
-        root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
         started = run.get("started")
-        if root != output and _is_scoring(run) and isinstance(started, (int, float)):
-            runs.append((float(started), root, run))
-    for _, root, run in sorted(runs, key=lambda one: one[:2], reverse=True):
-        folder = OutputFolder(root)
-        if successful_run(folder) is not None:
-            return _source(folder, run)
-    return None
+        if _is_scoring(run) and isinstance(started, (int, float)):
+            root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
+            runs.append(FoundRun(started=float(started), root=root, run=run))
+    return sorted(runs, key=lambda one: (one.started, one.root))
 
 
 def _parsed(data: bytes | None) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Open a finished scoring run, and read columns of its rows. Nothing here writes, or needs Beam."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -42,6 +42,17 @@ class FinishedRun:
     def rows(self) -> int:
         """Number of its rows, scored or not."""
         return sum(record.num_rows for record in self.records)
+
+
+class RowPlace(NamedTuple):
+    """Where a row of a run is: the name of the input file, and its position in it, from 0."""
+
+    input_name: str
+    row: int
+
+    def __str__(self) -> str:
+        """Return the place as users write it."""
+        return f"{self.input_name}:{self.row}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +152,54 @@ def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]
             yield PartRows(input_name=input_name, first_row=first, table=tables.popleft().result())
 
 
-def _with_first_rows(records: Iterator[PartRecord]) -> Iterator[tuple[int, PartRecord]]:
+def read_rows(
+    run: FinishedRun, places: Sequence[RowPlace], columns: Sequence[str]
+) -> list[pa.Table]:
+    """Read single rows of a run. Only the parts that hold them are read, one after the other.
+
+    Args:
+        run: The run.
+        places: Where the rows are.
+        columns: Names of columns, as in `read_columns`.
+
+    Returns:
+        A table of one row for each place, in their order.
+
+    Raises:
+        InputError: The run has no such row, or a part is damaged.
+        OSError: A part cannot be reached.
+    """
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    for number, place in enumerate(places):
+        part_name, row = _part_of(run, place)
+        wanted.setdefault(part_name, []).append((number, row))
+    found: dict[int, pa.Table] = {}
+    for part_name, rows in wanted.items():
+        table = _read(run.folder.path(part_name), columns)
+        # A copy, since a slice would keep the whole part in memory.
+        found.update({number: table.take([row]) for number, row in rows})
+    return [found[number] for number in range(len(places))]
+
+
+def _part_of(run: FinishedRun, place: RowPlace) -> tuple[str, int]:
+    """Return the part that holds a row, and the row's position in it.
+
+    Raises:
+        InputError: The run has no such row.
+    """
+    own = (record for record in run.records if record.input_name == place.input_name)
+    rows = 0
+    for first, record in _with_first_rows(own):
+        rows = first + record.num_rows
+        if first <= place.row < rows:
+            return record.part_name, place.row - first
+    raise InputError(
+        f"the run in {run.folder.shown!r} has no row {str(place)!r}: got {rows} rows of that "
+        "input file; expected FILE:N, with N counted from 0. Check the name and the number."
+    )
+
+
+def _with_first_rows(records: Iterable[PartRecord]) -> Iterator[tuple[int, PartRecord]]:
     """Yield the parts of one input, each with the position of its first row."""
     first = 0
     for record in records:

@@ -5,13 +5,13 @@ import inspect
 import bertscore_core
 
 PUBLIC = """
-BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DeviceMemoryError
-DocumentFrequencies EMBEDDED_MODEL IdfError IdfTable InputError ModelLoadError ModelSpec Moments
-PairScores ScoreSummary ScorerConfig Scores Settings Signature SignatureError TextTokenizer
-TokenWeights TokenizedTexts UnknownLanguageError UnknownModelError baseline_path choose_table
-find_baseline format_baseline get_model_spec greedy_match known_languages known_models
-load_tokenizer model_for_language parse_baseline plan_batches published_baselines rescale score
-settle
+BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError
+DeviceMemoryError DocumentFrequencies EMBEDDED_MODEL Explanation IdfError IdfTable InputError
+ModelLoadError ModelSpec Moments PairScores ScoreSummary ScorerConfig Scores Settings Signature
+SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError UnknownModelError
+baseline_path choose_table explain find_baseline format_baseline get_model_spec greedy_match
+known_languages known_models load_tokenizer model_for_language parse_baseline plan_batches
+published_baselines rescale score settle
 """
 
 

@@ -10,7 +10,7 @@ VALUES = st.lists(st.integers(0, 12), max_size=30)
 
 
 @given(VALUES, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 14)), max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_counts_equal_those_of_a_plain_loop(values, questions):
     asked = np.array(questions, dtype=np.int64).reshape(-1, 2)
     prefixes = np.minimum(asked[:, 0], len(values))

@@ -42,7 +42,7 @@ def over_items(rows: Judged) -> dict[str, Estimates]:
 
 
 def test_intervals_surround_the_value_and_stay_in_range():
-    rows = judged(50, 4, noise=(0.4, 1.0), seed=1)
+    rows = judged(50, 4, noise=(0.8, 1.5), seed=1)
     for found in over_items(rows).values():
         intervals = found.intervals()
         assert (found.lowest <= intervals[:, 0]).all()
@@ -55,9 +55,9 @@ def test_intervals_surround_the_value_and_stay_in_range():
 
 
 def test_an_interval_is_about_two_errors_to_each_side():
-    found = pearson(*judged(2000, 1, noise=(1.5,), seed=2)[:2])
-    half = (found.intervals(resamples=4000) @ [-1, 1]) / 2
-    np.testing.assert_allclose(half, 1.96 * found.errors, rtol=0.05)
+    found = pearson(*judged(500, 1, noise=(1.5,), seed=2)[:2])
+    half = (found.intervals(resamples=2000) @ [-1, 1]) / 2
+    np.testing.assert_allclose(half, 1.96 * found.errors, rtol=0.08)
 
 
 def test_a_perfect_agreement_leaves_no_room():

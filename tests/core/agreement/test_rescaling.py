@@ -26,13 +26,13 @@ def lowest_and_highest() -> list[Baseline]:
 
 @pytest.mark.parametrize("baseline", lowest_and_highest(), ids=lambda table: table.name)
 def test_rescaling_changes_no_ranking_and_no_correlation(baseline):
-    rows = judged(500, 4, noise=(0.5, 1.0, 2.0), seed=9)
+    rows = judged(300, 4, noise=(0.5, 2.0), seed=9)
     raw = as_scores(rows.scores)
     final = np.stack(
         [rescale(line, baseline.rows.astype(np.float32)[:, [2]]) for line in raw]
     )  # settings, layers, rows
     assert np.abs(final - raw[:, None]).max() > 0.05
-    for layer in range(final.shape[1]):
+    for layer in (0, 5, -1):
         ours = final[:, layer]
         np.testing.assert_array_equal(
             np.argsort(ours, axis=1, kind="stable"), np.argsort(raw, axis=1, kind="stable")

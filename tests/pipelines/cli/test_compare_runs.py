@@ -1,0 +1,103 @@
+"""The command that compares runs: what it prints, and how it ends."""
+
+import json
+import re
+import sys
+
+import pyarrow as pa
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.results import compare
+from pipelines.run.exit_status import DONE, UNUSABLE, WORSE
+from tests.support.made_runs import made_run, many_rows
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Resample less: what that gives is tested in tests/core/test_paired.py."""
+    monkeypatch.setattr(compare, "RESAMPLES", 999)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Return two nights; in the second one system is worse by .02."""
+    folder = tmp_path_factory.mktemp("nights")
+    for number, name in enumerate(("before", "now")):
+        rows = pa.concat_tables(many_rows(1200, seed=number, shift=-0.02 * number))
+        made_run(folder / name, {"news.parquet": rows})
+    return folder / "now", folder / "before"
+
+
+def run(capsys, *words):
+    status = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, capsys):
+    gate = ("--fail-if-drop", 0.01, "--confidence", 0.95)
+    words = ("compare", *nights, "--key", "id", "--by", "system", *gate)
+    status, out, err = run(capsys, *words)
+    assert status == WORSE
+    lines = [line.split("\t") for line in out.splitlines()]
+    verdicts = {line[0]: line[-1] for line in lines if line[-1] in ("passed", "failed")}
+    assert verdicts == {
+        "all": "passed",
+        "system-0": "passed",
+        "system-1": "failed",
+        "system-2": "passed",
+        "system-3": "passed",
+    }
+    assert "the group system-1 did not pass the gate: it fell by more than 0.01" in err
+    status, out, _ = run(capsys, *words, "--json")
+    assert status == WORSE
+    found = json.loads(out)
+    assert (found["status"], found["passed"]) == (WORSE, False)
+    (comparison,) = found["comparisons"]
+    (worse,) = [one for one in comparison["groups"] if one["gate"]["failures"]]
+    assert worse["group"] == ["system-1"]
+    low, high = worse["result"]["interval"]
+    assert low < -0.02 < high
+    assert len(comparison["moved"]) == 10
+
+
+def test_without_a_gate_a_comparison_is_done(nights, capsys):
+    now, before = nights
+    status, out, err = run(capsys, "compare", now, "--cluster", "document", before)
+    assert (status, err) == (DONE, "")
+    assert "paired by: file and position" in out
+    assert "clusters: 30 of document, as many as 30.0 equal ones" in out
+    assert re.search(r"moved by more than 1e-06: 1,\d{3} \(\d{3} up, \d{3} down\)", out)
+    status, out, _ = run(capsys, "compare", now, before, "--fail-if-drop", 0.01)
+    assert status == DONE  # one of four systems fell by .02: all of them by .005
+
+
+def test_systems_are_ranked(nights, capsys):
+    now, _ = nights
+    status, out, _ = run(capsys, "compare", now, "--systems", "--key", "segment")
+    assert status == DONE
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert rows[0] == ["cluster", "rank", "system", "mean", "significantly better than"]
+    assert [row[2] for row in rows[1:5]][-1] == "system-1"
+    assert rows[4][:2] == ["2", "4"]
+    assert len(rows) == 1 + 4 + 1 + 6
+    two = ("--systems", "system-1", "system-0", "--key", "segment", "--json")
+    status, out, _ = run(capsys, "compare", now, *two)
+    (found,) = json.loads(out)["comparisons"]
+    assert found["whole"]["result"]["difference"] == pytest.approx(-0.02, abs=0.01)
+
+
+def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch):
+    now, before = nights
+    assert run(capsys, "compare", now)[0] == UNUSABLE
+    status, _, err = run(capsys, "compare", now, before, "--kye", "id")
+    assert status == UNUSABLE
+    assert "unknown argument '--kye'" in err
+    status, _, err = run(capsys, "compare", now, before, "--key", "segment")
+    assert status == UNUSABLE
+    assert "--key segment does not identify a row" in err
+    monkeypatch.setitem(sys.modules, "pipelines.results.compare", None)
+    status, _, err = run(capsys, "compare", now, before)
+    assert status == UNUSABLE
+    assert "the extra 'results'" in err

@@ -1,0 +1,240 @@
+"""Made-up reports: every section, in the scripts and with the names that are hard to show."""
+
+from bertscore_core.paired import PairedResult
+from pipelines.results.comparison import (
+    WHOLE,
+    Comparison,
+    FieldDifference,
+    Group,
+    GroupComparison,
+    PairCounts,
+    RankedSystem,
+    Ranking,
+    SettingsDifference,
+)
+from pipelines.results.report.data import (
+    ChosenRow,
+    Cost,
+    Estimate,
+    GroupRow,
+    LengthBin,
+    Night,
+    ReasonCount,
+    ReportData,
+    Setting,
+    Texts,
+)
+from pipelines.results.report.words import signature_sentences
+
+SIGNATURE = (
+    "bertscore|model:all-MiniLM-L6-v2|weights:7521cd5f6bef|num_layers:6|layer_semantics:cut|"
+    "tokenizer:0507ed6a38151c27|prefix_space:no|max_length:512|idf:none|baseline:none|empty:zero|"
+    "dtype:float32|batch_tokens:any|attention:auto|backend:torch|version:0.1.0|torch:2.13.0|"
+    "transformers:5.23.0"
+)
+
+HOSTILE = (
+    "</script><script>document.title='broken'</script>",
+    "<img src=x onerror=alert(1)>",
+    "\u202egnp.exe\u2066 \u061c\u200f",
+    "]]></style><svg onload=alert(1)>",
+    "{{ 7 * 7 }} {% raw %} &lt;b&gt; \" ' `",
+    "http://example.invalid/pixel.png",
+    "line\nbreak\x00\x1b[31m\ud800",
+)
+
+TEXTS = (
+    Texts(
+        candidate="جلست القطة على السجادة (3 مرات).",
+        references=("كانت القطة على السجادة.", "القطة فوق البساط."),
+        against="القطة على السجادة.",
+        language="ar",
+    ),
+    Texts(
+        candidate="猫がマットの上に座った。", references=("マットの上に猫がいた。",), language="ja"
+    ),
+    Texts(
+        candidate="החתול ישב על המחצלת, abc 123.", references=("החתול על המחצלת.",), language="he"
+    ),
+    Texts(candidate="猫坐在垫子上。👩‍👩‍👧‍👦", references=("垫子上有一只猫。",), language="zh-cn"),
+    *(Texts(candidate=words, references=(words[::-1],)) for words in HOSTILE),
+    Texts(candidate="long " * 900, references=("word" * 400,), language="en"),
+)
+
+
+def estimate(mean: float, half: float = 0.004) -> Estimate:
+    """Return a mean with an interval around it."""
+    return Estimate(mean=mean, low=mean - half, high=mean + half)
+
+
+def group_row(*name: str | None, f1: float = 0.8, rows: int = 1000) -> GroupRow:
+    """Return a group with plausible numbers."""
+    histogram = tuple(max(0, 40 - abs(at - round(64 * f1)) * 6) for at in range(64))
+    return GroupRow(
+        name=name,
+        rows=rows,
+        scored=rows - 7,
+        truncated=rows // 90,
+        precision=estimate(f1 + 0.01),
+        recall=estimate(f1 - 0.01),
+        f1=estimate(f1),
+        quantiles=(f1 - 0.2, f1 - 0.06, f1 + 0.01, f1 + 0.06, f1 + 0.12),
+        histogram=histogram,
+    )
+
+
+def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRow:
+    """Return a row that is shown by itself."""
+    return ChosenRow(
+        file=f"news/shard-{at:03}.parquet",
+        row=17 * at,
+        group=("system-a", HOSTILE[at % len(HOSTILE)]),
+        precision=0.31 + at / 50,
+        recall=0.29 + at / 50,
+        f1=0.3 + at / 50,
+        tokens=30 + at,
+        reason="empty_candidate" if at == 2 else None,
+        before=0.5 if moved else None,
+        texts=texts,
+    )
+
+
+def comparison_of(name: Group, at: int) -> GroupComparison:
+    """Return the comparison of one group; the first is worse and the last is better."""
+    counts = PairCounts(
+        pairs=990,
+        lost=1,
+        gained=2,
+        unscored=7,
+        only_run=12,
+        only_against=3,
+        only_against_scored=3,
+        up=40 * at,
+        down=70,
+        other_references=3,
+    )
+    mean = -0.01 + at / 400
+    result = PairedResult(
+        pairs=990, confidence=0.95, difference=mean, interval=(mean - 0.003, mean + 0.003)
+    )
+    return GroupComparison(
+        group=name,
+        counts=counts,
+        mean=0.79,
+        against_mean=0.8,
+        result=result,
+        p_adjusted=min(1.0, 0.00001 * 9**at),
+    )
+
+
+def made_report(*, with_texts: bool) -> ReportData:
+    """Return a report with every section, whose names and texts are hostile."""
+    names = [("system-a", "de"), ("system-b", None), *(("نظام", words) for words in HOSTILE)]
+    groups = tuple(group_row(*name, f1=0.85 - at / 60) for at, name in enumerate(names))
+    rows = [TEXTS[at] if with_texts else None for at in range(len(TEXTS))]
+    chosen = tuple(chosen_row(at, texts=texts) for at, texts in enumerate(rows))
+    moved = tuple(chosen_row(at, texts=texts, moved=True) for at, texts in enumerate(rows))
+    changes = tuple(comparison_of(name, at) for at, name in enumerate(names))
+    nights = tuple(
+        Night(
+            run=f"scores/2026-11-{day:02}",
+            started=f"2026-11-{day:02} 02:00:00",
+            rows=9000,
+            scored=8990,
+            rejected=10,
+            f1=estimate(0.8 + day / 500),
+            comparable=day > 3,
+            groups=tuple(
+                (name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)
+            ),
+        )
+        for day in range(1, 21)
+    )
+    return ReportData(
+        run="s3://bucket/scores/2026-11-20",
+        started="2026-11-20 02:00:00",
+        made="2026-11-20 06:30:00",
+        version="0.1.0",
+        confidence=0.95,
+        rescaled=False,
+        total=group_row(f1=0.8, rows=9000),
+        bins=tuple(at / 64 for at in range(65)),
+        by=("system", "<b>pair</b>"),
+        groups=groups,
+        ranking=Ranking(
+            group=WHOLE,
+            rows=900,
+            confidence=0.95,
+            systems=tuple(
+                RankedSystem(
+                    system=words,
+                    mean=0.8 - at / 50,
+                    first=max(1, at),
+                    last=at + 2,
+                    cluster=1 + at // 3,
+                    wins=len(HOSTILE) - at,
+                )
+                for at, words in enumerate(HOSTILE)
+            ),
+        ),
+        languages=tuple(
+            group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])
+        ),
+        lengths=tuple(
+            LengthBin(
+                low=2**at,
+                high=2 ** (at + 1) - 1,
+                scored=900,
+                truncated=at,
+                f1=estimate(0.84 - at / 70),
+            )
+            for at in range(3, 10)
+        ),
+        reasons=(
+            ReasonCount(reason="null_candidate", rows=40, rejected=40),
+            ReasonCount(reason="empty_reference", rows=11, rejected=0),
+        ),
+        rejected_files=(("dump/<broken>.parquet", "not_parquet"),),
+        worst=chosen,
+        best=chosen[::-1],
+        with_texts=with_texts,
+        against=Comparison(
+            run="s3://bucket/scores/2026-11-20",
+            against="s3://bucket/scores/2026-11-19",
+            measure="f1",
+            key=(),
+            by=("system", "<b>pair</b>"),
+            cluster="document",
+            confidence=0.95,
+            drop=None,
+            settings=SettingsDifference(
+                noise=1e-6,
+                harmless=(FieldDifference(field="torch", run="2.13.0", against="2.12.0"),),
+                moving=(FieldDifference(field="idf", run="a|b", against="none", language="de"),),
+            ),
+            whole=comparison_of(WHOLE, 0),
+            groups=changes,
+            warnings=("Three rows of <the other> run have other references.",),
+        ),
+        fallen=moved,
+        risen=moved[::-1],
+        nights=nights,
+        cost=Cost(
+            pairs=9000,
+            fresh=1000,
+            reused=8000,
+            seconds=75.2,
+            scoring_seconds=4000.0,
+            pairs_per_second=120.5,
+            tokens=1_234_567,
+            padding=0.0321,
+            parts=9,
+            part_bytes=12_345_678,
+        ),
+        settings=(
+            Setting(language="", signature=SIGNATURE, sentences=signature_sentences(SIGNATURE)),
+        ),
+        notices=(
+            "The other run was made with other settings: do not read small changes as a trend.",
+        ),
+    )
