@@ -284,7 +284,7 @@ def _float32_bytes(path: Path, config: Mapping[str, Any]) -> int:
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(size))
+            header = json.loads(file.read(min(size, path.stat().st_size)))
         shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
         return 4 * sum(map(math.prod, shapes))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
