@@ -1,5 +1,6 @@
 """Histograms of raw scores over bins of equal width from -1 to 1, dense and packed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,11 +79,13 @@ class PackedHistogram:
         counts[self.bins] = self.counts
         return counts
 
-    def __add__(self, other: "PackedHistogram") -> "PackedHistogram":
-        """Return the histogram of both sets of pairs."""
-        if not self.packed_bins or not other.packed_bins:
-            return self if self.packed_bins else other
-        bins, where = np.unique(np.concatenate([self.bins, other.bins]), return_inverse=True)
+    @classmethod
+    def merge(cls, every: Sequence["PackedHistogram"]) -> "PackedHistogram":
+        """Return the histogram of several sets of pairs together."""
+        filled = [one for one in every if one.packed_bins]
+        if len(filled) < 2:
+            return filled[0] if filled else cls()
+        bins, where = np.unique(np.concatenate([one.bins for one in filled]), return_inverse=True)
         counts = np.zeros(len(bins), dtype=np.int64)
-        np.add.at(counts, where, np.concatenate([self.counts, other.counts]))
-        return PackedHistogram.of(bins, counts)
+        np.add.at(counts, where, np.concatenate([one.counts for one in filled]))
+        return cls.of(bins, counts)

@@ -77,28 +77,31 @@ class ScoreStatistics:
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def merge(cls, every: Sequence["ScoreStatistics"]) -> "ScoreStatistics":
+        """Return the statistics of several sets of rows together, faster than one `+` each."""
+        known = [one.reused for one in every if one.reused is not None]
+        first, second, third = (
+            PackedHistogram.merge([one.histograms[measure] for one in every])
+            for measure in range(3)
+        )
+        return cls(
+            rows=sum(one.rows for one in every),
+            scored=sum(one.scored for one in every),
+            truncated=sum(one.truncated for one in every),
+            reused=sum(known) if len(known) == len(every) else None,
+            sums=_total([one.sums for one in every]),
+            squares=_total([one.squares for one in every]),
+            raw_sums=_total([one.raw_sums for one in every]),
+            raw_squares=_total([one.raw_squares for one in every]),
+            histograms=(first, second, third),
+            reasons=_counts([one.reasons for one in every]),
+            rejected_reasons=_counts([one.rejected_reasons for one in every]),
+        )
+
     def __add__(self, other: "ScoreStatistics") -> "ScoreStatistics":
         """Return the statistics of both sets of rows together."""
-        unknown = self.reused is None or other.reused is None
-        return ScoreStatistics(
-            rows=self.rows + other.rows,
-            scored=self.scored + other.scored,
-            truncated=self.truncated + other.truncated,
-            reused=None if unknown else (self.reused or 0) + (other.reused or 0),
-            sums=_plus(self.sums, other.sums),
-            squares=_plus(self.squares, other.squares),
-            raw_sums=_plus(self.raw_sums, other.raw_sums),
-            raw_squares=_plus(self.raw_squares, other.raw_squares),
-            histograms=(
-                self.histograms[0] + other.histograms[0],
-                self.histograms[1] + other.histograms[1],
-                self.histograms[2] + other.histograms[2],
-            ),
-            reasons=_counted(Counter(self.reasons) + Counter(other.reasons)),
-            rejected_reasons=_counted(
-                Counter(self.rejected_reasons) + Counter(other.rejected_reasons)
-            ),
-        )
+        return self.merge((self, other))
 
     @property
     def rejected(self) -> int:
@@ -335,8 +338,15 @@ def _counted(counter: Counter[str]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _plus(one: Three, other: Three) -> Three:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+def _counts(every: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in every:
+        total.update(one)
+    return _counted(total)
+
+
+def _total(every: Sequence[Three]) -> Three:
+    return sum(s[0] for s in every), sum(s[1] for s in every), sum(s[2] for s in every)
 
 
 def _three(values: Sequence[int]) -> Three:

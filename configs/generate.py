@@ -68,6 +68,7 @@ GROUPS = {
         "model_memory",
     ),
     "The work": ("workers", "split_rows", "split_bytes"),
+    "The results": ("group_by",),
     "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
     "The command": ("overwrite", "dry_run", "print_job"),
     "Options for Beam": ("beam", "beam_scoring"),
@@ -82,6 +83,7 @@ EXAMPLES: Mapping[str, Any] = {
     "beam": ["--runner=DataflowRunner"],
     "beam_scoring": ["--number_of_worker_harness_threads=2"],
     "contact": "mailto:you@example.org",
+    "group_by": ["system", "language"],
     "idf_group": ["test_set"],
     "idf_key": ["segment_id"],
     "language": "en",
@@ -229,6 +231,7 @@ _COLUMNS = r"^\S+(\s+\S+)*$"
 TEMPLATE_PATTERNS = {
     "input": _STORE_PATHS,
     "output": _OUTPUT_PATH,
+    "group_by": _COLUMNS,
     "idf_key": _COLUMNS,
     "idf_group": _COLUMNS,
     "languages": _OUTPUT_PATH,
@@ -241,6 +244,7 @@ TEMPLATE_PATTERNS = {
 TEMPLATE_NOTES = {
     "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
     "blanks.",
+    "group_by": "Separate several by blanks.",
     "idf_key": "Separate several by blanks.",
     "idf_group": "Separate several by blanks.",
     "model": "Workers have the models that are in their image.",

@@ -23,6 +23,7 @@ from pipelines.options import flags, languages
 from pipelines.options.baseline import BaselineOptions
 from pipelines.options.idf import IdfOptions
 from pipelines.options.score import ScoreOptions
+from pipelines.options.tune import TuneOptions
 from pipelines.score.rejects import UNREADABLE_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +34,12 @@ PAGES = {
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 OUTPUT = "build/my-scores"
-OPTIONS = {"score": ScoreOptions, "idf": IdfOptions, "baseline": BaselineOptions}
+OPTIONS = {
+    "score": ScoreOptions,
+    "idf": IdfOptions,
+    "baseline": BaselineOptions,
+    "tune": TuneOptions,
+}
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
@@ -179,7 +185,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    assert named == {"score", "rescale", "idf", "baseline", "check", "compare"}
+    assert named == {"score", "rescale", "idf", "baseline", "check", "compare", "tune"}
     assert len(COMMANDS) >= 15
 
 

@@ -29,7 +29,7 @@ from pipelines.options.values import fit_value, plain_value
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"
-TESTED_EXTRAS = ("demo", "baseline", "s3", "gcs", "gcp", "test", "dev")
+TESTED_EXTRAS = ("demo", "baseline", "results", "tune", "s3", "gcs", "gcp", "test", "dev")
 CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
 JOB_CONFIGS = [path for path in CONFIGS if path.name != "sentences.yaml"]
 SCORE_CONFIGS = [path for path in JOB_CONFIGS if path.parent.name in ("demo", "score")]

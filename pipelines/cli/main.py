@@ -1,4 +1,4 @@
-"""bertscore-beam: score, rescale, idf, baseline, compare, report, explain, tune, check, models.
+"""bertscore-beam, with a command for each job: score, rescale, groups, compare and so on.
 
 Exit status: 0 done; 1 stopped early, run it again to continue; 2 it cannot work as given; 3 done as
 far as possible, but a gate was not passed; 4 compared, and the run is worse than another; 130 or
@@ -52,6 +52,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   idf      count document frequencies over references and save the table
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
+  groups   print the mean scores of each group of rows of a finished run
   compare  compare a run with others row by row, or systems of one run; with a gate
   report   write one page about a finished run, as HTML that loads nothing
   explain  work out the score of rows of a run, or of two texts, token by token
@@ -191,6 +192,13 @@ def baseline_command(arguments: Sequence[str]) -> int:
     return make_baselines(options)
 
 
+def groups_command(arguments: Sequence[str]) -> int:
+    """Print the groups of a finished run."""
+    from pipelines.cli.groups import groups_command
+
+    return groups_command(arguments)
+
+
 def compare_runs_command(arguments: Sequence[str]) -> int:
     """Compare finished runs, or systems of one."""
     from pipelines.cli.compare_runs import compare_runs_command
@@ -236,6 +244,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "rescale": rescale_command,
     "idf": idf_command,
     "baseline": baseline_command,
+    "groups": groups_command,
     "compare": compare_runs_command,
     "report": report_command,
     "explain": explain_command,

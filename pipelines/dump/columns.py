@@ -142,14 +142,15 @@ def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> Non
         kind = _column_type(schema, name, option.strip("-").removesuffix("-column"), option)
         if option == LANGUAGE_OPTION and not is_text(kind):
             raise _wrong_type(name, kind, "language", "a string type")
-        if not _can_choose(kind):
+        if not can_choose(kind):
             raise InputError(
                 f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
                 "texts, numbers, booleans or dates. Convert the column, or name another one."
             )
 
 
-def _can_choose(kind: pa.DataType) -> bool:
+def can_choose(kind: pa.DataType) -> bool:
+    """Tell whether values of a type can choose something: texts, numbers, booleans, dates."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     kinds = (
@@ -256,6 +257,11 @@ def root_of(schema: pa.Schema, name: str) -> str:
     return next((root for root, _ in _ways(name) if root in schema.names), name)
 
 
+def has_column(schema: pa.Schema, name: str) -> bool:
+    """Tell whether a file has a column of that name or dotted path."""
+    return name in schema.names or _nested_type(schema, name) is not None
+
+
 def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
     """Return the top-level columns that names or dotted paths belong to, each once, if there."""
     roots = dict.fromkeys(root_of(schema, name) for name in names)
@@ -334,9 +340,14 @@ def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.Dat
             f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
             "expected one. Rename the others."
         )
+    raise no_column(schema, name, role, option)
+
+
+def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputError:
+    """Return the error for a column that a file does not have, with the one probably meant."""
     near = difflib.get_close_matches(name, [*schema.names, *_paths(schema)], n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    raise InputError(
+    return InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
         f"{hint}Name the right one with {option}."
     )

@@ -22,7 +22,7 @@ MOST_LANGUAGES = 1000
 
 def languages_of(column: pa.ChunkedArray) -> list[str]:
     """Return the language of each row. Shape (rows,)."""
-    encoded = _dictionary(column)
+    encoded = dictionary_of(column)
     names = [
         language_of(text) for text in texts_from_column(pa.chunked_array([encoded.dictionary]))
     ]
@@ -59,8 +59,8 @@ def _count(split: Split, column: str) -> Counter[str]:
         return Counter()
 
 
-def _dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a column of texts as one array with each distinct text once."""
+def dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a column as one array with each distinct value once."""
     if pa.types.is_null(column.type):
         column = column.cast(pa.string())
     if pa.types.is_string_view(column.type):

@@ -1,5 +1,7 @@
 """Checks of single values of options; each raises the same kind of message."""
 
+from collections.abc import Sequence
+
 from bertscore_core.errors import ConfigError
 
 
@@ -32,4 +34,20 @@ def check_share(name: str, value: float | None) -> None:
         fine=value is None or 0.0 <= value <= 1.0,
         expected="a share from 0 to 1",
         cure="For 5 percent write 0.05.",
+    )
+
+
+def check_group_columns(name: str, columns: Sequence[str]) -> None:
+    """Raise unless columns can be those of groups.
+
+    Raises:
+        ConfigError: One is named twice, or like a column that is written about groups.
+    """
+    check_value(
+        name,
+        list(columns),
+        fine=len(set(columns)) == len(columns)
+        and not any(one.startswith("bertscore_") for one in columns),
+        expected="columns of the input, each once",
+        cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
     )

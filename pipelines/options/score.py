@@ -1,5 +1,6 @@
 """Options of `bertscore-beam score`."""
 
+import dataclasses
 import difflib
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +8,7 @@ from typing import Literal
 from bertscore_core.errors import ConfigError
 from pipelines.files.credentials import mask_credentials
 from pipelines.options.base import DumpOptions
-from pipelines.options.checks import check_at_least, check_share, check_value
+from pipelines.options.checks import check_at_least, check_group_columns, check_share, check_value
 from pipelines.options.scoring import ScoringOptions
 
 IDF_WORDS = ("none", "corpus")
@@ -32,6 +33,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
             the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
             for the newest run among them that has succeeded; if there is none, all rows are scored.
+        group_by: Columns whose values make groups, such as system and language: the summary has the
+            rows, the mean scores and their errors of each. The scores do not depend on it.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
             table. Their rescaled scores then cannot be compared with each other.
         model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
@@ -54,6 +57,7 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     rescale: bool = False
     baseline: str | None = None
     reuse: str | None = None
+    group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     allow_shared_baseline: bool = False
     model_memory: int | None = None
     empty: Literal["zero", "null", "reference"] = "zero"
@@ -71,7 +75,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
             expected="a name other than the reference column's",
             cure="Texts compared with themselves all score 1.",
         )
-        self._check_texts("reuse", "registry")
+        self._check_texts("reuse", "registry", "group_by")
+        check_group_columns("group_by", self.group_by)
         check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)

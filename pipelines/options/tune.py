@@ -83,7 +83,9 @@ class TuneOptions(ScoringOptions):
     item_column: str | None = None
     metrics: tuple[str, ...] = field(default=METRICS, metadata={"metavar": "NAME"})
     language: str | None = None
-    choose_by: Literal["pearson", "spearman", "kendall", "auc"] | None = None
+    choose_by: (
+        Literal["pearson", "spearman", "kendall", "auc", "system_pearson", "system_accuracy"] | None
+    ) = None
     hybrids: int = 0
     resamples: int = DEFAULT_RESAMPLES
     seed: int = 0
@@ -183,6 +185,13 @@ class TuneOptions(ScoringOptions):
             fine=missing is not None,
             expected="a statistic of a column that is given",
             cure="auc needs --label-column, the others need --score-column.",
+        )
+        check_value(
+            "choose_by",
+            self.statistic,
+            fine=self.system_column is not None or not self.statistic.startswith("system_"),
+            expected="a statistic of systems only with a column of them",
+            cure="Add --system-column.",
         )
         check_value(
             "lower_is_better",

@@ -10,19 +10,22 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.record import describe_tables
 from pipelines.idf.saved import note_path
 from pipelines.idf.steps import is_incomplete
 from pipelines.idf.tables import IdfTables
 from pipelines.run.events import event
-from pipelines.run.folder import PLAN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from pipelines.run.success import declare_success, is_marked_by
 from pipelines.runs.index import write_index
-from pipelines.score.records import IDF_FILE, PartRecord, delete_plans, read_parts
+from pipelines.score.group_steps import GroupRun
+from pipelines.score.group_table import GroupRow
+from pipelines.score.records import IDF_FILE, PartRecord, delete_plans
 from pipelines.score.rejects import FILES_FILE, rejected_files
-from pipelines.score.resume import missing_splits, stale_parts
+from pipelines.score.resume import stale_parts
+from pipelines.score.run_groups import read_groups, write_groups
+from pipelines.score.run_parts import parts_of_run
 from pipelines.score.settings import EVERY_LANGUAGE
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import (
@@ -63,7 +66,7 @@ class FinishRun(beam.PTransform):
         """Add up, then write; the output is a single element."""
         records, reused, failures = results
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
-        return (
+        totals = (
             (
                 records | "OfRecord" >> beam.Map(RunTotals.of_record),
                 reused | "OfReused" >> beam.Map(RunTotals.of_reused),
@@ -71,11 +74,19 @@ class FinishRun(beam.PTransform):
             )
             | "Flatten" >> beam.Flatten()
             | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
-            | "WriteSummary" >> beam.Map(_finish, idf, spec=self.spec)
         )
+        if not self.spec.group_by:
+            return totals | "WriteSummary" >> beam.Map(_finish, idf, spec=self.spec)
+        groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf))
+        return totals | "WriteSummary" >> beam.Map(_finish, idf, groups, spec=self.spec)
 
 
-def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
+def finish_run(
+    spec: ScoreSpec,
+    new: RunTotals,
+    idf: IdfTables | None,
+    groups: Sequence[GroupRow] | None = None,
+) -> bool:
     """Write `_summary.json`, and `_SUCCESS` after it if the run is a success.
 
     The totals of the workers are not enough: every part in the folder must have a record with this
@@ -86,18 +97,19 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
+        groups: The groups of the run, in any order; None to read them from the parts here, if there
+            are any to be read.
 
     Returns:
         Whether the run is a success.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
+        InputError: The input has changed meanwhile, and there are too many groups.
     """
     folder = spec.folder
-    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
-    records, sizes = read_parts(folder, plan, folder.files())
-    fingerprint = "" if idf is None else idf.fingerprint
-    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    parts = parts_of_run(spec, idf)
+    plan, missing = parts.plan, parts.missing
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
@@ -105,12 +117,16 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         new,
         signature,
         missing=[split.part_name for split in missing],
-        doubled=stale_parts(plan, sizes),
+        doubled=stale_parts(plan, parts.sizes),
         whole_idf=not is_incomplete(idf),
     )
     if spec.settings.by_column:
         total = spec.goal.carried + new
         summary["languages"] = summary_of_languages(total, signatures)
+    if spec.group_by:
+        if groups is None:
+            groups = read_groups(folder, parts.records, spec.group_by)
+        summary["groups"] = write_groups(folder, groups, spec.group_by)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
     if plan.rejected_files or missing:
@@ -118,8 +134,7 @@ def finish_run(spec: ScoreSpec, new: RunTotals, idf: IdfTables | None) -> bool:
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
-    gone = {split.part_name for split in missing}
-    index_rows(folder, [records[one.part_name] for one in plan.splits if one.part_name not in gone])
+    index_rows(folder, parts.records)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -153,12 +168,18 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
     return described
 
 
-def _finish(totals: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> RunTotals:
+def _finish(
+    totals: RunTotals,
+    idf: IdfTables | None,
+    groups: Sequence[GroupRow] | None = None,
+    *,
+    spec: ScoreSpec,
+) -> RunTotals:
     if not spec.detached:
-        finish_run(spec, totals, idf)
+        finish_run(spec, totals, idf, groups)
         return totals
     # Beam may repeat a bundle that has done all its work. Then the plan may be deleted already.
-    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf):
+    if not is_marked_by(spec.folder, spec.run) and not finish_run(spec, totals, idf, groups):
         raise RuntimeError(
             f"the run is not a success: see {mask_credentials(spec.folder.path(SUMMARY_FILE))}"
         )

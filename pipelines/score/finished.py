@@ -62,11 +62,13 @@ class PartRows:
     Attributes:
         input_name: Name of the input file.
         first_row: Position of the first row in it, from 0. Lines of text count as rows.
+        record: The record of the part.
         table: The columns that were asked for, one row for each row of the part.
     """
 
     input_name: str
     first_row: int
+    record: PartRecord
     table: pa.Table
 
 
@@ -145,11 +147,12 @@ def read_columns(run: FinishedRun, columns: Sequence[str]) -> Iterator[PartRows]
     with ThreadPoolExecutor(_READ_AHEAD) as pool:
         tables: deque[Future[pa.Table]] = deque()
         waiting = iter(placed)
-        for input_name, first, _ in placed:
+        for input_name, first, record in placed:
             while len(tables) <= _READ_AHEAD and (following := next(waiting, None)) is not None:
                 path = run.folder.path(following[2].part_name)
-                tables.append(pool.submit(_read, path, columns))
-            yield PartRows(input_name=input_name, first_row=first, table=tables.popleft().result())
+                tables.append(pool.submit(read_part_columns, path, columns))
+            table = tables.popleft().result()
+            yield PartRows(input_name=input_name, first_row=first, record=record, table=table)
 
 
 def read_rows(
@@ -175,7 +178,7 @@ def read_rows(
         wanted.setdefault(part_name, []).append((number, row))
     found: dict[int, pa.Table] = {}
     for part_name, rows in wanted.items():
-        table = _read(run.folder.path(part_name), columns)
+        table = read_part_columns(run.folder.path(part_name), columns)
         # A copy, since a slice would keep the whole part in memory.
         found.update({number: table.take([row]) for number, row in rows})
     return [found[number] for number in range(len(places))]
@@ -207,7 +210,19 @@ def _with_first_rows(records: Iterable[PartRecord]) -> Iterator[tuple[int, PartR
         first += record.num_rows
 
 
-def _read(path: str, columns: Sequence[str]) -> pa.Table:
+def part_schema(run: FinishedRun, record: PartRecord) -> pa.Schema:
+    """Return the schema of a part; see `read_columns` for errors."""
+    with open_parquet(run.folder.path(record.part_name)) as (file, _):
+        return file.schema_arrow
+
+
+def read_part_columns(path: str, columns: Sequence[str]) -> pa.Table:
+    """Read columns of one part; see `read_columns`.
+
+    Raises:
+        InputError: It is damaged.
+        OSError: It cannot be reached.
+    """
     with open_parquet(path) as (file, _):
         schema = file.schema_arrow
         wanted = set(roots_of(schema, columns))

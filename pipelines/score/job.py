@@ -43,6 +43,7 @@ from pipelines.run.workers import worker_errors
 from pipelines.runs.row_scores import ROWS_FOLDER, rows_file
 from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
+from pipelines.score.group_table import GROUPS_FILE
 from pipelines.score.idf_table import IdfSource, idf_table
 from pipelines.score.plan_settings import rows_without_setting
 from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
@@ -59,6 +60,7 @@ from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 from pipelines.score.settings import RowSetting, RunSettings
 from pipelines.score.show import gate_words, show_plan, show_summary
+from pipelines.score.show_groups import show_groups_scored
 from pipelines.score.show_languages import (
     show_languages_planned,
     show_languages_scored,
@@ -77,7 +79,9 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     if job.idf.must_count:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
     warnings = [] if words is None else [words]
-    shown = show_plan(job, planned.reuse, estimate_words(job), warnings)
+    shown = show_plan(
+        job, planned.reuse, estimate_words(job), warnings, num_groups=planned.num_groups
+    )
     return shown, *show_languages_planned(planned.settings)
 
 
@@ -137,7 +141,7 @@ def start_run(job: ScoreJob) -> None:
     """
     folder, standing = job.spec.folder, job.standing
     # One after the other, the marker first: the summary must not be missing beside a marker.
-    for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
     _renew_run(folder, job.spec.run)
     folder.delete_temporary()
@@ -271,7 +275,11 @@ def conclude_score(job: ScoreJob) -> Outcome:
     ]
     return Outcome(
         status=status,
-        shown=(show_summary(summary, folder.root), *show_languages_scored(summary)),
+        shown=(
+            show_summary(summary, folder.root),
+            *show_languages_scored(summary),
+            *show_groups_scored(summary),
+        ),
         document={"output": mask_credentials(folder.root), "summary": summary},
         warnings=tuple(warnings),
     )
@@ -314,6 +322,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         fields=table_fields(options),
         digest="",
         goal=RunGoal(),
+        group_by=options.group_by,
     )
     idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
     yield _stage(options, runner, spec, idf, corpus="")

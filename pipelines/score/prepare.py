@@ -29,6 +29,7 @@ from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
 from pipelines.runs.row_scores import rows_file
 from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
+from pipelines.score.group_check import count_groups
 from pipelines.score.idf_table import IdfSource, find_idf
 from pipelines.score.plan_settings import PlannedSettings, begin_settling, settle_languages
 from pipelines.score.records import read_parts, record_path
@@ -64,6 +65,7 @@ class ScorePlan:
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
         reuse: What `--reuse` leads to; None without it.
+        num_groups: Groups of `--group-by`; 0 without it.
     """
 
     options: ScoreOptions
@@ -76,6 +78,7 @@ class ScorePlan:
     given_idf: IdfTables | None
     started: float
     reuse: Reuse | None
+    num_groups: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             ],
         )
         settings = settle_languages(settling, plan.splits)
+        num_groups = count_groups(plan.splits, options.group_by)
     if given_idf is not None:
         _check_idf(given_idf, settings.settings)
     if options.idf == "corpus":
@@ -159,6 +163,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         plan=plan,
         given_idf=given_idf,
         started=started,
+        num_groups=num_groups,
         reuse=_find_reuse(options, output, settings.settings, given_idf),
     )
 
@@ -250,6 +255,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             ),
             detached=planned.runner.detached,
             reuse=None if planned.reuse is None else planned.reuse.source,
+            group_by=options.group_by,
         ),
         options=options,
         runner=planned.runner,

@@ -59,6 +59,8 @@ class PartRecord:
         reading: `Split.reading`: how the rows were read. "" for plain Parquet.
         dropped: Fields of JSON that are no columns, with the number of rows that have them.
         reused: Rows that took the scores of an earlier run.
+        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
+            a record of a version that did not write it.
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: As in `ScoredTable`.
     """
@@ -80,6 +82,7 @@ class PartRecord:
     reading: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
     reused: int = 0
+    reused_rows: str = ""
     languages: Mapping[str, LanguageRows] = field(default_factory=dict)
     other_scripts: int = 0
 
@@ -187,6 +190,7 @@ def _is_well_typed(record: PartRecord) -> bool:
         record.job_digest,
         record.idf,
         record.reading,
+        record.reused_rows,
         *asdict(record.digests).values(),
         *(rows.label for rows in record.languages.values()),
     )

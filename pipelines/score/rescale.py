@@ -41,6 +41,7 @@ from pipelines.run.workers import worker_errors
 from pipelines.runs.row_scores import rows_file
 from pipelines.score.finish import index_rows
 from pipelines.score.finished import open_finished
+from pipelines.score.group_table import GROUPS_FILE
 from pipelines.score.records import (
     IDF_FILE,
     PartRecord,
@@ -50,7 +51,9 @@ from pipelines.score.records import (
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rescale_part import rescaled_part
+from pipelines.score.run_groups import read_groups, write_groups
 from pipelines.score.show import show_summary
+from pipelines.score.show_groups import show_groups_scored
 from pipelines.scorer import read_baseline
 
 IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
@@ -87,6 +90,11 @@ class RescalePlan:
     records: tuple[PartRecord, ...]
     started: float
     notice: str | None
+
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        """The columns of the groups that the run has, and the rescaled run gets as well."""
+        return tuple(self.run.get("options", {}).get("group_by") or ())
 
     @property
     def identity(self) -> dict[str, str]:
@@ -219,7 +227,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     }
     job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
     others = [name for name in records.keys() | sizes.keys() if name not in done]
-    for name in (SUCCESS_FILE, SUMMARY_FILE, FILES_FILE, *IDF_FILES):
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *IDF_FILES):
         folder.delete(name)
     folder.delete_temporary()
     for note in (record_path, rows_path, rows_file):
@@ -243,7 +251,11 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
         "run": job.run,
         "identity": planned.identity,
         "signature": replace(before, baseline=planned.signature.baseline).format(),
-        "options": {**planned.options.describe(), "language": language},
+        "options": {
+            **planned.options.describe(),
+            "language": language,
+            "group_by": list(planned.group_by),
+        },
         **kept,
         "started": planned.started,
         "rescaled": {"folder": planned.source.shown, "run": planned.run.get("run")},
@@ -265,10 +277,12 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
         index_rows(folder, records)
         summary = _summary(planned, records)
+        if by := planned.group_by:
+            summary["groups"] = write_groups(folder, read_groups(folder, records, by), by)
         folder.write_json(SUMMARY_FILE, summary)
         declare_success(folder, job.run, signature=planned.signature.format())
     return Outcome(
-        shown=(show_summary(summary, folder.shown),),
+        shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
     )
 

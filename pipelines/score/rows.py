@@ -213,9 +213,20 @@ def score_table(
         pairs,
         settings=settings,
         idf=idf,
-        reused=0 if found is None else sum(int(found.found[one.rows].sum()) for one in subsets),
+        reused=_reused_rows(table.num_rows, subsets, found),
         offered=offered_rows(pairs, digests, signed),
     )
+
+
+def _reused_rows(
+    number: int, subsets: Sequence[RowsOfSetting], found: FoundRows | None
+) -> npt.NDArray[np.bool_]:
+    """Return which rows take the scores of an earlier run. Shape (number,)."""
+    reused = np.zeros(number, dtype=np.bool_)
+    if found is not None:
+        for one in subsets:
+            reused[one.rows] = found.found[one.rows]
+    return reused
 
 
 def score_texts(

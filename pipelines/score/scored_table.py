@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertscore_core import ScoreSummary, Signature
+from bertscore_core.tokens import BoolArray
 from bertscore_core.work import Work
 from pipelines.dump import columns
 from pipelines.dump.columns import TableFields, column_of, is_list
@@ -50,7 +51,7 @@ class ScoredTable:
         languages: The rows of each language; empty if all rows are scored alike.
         other_scripts: Rows whose references are plainly in another script than the language of the
             baseline, in a run that scores all rows alike.
-        reused: Rows that took the scores of an earlier run.
+        reused: Which rows took the scores of an earlier run. Shape (rows,).
         offered: The raw scores of the rows, for later runs.
     """
 
@@ -60,7 +61,7 @@ class ScoredTable:
     work: Work
     languages: Mapping[str, LanguageRows]
     other_scripts: int
-    reused: int
+    reused: BoolArray
     offered: RowScores
 
 
@@ -72,7 +73,7 @@ def with_scores(
     *,
     settings: RunSettings,
     idf: IdfTables | None,
-    reused: int,
+    reused: BoolArray,
     offered: RowScores,
 ) -> ScoredTable:
     """Append the score columns to a table.
@@ -84,7 +85,7 @@ def with_scores(
         pairs: The scores of the rows.
         settings: The settings they were scored with.
         idf: The idf table, if they were weighted.
-        reused: Rows that took the scores of an earlier run.
+        reused: Which rows took the scores of an earlier run. Shape (rows,).
         offered: The raw scores of the rows, for later runs.
     """
     added = {

@@ -14,9 +14,15 @@ SHOWN_FILES = 10
 
 
 def show_plan(
-    job: ScoreJob, reuse: Reuse | None, estimated: str, warnings: Sequence[str] = ()
+    job: ScoreJob,
+    reuse: Reuse | None,
+    estimated: str,
+    warnings: Sequence[str] = (),
+    *,
+    num_groups: int = 0,
 ) -> Shown:
     """Return the table of the plan, for --dry-run, with warnings at its end."""
+    by = ", ".join(job.spec.group_by)
     goal, setting = job.spec.goal, job.spec.settings.sole
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
@@ -33,6 +39,7 @@ def show_plan(
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),
+        **({"groups": f"{num_groups:,} by {by}"} if by else {}),
         "output": job.spec.folder.root,
         **({} if setting is None else {"signature": setting.signature.format()}),
     }

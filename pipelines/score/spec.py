@@ -26,6 +26,7 @@ class ScoreSpec:
         model_memory: How much memory the models of a worker may take.
         detached: Whether no launcher waits for the end of the job.
         reuse: The earlier run that rows take their scores from; None for none.
+        group_by: Columns whose values are the groups of the summary; none for no groups.
     """
 
     run: str
@@ -38,3 +39,4 @@ class ScoreSpec:
     model_memory: ModelMemory = field(default_factory=ModelMemory)
     detached: bool = False
     reuse: EarlierSource | None = None
+    group_by: tuple[str, ...] = ()

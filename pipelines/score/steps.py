@@ -29,6 +29,7 @@ from pipelines.score.records import PartRecord, read_record, record_name, record
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
+from pipelines.score.reused_rows import packed_rows
 from pipelines.score.rows import RowProgress, score_table
 from pipelines.score.scorers import LoadedScorers
 from pipelines.score.spec import ScoreSpec
@@ -89,7 +90,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         seconds = time.perf_counter() - started
         counters.count_pairs(scored.summary)
         counters.count_work(scored.work)
-        counters.count(counters.ROWS_REUSED, scored.reused)
+        counters.count(counters.ROWS_REUSED, int(scored.reused.sum()))
         counters.observe(counters.SPLIT_MSEC, seconds * 1000)
         idf = "" if batch.idf is None else batch.idf.fingerprint
         return [
@@ -238,7 +239,8 @@ class WritePart(beam.DoFn):
         record = replace(
             record,
             dropped={} if element.lines is None else dict(element.lines.dropped),
-            reused=element.scored.reused,
+            reused=int(element.scored.reused.sum()),
+            reused_rows=packed_rows(element.scored.reused),
             languages=element.scored.languages,
             other_scripts=element.scored.other_scripts,
         )

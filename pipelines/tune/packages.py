@@ -4,8 +4,8 @@ from importlib.util import find_spec
 
 from bertscore_core.errors import ConfigError
 
-EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score")
-"""Packages of the extra `tune`, as they are imported."""
+EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score", "MeCab")
+"""Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
 
 
 def check_packages() -> None:

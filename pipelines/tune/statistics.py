@@ -27,6 +27,8 @@ SEGMENT = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 
 _DARR_RANGE = 100.0
 """Raw direct assessments are from 0 to 100; standardized ones have no threshold of 25."""
+_CHOICES = 10
+"""Choices for each hybrid: the paper chooses 100,000 times among 10,000 of them."""
 
 Agreement = Estimates | Resampled
 
@@ -94,7 +96,12 @@ def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
     if rows.items is None:
         return {}
     made = hybrid_agreement(
-        _people(rows), rows.scores, rows.items, hybrids=options.hybrids, seed=options.seed
+        _people(rows),
+        rows.scores,
+        rows.items,
+        hybrids=options.hybrids,
+        choices=_CHOICES * options.hybrids,
+        seed=options.seed,
     )
     return {
         "hybrid_pearson": made.pearson,

@@ -8,7 +8,7 @@ import pytest
 
 from bertscore_core import Signature
 from bertscore_core import score_changes as module
-from bertscore_core.score_changes import SCORE_CHANGES, score_differences
+from bertscore_core.score_changes import SCORE_CHANGES, moving_fields, score_differences
 
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 NOW = Signature(
@@ -104,3 +104,12 @@ def test_every_version_hinders_in_reduced_formats(name):
     other = replace(reduced, **{name: getattr(reduced, name) + ".1"})
     assert set(score_differences(other, reduced)) == {name}
     assert score_differences(reduced, reduced) == {}
+
+
+def test_moving_fields_are_those_of_final_scores_in_either_order():
+    other = replace(NOW, num_layers="5", baseline="custom@1", transformers="5.99.0")
+    assert moving_fields(NOW, other) == moving_fields(other, NOW) == {"num_layers", "baseline"}
+    newer = replace(NOW, version="0.3.9")
+    assert moving_fields(newer, NOW) == moving_fields(NOW, newer) == frozenset()
+    low, later = replace(NOW, dtype="bfloat16"), replace(NOW, dtype="bfloat16", torch="3.0")
+    assert moving_fields(low, later) == {"torch"}

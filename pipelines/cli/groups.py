@@ -1,0 +1,44 @@
+"""`bertscore-beam groups`: the mean scores of each group of rows of a finished run."""
+
+from collections.abc import Sequence
+
+from pipelines.cli.show import answer
+from pipelines.files.reach import before_work
+from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.results.groups import check_output, groups_of_run, write_table
+from pipelines.run.exit_status import DONE
+
+
+def groups_command(arguments: Sequence[str]) -> int:
+    """Print the groups of a run, and write them to a file if one is named."""
+    parser = StrictParser(
+        prog="bertscore-beam groups",
+        description="Rows, mean scores and their errors of each group of a finished run.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="output folder of `score` or `rescale`")
+    parser.add_argument(
+        "--by",
+        metavar="COLUMN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="columns whose values make groups, by name or dotted path; by default all rows are "
+        "one group",
+    )
+    parser.add_argument(
+        "--confidence", type=float, default=0.95, help="that of the intervals (default: 0.95)"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="write all groups to this file: .parquet, .pq or .csv"
+    )
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise unknown_flag(unknown[0], parser)
+    if parsed.output is not None:
+        check_output(parsed.output, parsed.run)
+    with before_work():
+        found = groups_of_run(parsed.run, parsed.by, parsed.confidence)
+        if parsed.output is not None:
+            write_table(found, parsed.output)
+    return answer({"status": DONE, **found.document()}, [found.shown()])

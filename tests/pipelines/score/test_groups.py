@@ -1,0 +1,216 @@
+"""Groups of rows: which rows belong together, and their statistics against those of pandas."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core.errors import ConfigError, InputError
+from pipelines.cli import main as cli
+from pipelines.score.group_check import count_groups
+from pipelines.score.group_table import group_row, group_rows, in_order, table_of_groups
+from pipelines.score.groups import (
+    MOST_GROUPS,
+    Merging,
+    check_number,
+    groups_of,
+    statistics_of,
+)
+from pipelines.score.reused_rows import packed_rows, unpacked_rows
+from tests.support.jobs import job_options, prepare_score
+
+
+def found_groups(**columns):
+    table = pa.table(columns)
+    found = groups_of(table, list(columns))
+    return [found.groups[code] for code in found.codes.tolist()]
+
+
+def test_values_of_every_kind_are_texts_and_those_without_a_value_are_one_group():
+    days = [datetime.date(2026, 1, 2), None, datetime.date(2026, 1, 2)]
+    assert found_groups(day=pa.array(days)) == [("2026-01-02",), (None,), ("2026-01-02",)]
+    assert found_groups(n=[1.0, 1.5, float("nan"), None]) == [("1",), ("1.5",), (None,), (None,)]
+    assert found_groups(n=pa.array([7, -7], pa.int8())) == [("7",), ("-7",)]
+    assert found_groups(flag=[True, False, None]) == [("true",), ("false",), (None,)]
+    assert found_groups(word=pa.array(["a", None, "", "a"]).dictionary_encode()) == [
+        *(("a",), (None,), ("",), ("a",))
+    ]
+    raw = pa.array([b"\xff", b"ok"], pa.binary()).view(pa.string())
+    assert found_groups(word=raw) == [(None,), ("ok",)]
+    assert found_groups(nothing=pa.nulls(2)) == [(None,), (None,)]
+    assert found_groups(view=pa.array(["a", "b"], pa.string_view())) == [("a",), ("b",)]
+
+
+def test_several_columns_make_groups_of_all_their_values():
+    rng = np.random.default_rng(0)
+    first = [["x", "y", None][n] for n in rng.integers(0, 3, 200)]
+    second = rng.integers(0, 4, 200).tolist()
+    expected = [(one, str(two)) for one, two in zip(first, second, strict=True)]
+    assert found_groups(a=first, b=second) == expected
+
+
+def test_a_nested_column_is_named_by_its_path_and_a_missing_one_has_no_value():
+    table = pa.table({"meta": [{"lang": "en"}, None, {"lang": None}]})
+    assert groups_of(table, ["meta.lang", "nowhere", "meta.x"]).groups == (
+        (None, None, None),
+        ("en", None, None),
+    )
+
+
+def test_no_rows_have_no_groups():
+    table = pa.table({"word": pa.array([], pa.string())})
+    assert groups_of(table, ["word"]).groups == ()
+    assert groups_of(table.slice(0, 0), ["nowhere"]).groups == ()
+
+
+@pytest.mark.parametrize("values", [[["a"]], [{"k": 1}], [datetime.datetime(2026, 1, 2)]])
+def test_values_that_cannot_be_equal_are_refused(values):
+    with pytest.raises(InputError, match=r"'x' cannot be used for groups: got type .+ Convert"):
+        groups_of(pa.table({"x": values}), ["x"])
+
+
+def scored_table(rows, seed=0):
+    """Return a part as `score --rescale` writes it, without its texts."""
+    rng = np.random.default_rng(seed)
+    raw = np.clip(rng.normal(0.7, 0.1, (rows, 3)), -1, 1).astype(np.float32)
+    rejected = rng.random(rows) < 0.1
+    names = [f"bertscore_raw_{name}" for name in ("precision", "recall", "f1")]
+    final = ((raw - 0.4) / 0.6).astype(np.float32)
+    columns = dict(zip(names, raw.T, strict=True))
+    columns |= {name.replace("raw_", ""): final[:, n] for n, name in enumerate(names)}
+    table = {name: pa.array(values, mask=rejected) for name, values in columns.items()}
+    return pa.table(
+        {
+            "system": [["A", "B", "C", None][n] for n in rng.integers(0, 4, rows)],
+            "number": rng.integers(1, 12, rows),
+            **table,
+            "bertscore_truncated": pa.array(rng.random(rows) < 0.3, mask=rejected),
+            "bertscore_error": [
+                "null_candidate" if no else ("empty_candidate" if n % 9 == 0 else None)
+                for n, no in enumerate(rejected)
+            ],
+        }
+    )
+
+
+def test_the_table_of_groups_has_the_numbers_of_pandas():
+    table = scored_table(3000)
+    reused = np.arange(3000) % 3 == 0
+    rows = group_rows(statistics_of(table, ["system", "number"], reused))
+    found = table_of_groups(rows, ["system", "number"]).to_pylist()
+    frame = table.to_pandas().assign(reused=reused)
+    assert [one["bertscore_all_rows"] for one in found] == [True] + [False] * (len(found) - 1)
+    # By value: 2 before 11, and no value last.
+    assert [one["number"] for one in found[1:12]] == [str(n) for n in range(1, 12)]
+    assert [one["system"] for one in found[-12:]] == ["C"] + [None] * 11
+    by_key = {(one["system"], one["number"]): one for one in found}
+    grouped = frame.groupby(["system", "number"], dropna=False)
+    assert len(found) == 1 + grouped.ngroups
+    for key, own in [((None, None), frame), *grouped]:
+        one = by_key[tuple(None if pd.isna(value) else str(value) for value in key)]
+        scored = own.dropna(subset="bertscore_f1")
+        assert one["bertscore_rows"] == len(own)
+        assert one["bertscore_scored"] == len(scored)
+        assert one["bertscore_rejected"] == len(own) - len(scored)
+        assert one["bertscore_truncated"] == scored["bertscore_truncated"].sum()
+        assert one["bertscore_reused"] == own["reused"].sum()
+        assert dict(one["bertscore_reasons"]) == own["bertscore_error"].value_counts().to_dict()
+        assert dict(one["bertscore_rejected_reasons"]).keys() <= {"null_candidate"}
+        for name in ("bertscore_precision", "bertscore_f1", "bertscore_raw_f1"):
+            assert one[name] == pytest.approx(scored[name].astype(float).mean(), abs=1e-11)
+        assert one["bertscore_f1_error"] == pytest.approx(scored["bertscore_f1"].sem(), rel=1e-5)
+        assert one["bertscore_f1_low"] < one["bertscore_f1"] < one["bertscore_f1_high"]
+        median = scored["bertscore_raw_f1"].quantile(0.5, interpolation="lower")
+        assert one["bertscore_raw_f1_q50"] == pytest.approx(
+            median, abs=0.05 if len(own) < 99 else 1e-3
+        )
+
+
+def test_parts_in_any_order_and_number_give_the_same_table():
+    table = scored_table(1000)
+    rows = group_rows(statistics_of(table, ["system"], None))
+    merging = Merging()
+    for start in reversed(range(0, 1000, 20)):
+        merging.add(statistics_of(table.slice(start, 20), ["system"], None))
+    found = group_rows(merging.result())
+    assert table_of_groups(found, ["system"]).equals(table_of_groups(rows, ["system"]))
+    assert len(merging) == 4
+    assert in_order(rows[::-1]) == rows
+
+
+def test_a_group_without_scores_has_no_means():
+    table = scored_table(200)
+    table = table.filter(pa.compute.is_null(table["bertscore_f1"]))
+    (total, *_) = group_rows(statistics_of(table, [], None))
+    assert total.values["rows"] == total.values["rejected"] == table.num_rows > 3
+    for name in ("f1", "f1_error", "f1_low", "raw_f1_q50", "interval", "reused"):
+        assert total.values[name] is None
+
+
+def test_too_many_groups_are_refused_by_the_column_with_the_most_values():
+    groups = [(str(n % 5), str(n)) for n in range(MOST_GROUPS + 1)]
+    check_number(groups[:-1], ["a", "b"], "--by")
+    with pytest.raises(InputError, match=r"The column 'b' has the most values .*'a' 5, 'b' 10,001"):
+        check_number(groups, ["a", "b"], "--by")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
+def test_which_rows_are_reused_comes_back_from_a_record(share):
+    rows = np.random.default_rng(1).random(20_000) < share
+    packed = packed_rows(rows)
+    assert len(packed) < 3400
+    assert (unpacked_rows(packed, 20_000, int(rows.sum())) == rows).all()
+
+
+def test_rows_that_an_earlier_version_did_not_note_are_not_known():
+    for packed in ("", "no base85 {}", packed_rows(np.arange(9) < 4)):
+        assert unpacked_rows(packed, 9, 5) is None
+
+
+@pytest.fixture
+def dump(tmp_path):
+    """Return a dump of three files: two have the column `system`, and one has it nested."""
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    for number in range(3):
+        texts = {"candidate": ["a cat"] * 4, "reference": ["the cat"] * 4}
+        more = {"system": ["A", "B", "A", None]} if number else {"x": [{"system": "A"}] * 4}
+        pq.write_table(pa.table(texts | more), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.model
+def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path, capsys):
+    def planned(*by):
+        options = job_options(dump, tmp_path / "out", group_by=by)
+        return prepare_score(options).plan.splits
+
+    splits = planned("system")
+    assert count_groups(splits, ["system"]) == 3
+    assert count_groups(splits, ["system", "x.system"]) == 4
+    assert count_groups(splits, []) == 0
+    with pytest.raises(InputError, match=r"no group column 'sytem'.+ Did you mean 'system'"):
+        planned("sytem")
+    with pytest.raises(InputError, match=r"0\.parquet: the column 'x' cannot be used for groups"):
+        planned("x")
+    for wrong in (("system", "system"), ("bertscore_f1",)):
+        with pytest.raises(ConfigError, match="columns of the input, each once"):
+            planned(*wrong)
+    many = pa.table({"candidate": ["a"] * 10_001, "reference": ["b"] * 10_001, "id": range(10_001)})
+    pq.write_table(many, dump / "many.parquet")
+    words = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--group-by"]
+    assert cli.main([*words, "system", "id"]) == cli.UNUSABLE
+    assert "The column 'id' has the most values" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert cli.main([*words, "system", "--dry-run"]) == cli.DONE
+    assert "groups: 3 by system" in capsys.readouterr().out
+
+
+def test_one_row_of_a_table_is_a_function_of_its_statistics():
+    found = statistics_of(scored_table(500), [], None).total
+    assert group_row(("a",), found).values == group_row(None, found).values
+    wide, narrow = (group_row(None, found, level).values for level in (0.99, 0.8))
+    assert wide["f1_low"] < narrow["f1_low"] < found.means[2] < narrow["f1_high"] < wide["f1_high"]

@@ -1,0 +1,90 @@
+"""The experiments of the paper run on their made-up samples."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configs.experiments.make_sample import SAMPLES, write_samples
+from pipelines.cli.main import main
+from pipelines.options.config_file import load_yaml
+from pipelines.options.tune import TuneOptions
+from pipelines.tune.judgements import read_judgements
+from pipelines.tune.statistics import GroupRows, statistics_of
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "experiments").glob("*.yaml"))
+SYSTEMS = {"system_pearson", "system_accuracy"}
+EXPECTED = {
+    "wmt": {"darr", "item_accuracy", "item_kendall", "kendall", "pearson", "spearman"} | SYSTEMS,
+    "coco_m1": {"kendall", "pearson", "spearman"} | SYSTEMS,
+    "coco_m2": {"kendall", "pearson", "spearman"} | SYSTEMS,
+    "qqp": {"auc"},
+    "paws_qqp": {"auc"},
+    "paws_wiki": {"auc"},
+}
+"""What each experiment computes, beside what COCO's numbers as raw scores of 0 to 100 add."""
+
+experiments = pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("samples")
+    write_samples(folder)
+    return folder
+
+
+def options_of(config: Path, samples: Path, output: Path) -> TuneOptions:
+    """Return the options of an experiment on its sample."""
+    options = TuneOptions.from_mapping(load_yaml(str(config)), str(config))
+    assert all(path.startswith("build/experiments/") for path in options.judgements)
+    (name,) = (Path(path).name for path in options.judgements)
+    return replace(options, judgements=(str(samples / name),), output=str(output))
+
+
+@experiments
+def test_an_experiment_reads_its_columns_and_computes_its_statistics(config, samples, tmp_path):
+    options = options_of(config, samples, tmp_path / "out")
+    judgements = read_judgements(options, options.output)
+    assert judgements.left_out == {}
+    statistics = statistics_of(judgements, options)
+    assert EXPECTED[config.stem] <= set(statistics)
+    assert set(statistics) <= EXPECTED[config.stem] | {"darr"}
+    # Scores that are the judgements themselves agree with them fully.
+    people = judgements.labels if judgements.people is None else judgements.people
+    own = GroupRows.of(judgements, judgements.of_group(0), people[None])
+    assert statistics[options.statistic](own).values == pytest.approx([1])
+
+
+def test_samples_are_the_same_each_time_and_as_the_experiments_say(samples, tmp_path):
+    write_samples(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(SAMPLES)
+    for name in SAMPLES:
+        assert (tmp_path / name).read_bytes() == (samples / name).read_bytes()
+    coco = TuneOptions.from_mapping(load_yaml(str(CONFIGS[0])), str(CONFIGS[0]))
+    options = replace(coco, judgements=(str(samples / "coco.parquet"),), output=str(tmp_path / "o"))
+    captions = read_judgements(options, options.output)
+    assert {len(references) for references in captions.references} == {5}
+    # The number of people is one of the system.
+    assert len({*zip(captions.systems, captions.people, strict=True)}) == 12
+
+
+@experiments
+@pytest.mark.long
+@pytest.mark.job
+def test_an_experiment_runs_on_its_sample(config, samples, tmp_path, capsys):
+    options = options_of(config, samples, tmp_path / "out")
+    status = main(
+        [
+            *("tune", "--config", str(config), "--output", options.output, "--json", "--quiet"),
+            *("--judgements", *options.judgements, "--resamples", "100"),
+        ]
+    )
+    assert status == 0
+    printed = json.loads(capsys.readouterr().out)
+    (found,) = printed["recommended"]
+    assert found["statistic"] == options.statistic
+    # Damage and paraphrases are told by any layer; exchanged words by hardly any.
+    assert found["value"] > (0.4 if "paws" in config.stem else 0.75)
+    assert 0 <= found["layer"] <= 6

@@ -1,0 +1,208 @@
+"""Whole runs on 60 judgements with the embedded encoder."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import scipy.stats
+
+from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.layer_file import TunedLayer, format_layers, parse_layers
+from pipelines.cli import main as cli
+from pipelines.options.score import ScoreOptions
+from pipelines.run.runner import Runner
+from pipelines.scorer import scorer_config, settle_workers
+from pipelines.tune import scores
+from tests.support.judgements import judgement_rows, write_judgements
+
+pytestmark = [pytest.mark.job, pytest.mark.model]
+
+OTHER = TunedLayer(model="mine", weights="bb", num_layers=3)
+
+
+def tune(judgements, output, *words):
+    return cli.main(
+        ["tune", "--judgements", str(judgements), "--score-column", "human", "--by", "language",
+         "--backend", "torch", "--device", "cpu", "--output", str(output), *words]
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def judgements(tmp_path_factory):
+    return write_judgements(tmp_path_factory.mktemp("judgements") / "j.parquet")
+
+
+@pytest.fixture(scope="module")
+def run(judgements, tmp_path_factory):
+    """Return a finished run, with systems, items and labels. Tests change copies only."""
+    folder = tmp_path_factory.mktemp("tune")
+    (folder / "layers.json").write_bytes(format_layers([OTHER]))
+    words = ("--system-column", "system", "--item-column", "item", "--label-column", "good")
+    layers = ("--registry", str(folder / "layers.json"), "--hybrids", "200", "--resamples", "200")
+    assert tune(judgements, folder / "out", *words, *layers, "--split-rows", "40") == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(run):
+    return pq.read_table(run / "out" / "agreement.parquet").to_pylist()
+
+
+@pytest.fixture(scope="module")
+def by_layer():
+    """Scores at layer 4 by the library, without idf and with that of each language."""
+    scorer = BertScorer(
+        ScorerConfig(num_layers=4, idf=True, device="cpu", backend="torch", empty="zero")
+    )
+    found = {}
+    for language in ("en", "de"):
+        rows = [row for row in judgement_rows() if row["language"] == language]
+        texts = [row["candidate"] for row in rows], [row["reference"] for row in rows]
+        plain = scorer.score_weighted(*texts, scorer.token_weights(None))
+        idf = scorer.score(*texts, idf=scorer.count_idf(texts[1]))
+        people = [row["human"] for row in rows]
+        found[language] = (people, {"none": plain, "corpus": idf})
+    return found
+
+
+def value(table, **wanted):
+    (row,) = [row for row in table if all(row[key] == one for key, one in wanted.items())]
+    return row
+
+
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+@pytest.mark.parametrize("measure", ["precision", "recall", "f1"])
+def test_correlations_are_scipys_of_the_librarys_scores(table, by_layer, measure, idf):
+    for language, (people, scored) in by_layer.items():
+        own = getattr(scored[idf], measure).astype(float)
+        for name, function in (
+            ("pearson", scipy.stats.pearsonr),
+            ("spearman", scipy.stats.spearmanr),
+            ("kendall", scipy.stats.kendalltau),
+        ):
+            row = value(
+                table, group=language, statistic=name, measure=measure, layer=4, idf=idf,
+            )  # fmt: skip
+            # The scores of all layers at once are those of one layer but for rounding.
+            assert row["value"] == pytest.approx(function(people, own).statistic, abs=2e-3)
+            assert row["low"] < row["value"] < row["high"]
+
+
+def test_the_mean_of_the_groups_and_other_metrics_stand_beside(table):
+    wanted = {"statistic": "pearson", "measure": "f1", "layer": 2, "idf": "none"}
+    groups = [value(table, group=name, **wanted)["value"] for name in ("de", "en")]
+    assert value(table, group="mean of groups", **wanted)["value"] == pytest.approx(np.mean(groups))
+    bleu = value(table, statistic="pearson", group="en", model="BLEU")
+    assert 0.3 < bleu["value"] < 1
+    statistics = {row["statistic"] for row in table}
+    assert statistics >= {
+        "auc", "item_kendall", "item_accuracy", "system_pearson", "system_accuracy",
+        "hybrid_pearson", "hybrid_hits_at_1",
+    }  # fmt: skip
+
+
+def test_the_best_setting_is_never_marked_as_below_itself(table):
+    for group in ("de", "en", "mean of groups"):
+        own = [
+            row
+            for row in table
+            if (row["group"], row["statistic"]) == (group, "pearson") and row["layer"] is not None
+        ]
+        best = max(own, key=lambda row: row["value"])
+        assert best["not_below_best"]
+        assert best["p_below_best"] == 0.5
+        worst = min(own, key=lambda row: row["value"])
+        assert worst["p_below_best"] < 0.5
+
+
+def test_the_recommended_layer_has_the_best_f1_and_goes_into_the_file(run, table):
+    summary = json.loads((run / "out" / "_summary.json").read_bytes())
+    (one,) = summary["recommended"]
+    f1 = {"group": "mean of groups", "statistic": "pearson", "measure": "f1", "idf": "none"}
+    values = [value(table, layer=layer, **f1)["value"] for layer in range(7)]
+    assert one["layer"] == int(np.argmax(values))
+    assert one["value"] == max(values)
+    assert one["default"] == 6
+    assert one["cheapest"] <= one["layer"]
+    assert one["pairs_per_second"] > 0
+    written = parse_layers((run / "layers.json").read_bytes(), "layers.json")
+    assert {(row.model, row.num_layers) for row in written} == {
+        ("mine", 3), ("all-MiniLM-L6-v2", one["layer"]),
+    }  # fmt: skip
+    assert written[0].source["rows"] == 60
+
+
+def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
+    folder = run / "out"
+    with (folder / "agreement.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(table)
+    assert (folder / "layers.png").read_bytes()[:4] == b"\x89PNG"
+    with (folder / "differences.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["compared"] for row in rows] == ["people and f1"] * 20 + ["f1 and bleu"] * 20
+    gaps = [abs(float(row["rank_people"]) - float(row["rank_f1"])) for row in rows[:20]]
+    assert gaps == pytest.approx(sorted(gaps, reverse=True), abs=2e-3)  # ranks are rounded
+    texts = judgement_rows()
+    assert all(row["candidate"] == texts[int(row["row"])]["candidate"] for row in rows)
+    assert cli.main(["check", str(folder)]) == 0
+
+
+def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
+    shutil.copytree(run / "out", tmp_path / "out")
+    monkeypatch.setattr(scores, "score_stage", None)  # would fail if it were asked for
+    words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
+    assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    summary = json.loads(printed.out)
+    assert summary["recommended"][0]["layer"] in (3, 4)
+    assert summary["statistic"] == "kendall"
+    assert {row["model"] for row in summary["agreement"]} == {"all-MiniLM-L6-v2", "BLEU"}
+
+
+def test_score_takes_the_layer_of_the_file(tmp_path):
+    layers = tmp_path / "layers.json"
+    own = settle_workers(ScorerConfig(device="cpu"), Runner.of(score_options()))[1].signature()
+    row = TunedLayer(model=own.model, weights=own.weights, num_layers=4)
+    layers.write_bytes(format_layers([OTHER, row]))
+    given = {"registry": str(layers), "device": "cpu"}
+    runner = Runner.of(score_options())
+    config = scorer_config(score_options(**given), runner)
+    assert config.num_layers == 4
+    assert settle_workers(config, runner)[1].signature().num_layers == "4"
+    assert scorer_config(score_options(num_layers=2, **given), runner).num_layers == 2
+
+
+def test_score_refuses_a_file_without_its_model(tmp_path, capsys):
+    layers = tmp_path / "layers.json"
+    words = ["score", "--input", "in.parquet", "--output", str(tmp_path / "out")]
+    words += ["--registry", str(layers)]
+    assert cli.main(words) == 2
+    assert "there is no file of layers" in capsys.readouterr().err
+    layers.write_bytes(format_layers([OTHER]))
+    assert cli.main(words) == 2
+    assert "names no layer for all-MiniLM-L6-v2: got rows for mine" in capsys.readouterr().err
+
+
+def score_options(**changes):
+    return ScoreOptions(input=("in.parquet",), output="out", **changes)
+
+
+def test_a_refused_run_leaves_no_folder(judgements, tmp_path, capsys):
+    assert tune(judgements, tmp_path / "out", "--layers", "7") == 2
+    assert "num_layers 7 is out of range" in capsys.readouterr().err
+    (tmp_path / "layers.json").write_text("{}")
+    assert tune(judgements, tmp_path / "out", "--registry", str(tmp_path / "layers.json")) == 2
+    assert "is no file of layers" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_says_what_would_be_compared(judgements, tmp_path, capsys):
+    assert tune(judgements, tmp_path / "out", "--layers", "4,6", "--dry-run") == 0
+    printed = capsys.readouterr().out
+    assert "judgements: 60" in printed
+    assert "layers of all-MiniLM-L6-v2: 4 6" in printed
+    assert not (tmp_path / "out").exists()

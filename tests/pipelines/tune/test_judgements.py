@@ -1,0 +1,94 @@
+"""Judgements are read and checked before any model runs."""
+
+import json
+
+import pytest
+
+from bertscore_core.errors import InputError
+from pipelines.options.tune import TuneOptions
+from pipelines.tune.judgements import read_judgements
+from tests.support.judgements import judgement_rows, write_judgements
+
+
+def read(path, **changes):
+    chosen = {"score_column": "human", **changes}
+    return read_judgements(TuneOptions(judgements=(str(path),), output="out", **chosen), "out")
+
+
+def test_rows_are_read_in_order_with_their_groups(tmp_path):
+    rows = judgement_rows()
+    found = read(
+        write_judgements(tmp_path / "j.parquet"),
+        by="language", system_column="system", item_column="item", label_column="good",
+    )  # fmt: skip
+    assert found.candidates == [row["candidate"] for row in rows]
+    assert [list(texts) for texts in found.references] == [[row["reference"]] for row in rows]
+    assert found.people.tolist() == [row["human"] for row in rows]
+    assert found.labels.tolist() == [float(row["good"]) for row in rows]
+    assert [found.names[group] for group in found.groups] == [row["language"] for row in rows]
+    assert found.systems.tolist() == [row["system"] for row in rows]
+    assert found.items.tolist() == [row["item"] for row in rows]
+    assert found.left_out == {}
+
+
+def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path):
+    rows = judgement_rows()
+    rows[0]["human"] = None
+    rows[1]["human"] = float("nan")
+    rows[2]["candidate"] = None
+    rows[3]["reference"] = None
+    rows[4]["language"] = None
+    found = read(write_judgements(tmp_path / "j.parquet", rows), by="language", min_rows=20)
+    assert found.left_out == {
+        "no_group": 1, "no_score_of_people": 2, "null_candidate": 1, "null_reference": 1,
+    }  # fmt: skip
+    assert found.rows.tolist() == list(range(5, 60))
+    assert found.candidates == [row["candidate"] for row in rows[5:]]
+
+
+def test_scores_of_a_file_of_text_are_read_as_numbers(tmp_path):
+    path = tmp_path / "j.jsonl"
+    rows = [{**row, "human": str(row["human"])} for row in judgement_rows()]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    assert read(path).people.tolist() == [row["human"] for row in judgement_rows()]
+
+
+def test_scores_that_count_errors_are_negated(tmp_path):
+    found = read(write_judgements(tmp_path / "j.parquet"), lower_is_better=True)
+    assert found.people.tolist() == [-row["human"] for row in judgement_rows()]
+
+
+def test_the_digest_follows_texts_and_groups_alone(tmp_path):
+    rows = judgement_rows()
+    first = read(write_judgements(tmp_path / "a.parquet", rows)).texts_digest
+    other = [{**row, "human": -row["human"]} for row in rows]
+    assert read(write_judgements(tmp_path / "b.parquet", other)).texts_digest == first
+    other[9]["candidate"] += "!"
+    assert read(write_judgements(tmp_path / "c.parquet", other)).texts_digest != first
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "words"),
+    [
+        ({}, {"score_column": "humen"}, "no score column 'humen'.*Did you mean 'human'"),
+        ({"human": "good"}, {}, "the column 'human' holds no numbers: got type string"),
+        ({"human": 0.5}, {}, "are all the same: got 0.5 in 60 rows"),
+        ({"human": None}, {}, "no judgement can be used: got 0 usable rows, 60 no_score_of_people"),
+        ({}, {"min_rows": 61}, "too few judgements: got 60 usable rows; expected at least 61"),
+        ({}, {"by": "system", "min_rows": 21}, "too few judgements in the group 'middle': got 20"),
+        ({}, {"label_column": "human"}, "the column 'human' holds no labels"),
+        ({"good": True}, {"label_column": "good"}, "are all the same: got 1 in 60 rows"),
+        ({"candidate": 7}, {}, "the candidate column 'candidate' holds no texts"),
+    ],
+)
+def test_judgements_that_say_nothing_are_refused(tmp_path, changes, options, words):
+    rows = [{**row, **changes} for row in judgement_rows()]
+    with pytest.raises(InputError, match=words):
+        read(write_judgements(tmp_path / "j.parquet", rows), **options)
+
+
+def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path):
+    write_judgements(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"not Parquet")
+    with pytest.raises(InputError, match="1 of the files with judgements cannot be read"):
+        read(tmp_path)
