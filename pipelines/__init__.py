@@ -1,6 +1,7 @@
 """The jobs: Beam pipelines, Parquet, plans, records and the command line; no mathematics.
 
-What other pipelines may use is public here: a model handler for RunInference, and a transform.
+What other pipelines may use is public here: a model handler for
+RunInference, a transform, and a function on Arrow tables for other engines.
 `docs/architecture.md` shows the rooms.
 """
 
@@ -8,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipelines.pairs.batches import ScoreBatches
     from pipelines.pairs.handler import BertScoreModelHandler, PairScore
     from pipelines.pairs.settings import ByLanguage
     from pipelines.pairs.transform import ScorePairs
@@ -16,6 +18,7 @@ _PUBLIC = {
     "BertScoreModelHandler": "pipelines.pairs.handler",
     "ByLanguage": "pipelines.pairs.settings",
     "PairScore": "pipelines.pairs.handler",
+    "ScoreBatches": "pipelines.pairs.batches",
     "ScorePairs": "pipelines.pairs.transform",
 }
 """Their modules. Beam and torch take seconds to import, so each is loaded when asked for."""
@@ -29,4 +32,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-__all__ = ["BertScoreModelHandler", "ByLanguage", "PairScore", "ScorePairs"]
+__all__ = ["BertScoreModelHandler", "ByLanguage", "PairScore", "ScoreBatches", "ScorePairs"]

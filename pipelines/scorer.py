@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from bertscore_core import (
     Baseline,
@@ -29,11 +30,22 @@ from pipelines.options.base import DumpOptions
 from pipelines.options.score import ScoreOptions
 from pipelines.options.scoring import ScoringOptions
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
-from pipelines.run.runner import Runner
 from pipelines.run.success import successful_run
 
 
-def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
+class Workers(Protocol):
+    """Where scorers run."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they run on this machine."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of each; None for its own choice."""
+
+
+def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
     """Return how to score, or how to tokenize, from the options of a job.
 
     Raises:
@@ -58,7 +70,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
                 idf=options.idf != "none",
             )
     return replace(
-        with_scoring(config, options, runner),
+        with_scoring(config, options, workers),
         num_layers=_layer(options),
         empty=options.empty,
         idf=options.idf != "none",
@@ -67,7 +79,7 @@ def scorer_config(options: DumpOptions, runner: Runner) -> ScorerConfig:
     )
 
 
-def with_scoring(config: ScorerConfig, options: ScoringOptions, runner: Runner) -> ScorerConfig:
+def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers) -> ScorerConfig:
     """Return the config with the options that all scoring commands share.
 
     Raises:
@@ -77,23 +89,23 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, runner: Runner) 
     config = replace(
         config,
         dtype=options.dtype,
-        device=_worker_device(options, runner),
+        device=_worker_device(options, workers),
         backend=options.backend,
         max_batch_tokens=options.max_batch_tokens,
-        num_threads=runner.threads,
+        num_threads=workers.threads,
         allow_pickle_weights=options.allow_pickle_weights,
     )
-    return config if runner.is_local else for_unseen_workers(config)
+    return config if workers.is_local else for_unseen_workers(config)
 
 
-def settle_workers(config: ScorerConfig, runner: Runner) -> tuple[ScorerConfig, Settings]:
+def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, Settings]:
     """Settle a config on the launcher, so that all workers use the same backend.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.
     """
     settings = settle(config)
-    if runner.is_local:
+    if workers.is_local:
         resolve_device(config.device)
     return replace(config, backend=settings.backend), settings
 
@@ -199,9 +211,9 @@ def read_baseline(
     return parse_baseline(text, mask_credentials(path), name=name, description=description)
 
 
-def _worker_device(options: ScoringOptions, runner: Runner) -> str:
+def _worker_device(options: ScoringOptions, workers: Workers) -> str:
     """Return the device of the workers, which decides about the size of batches."""
-    if options.device != "auto" or runner.is_local:
+    if options.device != "auto" or workers.is_local:
         return options.device
     if options.accelerator is not None:
         return "cuda"

@@ -13,7 +13,6 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from bertscore_core import Signature
-from pipelines.cli import compare, compare_runs
 from pipelines.cli import main as cli
 from pipelines.crawl.languages import known_languages
 from pipelines.dump.columns import OUTPUT_COLUMNS
@@ -40,6 +39,12 @@ OPTIONS = {
     "baseline": BaselineOptions,
     "tune": TuneOptions,
 }
+NEEDED = {
+    "score": ["--input", "a"],
+    "idf": ["--input", "a"],
+    "tune": ["--judgements", "a", "--score-column", "c"],
+}
+"""What a config brings, beside the output."""
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
@@ -78,6 +83,8 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 PYTHON_PAGES = [page for page in PAGES if examples(page)]
+# These train a model.
+LONG_PAGES = {"docs/training.md"}
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -119,7 +126,13 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if page in LONG_PAGES else ())
+        for page in PYTHON_PAGES
+    ],
+)
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
@@ -165,7 +178,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
         monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
-            arguments = ["--input", "a", "--output", "b", *arguments]
+            arguments = [*NEEDED[verb], "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)
         return
 
@@ -185,7 +198,8 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
-    assert named == {"score", "rescale", "idf", "baseline", "check", "compare", "tune"}
+    wanted = {"score", "rescale", "idf", "baseline", "compare", "report", "tune", "check"}
+    assert {*wanted, "explain"} <= named <= set(cli.COMMANDS)
     assert len(COMMANDS) >= 15
 
 
@@ -203,9 +217,9 @@ def known_flags() -> set[str]:
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
-    for module in (cli, compare, compare_runs):
-        source = Path(module.__file__).read_text(encoding="utf-8")
-        found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source))
+    for path in (ROOT / "pipelines" / "cli").glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))
     parser = _BeamArgumentParser(allow_abbrev=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)

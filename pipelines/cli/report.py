@@ -10,6 +10,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import before_work, reaching
 from pipelines.files.write import write_atomically
 from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.results.groups import check_outside
 from pipelines.run.outcome import Shown
 
 DEFAULT_OUTPUT = "report.html"
@@ -24,6 +25,8 @@ def report_command(arguments: Sequence[str]) -> int:
         OSError: The run or the output cannot be reached.
     """
     parsed = _parse(arguments)
+    for run in (parsed.run, parsed.against or parsed.run):
+        check_outside(parsed.output, run)
     collect, render, options = _imported(parsed)
     with before_work(), reaching("RUN", parsed.run, *([parsed.against] if parsed.against else [])):
         data = collect(options)

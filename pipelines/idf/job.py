@@ -17,7 +17,6 @@ import apache_beam as beam
 
 from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
 from bertscore_core.config import settle_tokenizer
-from pipelines.dump.columns import IdfColumns
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
 from pipelines.dump.languages import count_languages
@@ -31,6 +30,7 @@ from pipelines.files.read import exists, is_file
 from pipelines.files.write import write_atomically
 from pipelines.idf.owners import num_buckets
 from pipelines.idf.record import table_warnings
+from pipelines.idf.row_keys import idf_columns
 from pipelines.idf.sample import repeats_in_sample
 from pipelines.idf.saved import note_path
 from pipelines.idf.steps import (
@@ -41,7 +41,6 @@ from pipelines.idf.steps import (
     Vocabulary,
 )
 from pipelines.idf.tables import WHOLE
-from pipelines.options.base import DumpOptions
 from pipelines.options.idf import IdfOptions
 from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from pipelines.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
@@ -136,13 +135,6 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         output=work_folder,
         vocabularies=vocabularies,
         plan=plan,
-    )
-
-
-def idf_columns(options: DumpOptions) -> IdfColumns:
-    """Return the columns that say how references are counted."""
-    return IdfColumns(
-        key=options.idf_key, group=options.idf_group, language=options.language_column
     )
 
 

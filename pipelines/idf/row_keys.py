@@ -13,6 +13,7 @@ from pipelines.dump.columns import IdfColumns, column_of
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE
 from pipelines.dump.languages import languages_of
 from pipelines.idf.tables import WHOLE, IdfKey
+from pipelines.options.base import DumpOptions
 
 NO_KEY = -1
 """Code of a row without a table."""
@@ -117,3 +118,10 @@ def _decode(raw: bytes) -> str | None:
         return raw.decode()
     except UnicodeDecodeError:
         return None
+
+
+def idf_columns(options: DumpOptions) -> IdfColumns:
+    """Return the columns that say how references are counted."""
+    return IdfColumns(
+        key=options.idf_key, group=options.idf_group, language=options.language_column
+    )

@@ -102,6 +102,15 @@ def check_output(output: str, run: str) -> None:
             f"--output cannot be written: got {mask_credentials(output)!r}; expected a name that "
             "ends in .parquet, .pq or .csv. Rename it."
         )
+    check_outside(output, run)
+
+
+def check_outside(output: str, run: str) -> None:
+    """Check that a file is not inside the folder of a run.
+
+    Raises:
+        ConfigError: It is.
+    """
     if absolute(output).startswith(f"{absolute(run).rstrip('/')}/"):
         raise ConfigError(
             f"--output is inside the run: got {mask_credentials(output)!r}; expected a file "

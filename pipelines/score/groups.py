@@ -8,7 +8,7 @@ of a part that does not have the column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -119,29 +119,31 @@ def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) 
         InputError: A column holds values that cannot be groups.
     """
     found = groups_of(table, by)
-    is_rescaled = columns.RAW_F1 in table.column_names
-    scores = _numbers(table, _FINAL)
-    raw = _numbers(table, _RAW) if is_rescaled else None
-    truncated = pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False)
-    reasons = _reasons(table[columns.ERROR])
-
-    def added_up(codes: IntArray, number: int) -> list[ScoreStatistics]:
-        return statistics_by_group(
-            GroupedRows(
-                groups=codes,
-                number=number,
-                scores=scores,
-                raw=raw,
-                truncated=truncated,
-                reasons=reasons,
-                reused=reused,
-            )
-        )
-
-    (total,) = added_up(np.zeros_like(found.codes), 1)
-    each = added_up(found.codes, len(found.groups)) if by else []
+    rows = grouped_rows(table, found, reused)
+    whole = replace(rows, groups=np.zeros_like(found.codes), number=1)
+    (total,) = statistics_by_group(whole)
+    each = statistics_by_group(rows) if by else []
     return PartStatistics(
         total=total, groups=dict(zip(found.groups if by else (), each, strict=True))
+    )
+
+
+def grouped_rows(table: pa.Table, found: RowGroups, reused: BoolArray | None) -> GroupedRows:
+    """Return scored rows with the group of each, to be added up.
+
+    Args:
+        table: The rows, with `SCORE_COLUMNS`.
+        found: Their groups.
+        reused: As for `statistics_of`.
+    """
+    return GroupedRows(
+        groups=found.codes,
+        number=len(found.groups),
+        scores=_numbers(table, _FINAL),
+        raw=_numbers(table, _RAW) if columns.RAW_F1 in table.column_names else None,
+        truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
+        reasons=_reasons(table[columns.ERROR]),
+        reused=reused,
     )
 
 

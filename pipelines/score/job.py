@@ -45,8 +45,8 @@ from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.group_table import GROUPS_FILE
 from pipelines.score.idf_table import IdfSource, idf_table
-from pipelines.score.plan_settings import rows_without_setting
-from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score, table_fields
+from pipelines.score.plan_settings import rows_without_setting, table_fields
+from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
 from pipelines.score.records import (
     IDF_FILE,
     PARTS_FOLDER,

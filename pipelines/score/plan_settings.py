@@ -19,15 +19,16 @@ from bertscore_core import (
     UnknownLanguageError,
 )
 from bertscore_core.config import model_part, share_model
+from pipelines.dump.columns import TableFields
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
 from pipelines.dump.languages import count_languages
 from pipelines.dump.splits import Split
 from pipelines.dump.texts import Reason
+from pipelines.idf.row_keys import idf_columns
 from pipelines.options.languages import OTHERS
 from pipelines.options.score import ScoreOptions
-from pipelines.run.runner import Runner
 from pipelines.score.settings import EVERY_LANGUAGE, RowSetting, RunSettings, check_own_baselines
-from pipelines.scorer import scorer_config, settle_workers
+from pipelines.scorer import Workers, scorer_config, settle_workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +46,22 @@ class PlannedSettings:
     baselines: Mapping[str, Baseline | None]
 
 
-def begin_settling(options: ScoreOptions, runner: Runner) -> "Settling":
+def table_fields(options: ScoreOptions) -> TableFields:
+    """Return the columns of texts, and those that decide how rows are scored."""
+    return TableFields(
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        idf=idf_columns(options),
+    )
+
+
+def begin_settling(options: ScoreOptions, workers: Workers) -> "Settling":
     """Settle what does not depend on the input: the sole setting, or those of named languages.
 
     Raises:
         BertScoreError: A setting cannot work.
     """
-    settling = Settling(options, runner)
+    settling = Settling(options, workers)
     if options.language_column is None:
         settling.add_sole()
     for language in options.languages or ():
@@ -106,9 +116,9 @@ class Settling:
         baselines: What the scores of each language are rescaled with; None for nothing.
     """
 
-    def __init__(self, options: ScoreOptions, runner: Runner) -> None:
+    def __init__(self, options: ScoreOptions, workers: Workers) -> None:
         self.options = options
-        self._runner = runner
+        self._workers = workers
         self._named = frozenset(options.languages or ())
         self._models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
         self._by_language: dict[str, RowSetting] = {}
@@ -132,7 +142,7 @@ class Settling:
         Raises:
             BertScoreError: It cannot work.
         """
-        config = scorer_config(self.options, self._runner)
+        config = scorer_config(self.options, self._workers)
         self._by_language[EVERY_LANGUAGE] = self._settle(EVERY_LANGUAGE, config)
 
     def add(self, language: str) -> None:
@@ -151,7 +161,7 @@ class Settling:
             return
         try:
             self._by_language[language] = self._settle(
-                language, scorer_config(chosen, self._runner)
+                language, scorer_config(chosen, self._workers)
             )
         except BertScoreError as error:
             reason = _reason_of(error)
@@ -167,7 +177,7 @@ class Settling:
             settings = share_model(settings, config)
             config = replace(config, backend=worker.backend)
         else:
-            config, settings = settle_workers(config, self._runner)
+            config, settings = settle_workers(config, self._workers)
             self._models[model] = config, settings
         self.baselines[language] = settings.baseline
         return _setting(config, settings)

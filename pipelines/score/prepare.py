@@ -9,7 +9,6 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from bertscore_core import ConfigError, IdfError
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
@@ -18,7 +17,6 @@ from pipelines.dump.splits import Split
 from pipelines.files.listing import list_files
 from pipelines.files.paths import absolute, join
 from pipelines.files.reach import reaching
-from pipelines.idf.job import idf_columns
 from pipelines.idf.saved import load_idf
 from pipelines.idf.tables import IdfTables
 from pipelines.options.score import IDF_WORDS, ScoreOptions
@@ -29,9 +27,15 @@ from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
 from pipelines.runs.row_scores import rows_file
 from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
+from pipelines.score.given_idf import check_given_idf, check_groups
 from pipelines.score.group_check import count_groups
 from pipelines.score.idf_table import IdfSource, find_idf
-from pipelines.score.plan_settings import PlannedSettings, begin_settling, settle_languages
+from pipelines.score.plan_settings import (
+    PlannedSettings,
+    begin_settling,
+    settle_languages,
+    table_fields,
+)
 from pipelines.score.records import read_parts, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.resume import (
@@ -131,7 +135,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             given_idf = load_idf(options.idf)
-        _check_groups(given_idf, options.idf_group)
+        check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         plan = plan_inputs(
@@ -150,7 +154,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         settings = settle_languages(settling, plan.splits)
         num_groups = count_groups(plan.splits, options.group_by)
     if given_idf is not None:
-        _check_idf(given_idf, settings.settings)
+        check_given_idf(given_idf, settings.settings)
     if options.idf == "corpus":
         check_all_reached(plan)
     return ScorePlan(
@@ -185,31 +189,6 @@ def _find_reuse(
         ]
     with reaching("reuse", options.reuse):
         return find_reuse(options.reuse, output, now)
-
-
-def table_fields(options: ScoreOptions) -> TableFields:
-    """Return the columns of texts, and those that decide how rows are scored."""
-    return TableFields(
-        candidate_column=options.candidate_column,
-        reference_column=options.reference_column,
-        idf=idf_columns(options),
-    )
-
-
-def _check_groups(tables: IdfTables, group: tuple[str, ...]) -> None:
-    """Check that the groups of a saved table are those of the run.
-
-    Raises:
-        ConfigError: They are not.
-    """
-    if tables.group_columns == group:
-        return
-    there, given = " ".join(tables.group_columns), " ".join(group)
-    cure = f"Add --idf-group {there}." if there else "Leave --idf-group out, or count with it."
-    raise ConfigError(
-        f"the idf table was counted {f'by groups of {there}' if there else 'without groups'}: got "
-        f"{f'--idf-group {given}' if given else 'no --idf-group'}; expected the same. {cure}"
-    )
 
 
 def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
@@ -304,21 +283,3 @@ def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
         name = planned.given_idf.fingerprint
         return IdfSource(path=planned.options.idf, fingerprint=name, label=name)
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)
-
-
-def _check_idf(tables: IdfTables, settings: RunSettings) -> None:
-    """Check that given tables are of languages if the settings are, and fit their tokenizers.
-
-    Raises:
-        IdfError: They are not, or do not.
-    """
-    has_languages = any(key.language for key in tables.tables)
-    if has_languages != settings.by_column:
-        got, expected = ("", "no ") if has_languages else ("no ", "")
-        raise IdfError(
-            f"the idf tables cannot be used: got {got}table of a language; expected {expected}"
-            "languages in them. Count them with `bertscore-beam idf` and the same "
-            "--language-column as here."
-        )
-    for language, setting in settings.by_language.items():
-        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)

@@ -100,7 +100,10 @@ def with_scores(
     if settings.sole is None:
         signatures = settings.signatures(idf)
         added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
-        metadata = _metadata_by_language(languages, signatures)
+        present = set(languages)
+        metadata = metadata_by_language(
+            {language: text for language, text in signatures.items() if language in present}
+        )
     else:
         metadata = part_metadata(settings.sole.final_signature(idf))
     others = 0
@@ -149,13 +152,12 @@ def _by_language(
     }
 
 
-def _metadata_by_language(
-    languages: Sequence[str], signatures: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the metadata of a part with the signatures of the languages in it."""
-    present = set(languages)
-    used = {language: text for language, text in signatures.items() if language in present}
-    return {"bertscore.schema_version": SCHEMA_VERSION, SIGNATURES_KEY: json.dumps(used)}
+def metadata_by_language(signatures: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata of a table whose rows have languages: the signature of each of them."""
+    return {
+        "bertscore.schema_version": SCHEMA_VERSION,
+        SIGNATURES_KEY: json.dumps(dict(signatures)),
+    }
 
 
 def part_metadata(signature: Signature) -> dict[str, str]:

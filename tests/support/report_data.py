@@ -148,7 +148,7 @@ def made_report(*, with_texts: bool) -> ReportData:
                 (name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)
             ),
         )
-        for day in range(1, 21)
+        for day in range(1, 15)
     )
     return ReportData(
         run="s3://bucket/scores/2026-11-20",
@@ -161,6 +161,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         bins=tuple(at / 64 for at in range(65)),
         by=("system", "<b>pair</b>"),
         groups=groups,
+        system_column="<i>system</i>",
         ranking=Ranking(
             group=WHOLE,
             rows=900,

@@ -32,8 +32,8 @@ from pipelines.results.report.nights import Series, find_series, nights_of, utc
 from pipelines.results.report.options import ReportOptions
 from pipelines.results.report.words import signature_sentences
 from pipelines.score.finished import FinishedRun, open_finished
+from pipelines.score.group_table import SHARES
 
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_BARS = 64
 """Most bars of a histogram."""
 
@@ -67,8 +67,9 @@ def collect(options: ReportOptions) -> ReportData:
         ),
         bins=edges,
         by=options.by,
-        groups=_groups(found.groups, confidence) if options.by else (),
+        groups=_groups(found.groups, confidence),
         ranking=_ranking(options, run),
+        system_column=options.system_column,
         languages=_languages(found.languages, confidence),
         lengths=_lengths(found, confidence),
         reasons=_reasons(total),

@@ -215,7 +215,8 @@ class ReportData:
         bins: Edges of the bins of the histograms, one more than there are bins.
         by: Columns that make the groups; empty without groups.
         groups: The groups.
-        ranking: The groups of the one column in `by`, the best first; None if they were not ranked.
+        ranking: The systems, the best first; None if they were not ranked.
+        system_column: Column of the systems; None without a ranking.
         languages: Rows by language; empty if the run has no column of languages.
         lengths: Rows by length.
         reasons: Rows by reason.
@@ -244,6 +245,7 @@ class ReportData:
     by: tuple[str, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     ranking: Ranking | None = None
+    system_column: str | None = None
     languages: tuple[GroupRow, ...] = ()
     lengths: tuple[LengthBin, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()

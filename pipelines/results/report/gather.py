@@ -4,32 +4,34 @@ Only score columns and those of groups are read, part by part. No texts are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_core.errors import ConfigError
 from bertscore_core.score_statistics import GroupedRows, ScoreStatistics, statistics_by_group
-from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.tokens import IntArray
 from pipelines.dump import columns
-from pipelines.dump.columns import column_of
 from pipelines.dump.language_codes import language_of
 from pipelines.results.comparison import Group
 from pipelines.score.finished import FinishedRun, PartRows, read_columns
+from pipelines.score.groups import (
+    SCORE_COLUMNS,
+    RowGroups,
+    add_merging,
+    check_number,
+    grouped_rows,
+    groups_of,
+)
+from pipelines.score.reused_rows import unpacked_rows
+from pipelines.score.run_groups import check_columns
 
-MEASURES = (columns.PRECISION, columns.RECALL, columns.F1)
-RAW_MEASURES = (columns.RAW_PRECISION, columns.RAW_RECALL, columns.RAW_F1)
-_ALWAYS = (*MEASURES, columns.TRUNCATED, columns.ERROR)
+OPTION = "--by"
 _LENGTHS = (columns.CANDIDATE_TOKENS, columns.REFERENCE_TOKENS)
 
-MOST_CELLS = 10_000
-"""Most groups of a run, as for `score --group-by`."""
-
-Floats = npt.NDArray[np.float32]
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,28 +55,25 @@ class Extreme:
     tokens: int | None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What is known of the rows read so far.
+    """What is known of the rows of a run.
 
     Attributes:
-        groups: Statistics by group.
+        total: Statistics of all rows.
+        groups: Statistics by group; empty without groups.
         languages: Statistics by language; empty without a column of languages.
         lengths: Statistics by length: of 2**k to 2**(k+1) - 1 tokens, by k.
         worst: Rows with the lowest F1, the lowest first.
         best: Rows with the highest F1, the highest first.
     """
 
-    groups: dict[Group, ScoreStatistics] = field(default_factory=dict)
-    languages: dict[str, ScoreStatistics] = field(default_factory=dict)
-    lengths: dict[int, ScoreStatistics] = field(default_factory=dict)
-    worst: list[Extreme] = field(default_factory=list)
-    best: list[Extreme] = field(default_factory=list)
-
-    @property
-    def total(self) -> ScoreStatistics:
-        """Statistics of all rows."""
-        return sum(self.groups.values(), ScoreStatistics())
+    total: ScoreStatistics
+    groups: Mapping[Group, ScoreStatistics]
+    languages: Mapping[str, ScoreStatistics]
+    lengths: Mapping[int, ScoreStatistics]
+    worst: tuple[Extreme, ...]
+    best: tuple[Extreme, ...]
 
 
 def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
@@ -86,21 +85,15 @@ def gather(run: FinishedRun, by: Sequence[str], extremes: int) -> Findings:
         extremes: How many rows with the lowest F1, and with the highest, are wanted.
 
     Raises:
-        ConfigError: A column of `by` is missing, or there are too many groups.
-        InputError: A part is damaged.
+        InputError: A column of `by` is in no part or cannot make groups, there are too many groups,
+            or a part is damaged.
         OSError: A part cannot be reached.
     """
-    language = language_column(run)
-    wanted = [*_ALWAYS, *RAW_MEASURES, *_LENGTHS, *by, *([language] if language else [])]
-    found = Findings()
-    for part in read_columns(run, wanted):
-        _add_part(found, part, by, language, extremes)
-        if len(found.groups) > MOST_CELLS:
-            raise ConfigError(
-                f"--by {','.join(by)} makes too many groups: got more than {MOST_CELLS:,}; "
-                "expected fewer. Name columns with fewer values."
-            )
-    return found
+    check_columns(run, by, OPTION)
+    gathering = _Gathering(by, language_column(run), extremes)
+    for part in read_columns(run, gathering.wanted):
+        gathering.add(part)
+    return gathering.findings()
 
 
 def language_column(run: FinishedRun) -> str | None:
@@ -110,121 +103,98 @@ def language_column(run: FinishedRun) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def grouped_by(table: pa.Table, by: Sequence[str]) -> tuple[IntArray, list[Group]]:
-    """Return the group of each row by its number, and the groups.
+class _Sums(Generic[Name]):
+    """Statistics by name, merged several at a time. Mutable."""
 
-    Raises:
-        ConfigError: The rows do not have such a column.
-    """
-    codes, names = np.zeros(len(table), dtype=np.int64), [()]
-    groups: list[Group] = list(names)
-    for name in by:
-        try:
-            column = column_of(table, name)
-        except KeyError:
-            raise ConfigError(
-                f"the rows have no column {name!r} to group by: expected one of the input's "
-                "columns. Check --by."
-            ) from None
-        encoded = _encoded(column)
-        values = [None if one is None else str(one) for one in encoded.dictionary.to_pylist()]
-        both = codes * len(values) + encoded.indices.to_numpy(zero_copy_only=False)
-        present, codes = np.unique(both, return_inverse=True)
-        pairs = [divmod(one, len(values)) for one in present.tolist()]
-        groups = [(*groups[first], values[second]) for first, second in pairs]
-    return codes, groups
+    def __init__(self) -> None:
+        """Begin with no rows."""
+        self._by_name: dict[Name, list[ScoreStatistics]] = {}
+
+    def add(self, pairs: Iterable[tuple[Name, ScoreStatistics]]) -> None:
+        """Add statistics to those of their names."""
+        for name, one in pairs:
+            add_merging(self._by_name.setdefault(name, []), one)
+
+    @property
+    def names(self) -> Iterable[Name]:
+        """The names so far."""
+        return self._by_name.keys()
+
+    def result(self) -> dict[Name, ScoreStatistics]:
+        """Return the statistics of each name."""
+        return {name: ScoreStatistics.merge(some) for name, some in self._by_name.items()}
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a column as a dictionary in which a null is a value."""
-    whole = column.combine_chunks()
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
-    return pc.dictionary_encode(whole, null_encoding="encode")
+class _Gathering:
+    """What is known of the rows read so far. Mutable."""
 
+    def __init__(self, by: Sequence[str], language: str | None, extremes: int) -> None:
+        """Begin with no rows."""
+        self._by, self._language, self._extremes = by, language, extremes
+        self._groups: _Sums[Group] = _Sums()
+        self._languages: _Sums[str] = _Sums()
+        self._lengths: _Sums[int] = _Sums()
+        self._worst: list[Extreme] = []
+        self._best: list[Extreme] = []
 
-def _add_part(
-    found: Findings, part: PartRows, by: Sequence[str], language: str | None, extremes: int
-) -> None:
-    """Add the rows of a part to the findings."""
-    table = part.table
-    groups, names = grouped_by(table, by)
-    rows = _rows_of(table, groups, len(names))
-    if language is None:
-        _merge(found.groups, zip(names, statistics_by_group(rows), strict=True))
-    else:
-        _add_languages(found, table, rows, names, language)
-    lengths = _lengths_of(table)
-    if lengths is not None:
-        known = lengths >= 0
-        by_length = _chosen(rows, known, lengths[known], int(lengths.max(initial=-1)) + 1)
-        each = enumerate(statistics_by_group(by_length))
-        _merge(found.lengths, ((length, one) for length, one in each if one.rows))
-    for worst in (True, False):
-        kept = found.worst if worst else found.best
-        kept += _extremes(part, rows, names, extremes, worst=worst)
-        kept.sort(key=lambda one: one.scores[2] if worst else -one.scores[2])
-        del kept[extremes:]
+    @property
+    def wanted(self) -> list[str]:
+        """The columns to read."""
+        language = [] if self._language is None else [self._language]
+        return [*SCORE_COLUMNS, *_LENGTHS, *self._by, *language]
 
+    def add(self, part: PartRows) -> None:
+        """Add the rows of a part."""
+        table, record = part.table, part.record
+        if not table.num_rows:
+            return
+        groups = groups_of(table, self._by)
+        reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
+        rows = grouped_rows(table, groups, reused)
+        if self._language is None:
+            self._groups.add(zip(groups.groups, statistics_by_group(rows), strict=True))
+        else:
+            self._add_languages(rows, groups, groups_of(table, [self._language]))
+        check_number(self._groups.names, self._by, OPTION)
+        self._add_lengths(table, rows)
+        self._worst += _extremes(part, rows, groups, self._extremes, worst=True)
+        self._worst = sorted(self._worst, key=lambda one: one.scores[2])[: self._extremes]
+        self._best += _extremes(part, rows, groups, self._extremes, worst=False)
+        self._best = sorted(self._best, key=lambda one: -one.scores[2])[: self._extremes]
 
-def _add_languages(
-    found: Findings, table: pa.Table, rows: GroupedRows, names: Sequence[Group], language: str
-) -> None:
-    """Add the rows of a part by group and by language, which needs one pass."""
-    codes, values = grouped_by(table, [language])
-    cells, places = np.unique(rows.groups * len(values) + codes, return_inverse=True)
-    every = np.ones(len(table), dtype=np.bool_)
-    statistics = statistics_by_group(_chosen(rows, every, places, len(cells)))
-    at = [divmod(cell, len(values)) for cell in cells.tolist()]
-    _merge(found.groups, ((names[g], one) for (g, _), one in zip(at, statistics, strict=True)))
-    spoken = ((language_of(values[v][0]), one) for (_, v), one in zip(at, statistics, strict=True))
-    _merge(found.languages, spoken)
+    def findings(self) -> Findings:
+        """Return what is known."""
+        groups = self._groups.result()
+        return Findings(
+            total=ScoreStatistics.merge(list(groups.values())),
+            groups=groups if self._by else {},
+            languages=self._languages.result(),
+            lengths=self._lengths.result(),
+            worst=tuple(self._worst),
+            best=tuple(self._best),
+        )
 
+    def _add_languages(self, rows: GroupedRows, groups: RowGroups, languages: RowGroups) -> None:
+        """Add rows by group and by language at once: both are sums over the same cells."""
+        values = len(languages.groups)
+        cells, codes = np.unique(rows.groups * values + languages.codes, return_inverse=True)
+        statistics = statistics_by_group(replace(rows, groups=codes, number=len(cells)))
+        at = [divmod(cell, values) for cell in cells.tolist()]
+        each = list(zip(at, statistics, strict=True))
+        self._groups.add((groups.groups[group], one) for (group, _), one in each)
+        self._languages.add(
+            (language_of(languages.groups[value][0]), one) for (_, value), one in each
+        )
 
-def _merge(into: dict[Any, ScoreStatistics], pairs: Iterable[tuple[Any, ScoreStatistics]]) -> None:
-    for name, statistics in pairs:
-        into[name] = into[name] + statistics if name in into else statistics
-
-
-def _rows_of(table: pa.Table, groups: IntArray, number: int) -> GroupedRows:
-    """Return the scores of a table with the group of each row."""
-    raw = None
-    if RAW_MEASURES[0] in table.schema.names:
-        raw = _scores(table, RAW_MEASURES)
-    truncated = pc.fill_null(table[columns.TRUNCATED], False)
-    return GroupedRows(
-        groups=groups,
-        number=number,
-        scores=_scores(table, MEASURES),
-        raw=raw,
-        truncated=truncated.to_numpy(),
-        reasons=_reasons(table[columns.ERROR]),
-        reused=None,
-    )
-
-
-def _chosen(rows: GroupedRows, chosen: BoolArray, groups: IntArray, number: int) -> GroupedRows:
-    """Return some rows in other groups; their reasons are left out unless all are chosen."""
-    return GroupedRows(
-        groups=groups,
-        number=number,
-        scores=rows.scores[chosen],
-        raw=None if rows.raw is None else rows.raw[chosen],
-        truncated=rows.truncated[chosen],
-        reasons=rows.reasons if chosen.all() else {},
-        reused=None,
-    )
-
-
-def _scores(table: pa.Table, names: Sequence[str]) -> Floats:
-    """Return columns of scores; NaN for null. Shape (N, 3)."""
-    return np.stack([table[name].to_numpy() for name in names], axis=1)
-
-
-def _reasons(column: pa.ChunkedArray) -> Mapping[int, str]:
-    """Return the reasons of rows by position."""
-    (rows,) = np.nonzero(column.is_valid().to_numpy())
-    return dict(zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True))
+    def _add_lengths(self, table: pa.Table, rows: GroupedRows) -> None:
+        """Add the rows whose length is known."""
+        lengths = _lengths_of(table)
+        if lengths is None:
+            return
+        # Rows without a length come first, as a group that is left out.
+        number = int(lengths.max(initial=-1)) + 2
+        _, *each = statistics_by_group(replace(rows, groups=lengths + 1, number=number))
+        self._lengths.add((length, one) for length, one in enumerate(each) if one.rows)
 
 
 def _lengths_of(table: pa.Table) -> IntArray | None:
@@ -237,26 +207,26 @@ def _lengths_of(table: pa.Table) -> IntArray | None:
 
 
 def _extremes(
-    part: PartRows, rows: GroupedRows, names: Sequence[Group], count: int, *, worst: bool
+    part: PartRows, rows: GroupedRows, groups: RowGroups, count: int, *, worst: bool
 ) -> list[Extreme]:
     """Return the rows of a part with the lowest or highest F1; of equal ones the first."""
     f1 = rows.scores[:, 2]
     (scored,) = np.nonzero(~np.isnan(f1))
     values = f1[scored] if worst else -f1[scored]
     if len(values) > count > 0:
-        # All rows up to the count-th value: which of equal ones argpartition takes is chance.
+        # All rows up to the count-th value: which of equal ones `partition` takes is chance.
         limit = np.partition(values, count - 1)[count - 1]
         scored, values = scored[values <= limit], values[values <= limit]
-    best = scored[np.argsort(values, kind="stable")[:count]].tolist()
+    chosen = scored[np.argsort(values, kind="stable")[:count]].tolist()
     has_tokens = columns.CANDIDATE_TOKENS in part.table.schema.names
     return [
         Extreme(
             file=part.input_name,
             row=part.first_row + row,
             scores=(float(rows.scores[row, 0]), float(rows.scores[row, 1]), float(f1[row])),
-            group=names[rows.groups[row]],
+            group=groups.groups[rows.groups[row]],
             reason=rows.reasons.get(row),
             tokens=part.table[columns.CANDIDATE_TOKENS][row].as_py() if has_tokens else None,
         )
-        for row in best
+        for row in chosen
     ]

@@ -1,22 +1,26 @@
 """A series of runs: the newest is the headline, and all of them are the trend."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from bertscore_core.errors import ConfigError
+from bertscore_core.score_statistics import ScoreStatistics
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import reaching
 from pipelines.results.comparable import compare_settings
+from pipelines.results.comparison import Group
 from pipelines.results.report.data import Night
 from pipelines.results.report.estimates import F1, estimates
-from pipelines.results.report.gather import Findings, gather
+from pipelines.results.report.gather import OPTION, Findings
 from pipelines.results.report.options import ReportOptions
 from pipelines.run.folder import OutputFolder
 from pipelines.run.success import successful_run
 from pipelines.runs.source import scoring_runs
 from pipelines.score.finished import FinishedRun, open_finished
+from pipelines.score.run_groups import merge_groups
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -66,8 +70,9 @@ def nights_of(
     nights = []
     for root in series.earlier:
         run = open_finished(root, "RUN")
-        nights.append(_night(run, gather(run, options.by, 0), options, newest))
-    return (*nights, _night(newest, found, options, newest))
+        merged = merge_groups(run, options.by, OPTION)
+        nights.append(_night(run, merged.total, merged.groups, options, newest))
+    return (*nights, _night(newest, found.total, found.groups, options, newest))
 
 
 def utc(seconds: Any) -> str:
@@ -77,8 +82,13 @@ def utc(seconds: Any) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _night(run: FinishedRun, found: Findings, options: ReportOptions, newest: FinishedRun) -> Night:
-    total = found.total
+def _night(
+    run: FinishedRun,
+    total: ScoreStatistics,
+    groups: Mapping[Group, ScoreStatistics],
+    options: ReportOptions,
+    newest: FinishedRun,
+) -> Night:
     return Night(
         run=run.folder.shown,
         started=utc(run.run.get("started")),
@@ -86,10 +96,16 @@ def _night(run: FinishedRun, found: Findings, options: ReportOptions, newest: Fi
         scored=total.scored,
         rejected=total.rejected,
         f1=estimates(total, options.confidence)[F1],
-        comparable=not compare_settings(newest, run).moving,
+        comparable=_is_comparable(newest, run),
         groups=tuple(
-            (name, estimates(one, options.confidence)[F1])
-            for name, one in found.groups.items()
-            if name
+            (name, estimates(one, options.confidence)[F1]) for name, one in groups.items()
         ),
     )
+
+
+def _is_comparable(newest: FinishedRun, run: FinishedRun) -> bool:
+    """Tell whether the scores of two runs were made alike, which needs a language in common."""
+    try:
+        return not compare_settings(newest, run).moving
+    except ConfigError:
+        return False

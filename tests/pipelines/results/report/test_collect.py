@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import BertScoreError, ConfigError
 from pipelines.dump import columns
 from pipelines.results.report.collect import MOST_BARS, SHARES, collect
 from pipelines.results.report.data import ReportData
@@ -206,7 +206,7 @@ def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str
     for name in ("run", "against"):
         if name in options:
             options = {**options, name: str(nights / options[name])}
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(BertScoreError, match=words):
         collect(ReportOptions(**options))
 
 

@@ -1,0 +1,90 @@
+"""`bertscore-beam report` writes a page, and says clearly what it cannot do."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.cli import main as cli
+from tests.support.made_runs import SIGNATURE, made_run, scored
+
+F1 = np.linspace(0.2, 0.9, 60)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    other = replace(SIGNATURE, num_layers="5")
+    for name, signature in (("one", SIGNATURE), ("two", SIGNATURE), ("other", other)):
+        made_run(folder / name, {"a.parquet": scored(F1)}, signature=signature)
+    return folder
+
+
+def test_a_page_is_written_and_the_result_printed(runs, tmp_path, capsys):
+    page = tmp_path / "deep" / "report.html"
+    command = ["report", str(runs / "one"), "--against", str(runs / "two"), "-o", str(page)]
+    assert cli.main([*command, "--rows", "3", "--json"]) == cli.DONE
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert result["f1"] == pytest.approx(F1.mean(), abs=1e-7)
+    assert result["rows"] == result["scored"] == 60
+    assert result["bytes"] == page.stat().st_size
+    assert printed.err == ""
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "text 7" not in page.read_text(encoding="utf-8")
+
+
+def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    command = ["report", str(runs / "one"), "--with-texts", "--rows", "2", "-o", str(page)]
+    assert cli.main(command) == cli.DONE
+    printed = capsys.readouterr()
+    assert "f1: 0.55" in printed.out
+    assert "holds texts of the run" in printed.err
+    assert "text 59" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["one", "-o", "report.txt"], "expected a name that ends in .html"),
+        (["one", "-o", "{runs}/one/report.html"], "--output is inside the run"),
+        (["one", "--against", "other"], "num_layers: got '6'; expected '5'"),
+        (["one", "--by", "colour"], "colour"),
+        (["missing"], "is no scoring run"),
+        (["one", "--colour"], "unknown argument '--colour'"),
+        (["one", "--rows", "many"], "--rows"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_nothing_is_written(
+    runs, tmp_path, capsys, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(tmp_path)
+    given = [
+        str(runs / one) if (runs / one).is_dir() else one.format(runs=runs) for one in arguments
+    ]
+    assert cli.main(["report", *given]) == cli.UNUSABLE
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs, tmp_path):
+    page = tmp_path / "report.html"
+    command = ["report", str(runs / "one"), "--against", str(runs / "other"), "--force"]
+    assert cli.main([*command, "-o", str(page)]) == cli.DONE
+    text = page.read_text(encoding="utf-8")
+    assert "The two runs were scored with other settings (num_layers)" in text
+    assert 'class="notices"' in text
+
+
+def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    for name in [name for name in sys.modules if name.startswith("pipelines.results.report")]:
+        monkeypatch.delitem(sys.modules, name)
+    command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html")]
+    assert cli.main(command) == cli.UNUSABLE
+    assert "of the extra 'results'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

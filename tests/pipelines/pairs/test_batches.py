@@ -1,0 +1,154 @@
+"""Arrow tables are scored as the job scores them, without Beam, in any engine's process."""
+
+import logging
+import pickle
+import subprocess
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import BertScoreError, ConfigError, IdfError, InputError
+from pipelines import ScoreBatches
+from pipelines.cli import main as cli
+from pipelines.options.score import ScoreOptions
+from pipelines.pairs import batches
+from tests.support.dumps import pair_rows, read_output, write_dump
+from tests.support.jobs import run_job
+from tests.support.mixed import language_entries, mixed_table
+from tests.support.tolerances import INVARIANCE_ATOL
+
+pytestmark = pytest.mark.job
+
+MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
+
+
+def measured(table):
+    return np.stack([table[name].to_numpy(zero_copy_only=False) for name in MEASURES])
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """Return a folder with a dump, its idf table, and the job's scores of it."""
+    folder = tmp_path_factory.mktemp("batches")
+    dump = write_dump(folder / "dump", [30])
+    words = ("idf", "--input", str(dump), "--output", str(folder / "idf.npz"))
+    assert cli.main([*words]) == cli.DONE
+    run_job(dump, output=folder / "out", idf=str(folder / "idf.npz"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scorer(night):
+    return ScoreBatches(device="cpu", idf=str(night / "idf.npz"))
+
+
+def test_a_table_gets_the_columns_and_the_scores_of_the_job(night, scorer):
+    expected = read_output(night / "out")
+    part = pq.read_table(next((night / "out").glob("shard*/*.parquet")), partitioning=None)
+    found = scorer(pq.read_table(next((night / "dump").glob("*.parquet"))))
+    assert found.schema.equals(part.schema, check_metadata=True)
+    others = [name for name in found.column_names if name not in MEASURES]
+    assert found.select(others).equals(expected.select(others))
+    np.testing.assert_allclose(measured(found), measured(expected), rtol=0, atol=2e-7)
+    assert found.schema.metadata[b"bertscore.signature"].decode() == scorer.signature().format()
+
+
+def test_rows_in_batches_have_one_schema_which_is_known_before(night, scorer, monkeypatch):
+    table = pq.read_table(next((night / "dump").glob("*.parquet")))
+    whole = scorer(table)
+    found = list(scorer.over(table.to_batches(max_chunksize=7)))
+    assert [len(batch) for batch in found] == [7, 7, 7, 7, 2]
+    assert all(batch.schema.equals(scorer.schema(table.schema), True) for batch in found)
+    scores = measured(pa.Table.from_batches(found))
+    np.testing.assert_allclose(scores, measured(whole), rtol=0, atol=INVARIANCE_ATOL)
+    monkeypatch.setattr(batches, "_BLOCK_ROWS", 7)
+    np.testing.assert_array_equal(measured(scorer(table)), scores)
+
+
+def test_bad_rows_have_their_reasons_and_no_row_is_dropped(scorer):
+    table = pa.table({"candidate": ["a cat", None, ""], "reference": [["a"], ["b"], ["c"]]})
+    found = scorer(table)
+    assert found["bertscore_error"].to_pylist() == [None, "null_candidate", "empty_candidate"]
+    assert found["bertscore_f1"].to_pylist()[1] is None
+    assert found["bertscore_best_reference"].to_pylist() == [0, None, 0]
+
+
+def test_rows_are_scored_by_their_languages(tiny_folder, tmp_path):
+    entries = language_entries(tiny_folder, tmp_path)
+    scorer = ScoreBatches(device="cpu", language_column="lang", languages=entries, rescale=True)
+    table = mixed_table(10)
+    found = scorer(table)
+    assert set(found["bertscore_signature"].to_pylist()) == set(scorer.signatures().values())
+    (plain,) = scorer.over(table.to_batches())
+    assert plain.schema.equals(scorer.schema(table.schema), True)
+    assert plain["bertscore_signature"].to_pylist() == found["bertscore_signature"].to_pylist()
+    with pytest.raises(ConfigError, match="each language has a signature"):
+        scorer.signature()
+
+
+def test_a_process_loads_a_model_once(caplog, monkeypatch):
+    monkeypatch.setattr(batches, "_SCORERS", {})
+    table = pa.table(pair_rows(3))
+    with caplog.at_level(logging.INFO, logger="pipelines.loading"):
+        scorers = [ScoreBatches(device="cpu") for _ in range(2)]
+        scored = scorers[0](table)
+        assert scored.equals(pickle.loads(pickle.dumps(scorers[1]))(table))  # noqa: S301 - our own
+        scorers[0](table)
+    assert sum("model_loaded" in record.message for record in caplog.records) == 1
+
+
+def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_path):
+    scorer = ScoreBatches(device="cpu", num_threads=1)
+    (tmp_path / "scorer.pickle").write_bytes(pickle.dumps(scorer))
+    code = (
+        "import pickle, sys, pyarrow as pa, torch\n"
+        "scorer = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "table = scorer(pa.table({'candidate': ['a cat'], 'reference': ['a cat']}))\n"
+        "print(round(table['bertscore_f1'][0].as_py(), 5), torch.get_num_threads())\n"
+        "assert not [name for name in sys.modules if name.startswith('apache_beam')]\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "scorer.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "1.0 1\n"
+
+
+def test_every_option_of_the_job_is_taken_or_refused_by_name():
+    assert set(batches.OPTIONS) == {
+        *("model", "language", "language_column", "languages", "num_layers", "revision"),
+        *("max_length", "long_text", "empty", "idf", "idf_group", "rescale", "baseline"),
+        *("allow_shared_baseline", "model_memory", "dtype", "device", "backend", "registry"),
+        *("max_batch_tokens", "allow_pickle_weights", "candidate_column", "reference_column"),
+    }
+    for name in {one.name for one in fields(ScoreOptions)} - set(batches.OPTIONS):
+        with pytest.raises(ConfigError, match=f"does not take {name!r}"):
+            ScoreBatches(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"modle": "x"}, "Did you mean 'model'"),
+        ({"idf": "corpus"}, "no process sees all rows"),
+        ({"language_column": "lang"}, "languages are missing"),
+        ({"num_threads": 0}, "expected at least 1"),
+        ({"idf": "./no-such-table.npz"}, "cannot be read"),
+        ({"rescale": True}, "--rescale needs a baseline"),
+        ({"num_layers": 99}, "99"),
+    ],
+)
+def test_what_cannot_work_is_said_when_it_is_made(options, message):
+    with pytest.raises(BertScoreError, match=message):
+        ScoreBatches(device="cpu", **options)
+
+
+def test_a_table_that_cannot_be_scored_is_refused_before_a_model_is_loaded(scorer, night):
+    with pytest.raises(InputError, match="no candidate column 'candidate'"):
+        scorer(pa.table({"candidates": ["a"], "reference": ["b"]}))
+    with pytest.raises(ConfigError, match="already has score columns"):
+        scorer(scorer(pa.table(pair_rows(1))))
+    with pytest.raises(IdfError):
+        ScoreBatches(device="cpu", idf=str(night / "idf.npz"), max_length=40)
