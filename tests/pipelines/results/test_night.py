@@ -91,9 +91,9 @@ def test_a_worse_system_is_found_and_the_others_are_not(nights):
     (found,) = worse["comparisons"]
     groups = {one["group"][0]: one for one in found["groups"]}
     assert set(groups) == set(SYSTEMS)
-    assert [name for name, one in groups.items() if one["fires"]] == [WORSE]
-    assert groups[WORSE]["interval"][1] < -0.005
-    assert rows == sum(one["pairs"] for one in groups.values())
+    assert [name for name, one in groups.items() if one["gate"]["failures"]] == [WORSE]
+    assert groups[WORSE]["result"]["interval"][1] < -0.005
+    assert rows == sum(one["counts"]["pairs"] for one in groups.values())
 
 
 def test_every_night_has_a_page_which_shows_the_trend(nights):
