@@ -31,6 +31,7 @@ def reference_words(explanation: Explanation, number: int) -> str:
     """Return which reference this is, and which measures come from it."""
     if len(explanation.pairs) == 1:
         return "The pair"
+    names = ("precision", "recall", "F1")
     best = [
         name for name, one in zip(Measures._fields, explanation.best, strict=True) if one == number
     ]

@@ -105,6 +105,16 @@ class BertScorer:
         other.settings = share_model(self.settings, config)
         return other
 
+    def __repr__(self) -> str:
+        """Show how it scores."""
+        signature = self.settings.signature()
+        rescaled = "" if signature.baseline == "none" else f", baseline={signature.baseline!r}"
+        return (
+            f"BertScorer(model={signature.model!r}, num_layers={signature.num_layers}, "
+            f"idf={self.config.idf}{rescaled}, dtype={signature.dtype!r}, "
+            f"backend={signature.backend!r})"
+        )
+
     @property
     def config(self) -> ScorerConfig:
         """What was asked for."""

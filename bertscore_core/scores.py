@@ -4,12 +4,24 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_core.score_views import (
+    MeanScores,
+    ScoresSummary,
+    frame_of,
+    html_of,
+    mean_of,
+    summary_of,
+    words_of,
+)
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,14 +132,40 @@ class Scores:
         unweighted: BoolArray = ~(self.scored | others)
         return unweighted
 
+    def mean(self) -> MeanScores:
+        """Return mean precision, recall and F1 of the scored pairs: the corpus scores.
+
+        NaN without scored pairs. With all layers at once they are arrays of shape (L + 1,).
+        """
+        return mean_of(self)
+
+    def summary(self, confidence: float = 0.95) -> ScoresSummary:
+        """Return means with their errors and intervals, quantiles and counts; it prints as a table.
+
+        Args:
+            confidence: Confidence of the intervals of the means. Pairs count as independent.
+
+        Raises:
+            InputError: The scores are of several layers, or the confidence is not between 0 and 1.
+        """
+        return summary_of(self, confidence)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return a data frame with a row for each pair and a column for each attribute.
+
+        Raises:
+            ConfigError: pandas is not installed.
+            InputError: The scores are of several layers.
+        """
+        return frame_of(self)
+
     def __repr__(self) -> str:
-        """Show the number of pairs and the means."""
-        if not len(self):  # numpy warns if it takes the mean of nothing
-            return "Scores(0 pairs)"
-        return (
-            f"Scores({len(self)} pairs, precision={np.mean(self.precision):.4f}, "
-            f"recall={np.mean(self.recall):.4f}, f1={np.mean(self.f1):.4f})"
-        )
+        """Show the number of pairs, the means, and how many are truncated, empty or not scored."""
+        return words_of(self)
+
+    def _repr_html_(self) -> str:
+        """Show the same in a notebook, with the first pairs."""
+        return html_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

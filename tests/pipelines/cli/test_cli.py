@@ -317,7 +317,9 @@ def test_untuned_model_asks_for_a_layer_before_any_work(
 
 def test_unknown_command_lists_the_known(capsys):
     assert cli.main(["scor"]) == cli.UNUSABLE
-    assert "expected one of score, rescale, idf, baseline, check, models" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"expected one of {', '.join(cli.COMMANDS)}." in printed
+    assert "Did you mean score?" in printed
     assert cli.main(["--help"]) == cli.DONE
     assert cli.main([]) == cli.UNUSABLE
 
