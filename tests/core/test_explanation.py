@@ -212,7 +212,7 @@ def test_html_is_escaped_and_loads_nothing(scorer):
     assert "\x1b" not in text
     assert text.count("<td") > len(found.pairs[0].candidate.tokens)
     assert f"{found.raw.f1:.6f}" in text
-    assert "Reference 2 of 2, which gives precision and recall and f1" in text
+    assert "Reference 2 of 2, which gives precision, recall, F1" in text
     assert found._repr_html_() == fragment(found)
 
 
