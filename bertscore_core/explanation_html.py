@@ -44,7 +44,8 @@ _STYLE = """
 .bse .matrix td.m { outline: 2px solid currentColor; outline-offset: -2px; }
 .bse .text { line-height: 2; overflow-wrap: anywhere; }
 .bse .text span { padding: .15em .2em; margin-inline-end: .15em; border-radius: .2em; }
-.bse .none { opacity: .75; }
+.bse p { overflow-wrap: anywhere; }
+.bse .none { font-style: italic; }
 .bse .s10 { color: #fff; }
 @media (prefers-color-scheme: dark) { .bse { color: #eee; } }
 @media print { .bse .scroll { overflow: visible; max-height: none; } }

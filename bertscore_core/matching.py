@@ -10,7 +10,7 @@ EMPTY_LENGTH = 2
 
 
 class PairScores(NamedTuple):
-    """Precision, recall and F1 of B pairs, each of shape (B,), float32."""
+    """Precision, recall and F1 of B pairs, each of shape (B,), float32 or float64."""
 
     precision: Tensor
     recall: Tensor
@@ -38,6 +38,9 @@ def greedy_match(
     other pairs of the batch. If all weights of a text are 0, its average is NaN and F1 is 0. A text
     of exactly two tokens counts as empty: precision and recall are 0.
 
+    The scores have gradients with respect to the embeddings: that of a similarity goes to the
+    matches alone, in equal parts to equal ones. Where F1 is not defined its gradient is 0.
+
     Args:
         candidate: Unit-length token embeddings, right-padded. Shape (B, C, H).
         reference: The same for the references. Shape (B, R, H).
@@ -47,7 +50,8 @@ def greedy_match(
         reference_weights: Token weights, 0 on padding. Shape (B, R), float32.
 
     Returns:
-        Precision, recall and F1. Shape (B,) each, float32, within [-1, 1] or NaN.
+        Precision, recall and F1. Shape (B,) each, float32 (float64 for such embeddings), within
+        [-1, 1] or NaN.
 
     References:
         Zhang et al. 2020, section 3. bert-score 0.3.13, `greedy_cos_idf`, which multiplies padded
@@ -66,7 +70,9 @@ def best_matches(
 
     On padding it is minus infinity, or that of the padding's embedding.
     """
-    similarity = torch.bmm(candidate, reference.transpose(1, 2)).float()  # (B, C, R)
+    similarity = torch.bmm(candidate, reference.transpose(1, 2))  # (B, C, R)
+    # Not less than float32. Float64 stays, for numerical checks of the gradient.
+    similarity = similarity.to(torch.promote_types(similarity.dtype, torch.float32))
     candidate_padding = _padding_mask(candidate_lengths, candidate.shape[1])
     reference_padding = _padding_mask(reference_lengths, reference.shape[1])
     lowest = float("-inf")
@@ -135,6 +141,10 @@ def combine(
     """Compute F1, then apply the rule for empty texts, as bert-score does. Shape (B,) each."""
     # Before the rule for empty texts, so their F1 stays what it was.
     f1 = 2 * precision * recall / (precision + recall)
+    if f1.requires_grad:
+        # Again, with other numbers where it is NaN: the gradient there would be NaN as well, not 0.
+        left, right = (value.masked_fill(f1.isnan(), 1.0) for value in (precision, recall))
+        f1 = torch.where(f1.isnan(), f1.detach(), 2 * left * right / (left + right))
     empty = (candidate_lengths == EMPTY_LENGTH) | (reference_lengths == EMPTY_LENGTH)
     return PairScores(
         precision.masked_fill(empty, 0.0),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,6 +102,10 @@ class ModelFiles:
         for path in (*self.weight_files, self.folder / "config.json"):
             digest.update(_sha256(path).encode())
         return digest.hexdigest()[:12]
+
+    def loaded_bytes(self) -> int:
+        """Return the bytes of the weights in memory: in float32, whatever format the files have."""
+        return sum(_float32_bytes(path, self.config) for path in self.weight_files)
 
     def tokenizer_config(self) -> Mapping[str, Any]:
         """Read tokenizer_config.json. Empty if there is none."""
@@ -269,6 +274,24 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
         + f" Give a folder, or fetch it where there is a network: `hf download {name}`. "
         "`bertscore-beam models` lists the registry."
     ) from last
+
+
+def _float32_bytes(path: Path, config: Mapping[str, Any]) -> int:
+    """Return the bytes of a weight file's numbers in float32."""
+    if path.suffix != ".safetensors":
+        stated = config.get("dtype") or config.get("torch_dtype")
+        return path.stat().st_size * (2 if stated in ("float16", "bfloat16") else 1)
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(size, path.stat().st_size)))
+        shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+        return 4 * sum(map(math.prod, shapes))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelLoadError(
+            f"{path} is damaged: got no readable safetensors header ({type(error).__name__}). "
+            "Fetch or save the model again."
+        ) from error
 
 
 def _sha256(path: Path) -> str:

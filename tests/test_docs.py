@@ -39,6 +39,12 @@ OPTIONS = {
     "baseline": BaselineOptions,
     "tune": TuneOptions,
 }
+NEEDED = {
+    "score": ["--input", "a"],
+    "idf": ["--input", "a"],
+    "tune": ["--judgements", "a", "--score-column", "c"],
+}
+"""What a config brings, beside the output."""
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
@@ -77,6 +83,8 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 PYTHON_PAGES = [page for page in PAGES if examples(page)]
+# These train a model.
+LONG_PAGES = {"docs/training.md"}
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -118,7 +126,13 @@ def test_a_page_opens_with_what_the_reader_gets(page):
     assert first[0] not in "|`#-"
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if page in LONG_PAGES else ())
+        for page in PYTHON_PAGES
+    ],
+)
 @pytest.mark.model
 def test_python_examples_run_and_print_what_is_shown(page, checkout, capfd):
     """The blocks of a page share their names, as they do for a reader who follows it."""
@@ -164,7 +178,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
         monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
         monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
         if "--config" in arguments:
-            arguments = ["--input", "a", "--output", "b", *arguments]
+            arguments = [*NEEDED[verb], "--output", "b", *arguments]
         flags.read_options(OPTIONS[verb], arguments, verb)
         return
 
@@ -185,7 +199,7 @@ def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
 def test_there_are_commands_of_every_verb():
     named = {command[0] for _, command in COMMANDS}
     wanted = {"score", "rescale", "idf", "baseline", "compare", "report", "tune", "check"}
-    assert wanted <= named <= set(cli.COMMANDS)
+    assert {*wanted, "explain"} <= named <= set(cli.COMMANDS)
     assert len(COMMANDS) >= 15
 
 

@@ -28,7 +28,12 @@ from bertscore_core.agreement.significance import (
     williams,
     williams_test,
 )
-from bertscore_core.agreement.systems import SystemAgreement, system_agreement, system_means
+from bertscore_core.agreement.systems import (
+    SystemAgreement,
+    agreement_of_systems,
+    system_agreement,
+    system_means,
+)
 
 __all__ = [
     "RESAMPLES",
@@ -38,6 +43,7 @@ __all__ = [
     "Resampled",
     "SystemAgreement",
     "accuracy_with_ties",
+    "agreement_of_systems",
     "auc",
     "complete_rows",
     "darr",

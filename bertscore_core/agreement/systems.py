@@ -96,6 +96,25 @@ def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doub
     )
 
 
+def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
+    """Compare numbers of whole systems, such as corpus BLEU, with those of people.
+
+    Args:
+        people: One number of each of K systems. Shape (K,).
+        scores: Numbers of S settings. Shape (S, K) or (K,).
+
+    Returns:
+        Pearson's correlations and the shares of pairs in the same order, as in `SystemAgreement`.
+        Shape (S,) each.
+
+    Raises:
+        InputError: shapes do not fit, or a number is missing.
+    """
+    judged, rows = checked(people, scores)
+    means = np.concatenate([judged[None], rows])[None]
+    return _pearson(means)[0], _accuracy(means)[0]
+
+
 def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
     """Average the rows of each system. Shape (S, K)."""
     sums = np.array([np.bincount(numbers, row, many) for row in rows])

@@ -83,7 +83,7 @@ class PairSettings:
                 config=self.configs[language],
                 signature=replace(settings.signature(), backend=self.backends[language]),
                 max_length=settings.tokenizer.max_length,
-                weight_bytes=sum(path.stat().st_size for path in settings.files.weight_files),
+                weight_bytes=settings.files.loaded_bytes(),
             )
             for language, settings in _settled(self.configs).items()
         }

@@ -190,7 +190,16 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
 def _rankings(
     options: CompareOptions, paired: Paired, comparisons: Sequence[Comparison]
 ) -> tuple[Ranking, ...]:
-    """Return the ranking of the whole, and of each group that all systems have rows of."""
+    """Return the ranking of the whole, and of each group that all systems have rows of.
+
+    Raises:
+        ConfigError: No row was scored by all systems.
+    """
+    if not paired.common.of(None)[0]:
+        raise ConfigError(
+            f"{len(paired.names)} systems cannot be ranked: got no row that all of them have "
+            "scored; expected some. Check --key, or name the systems to rank with --systems."
+        )
     wanted: list[tuple[Group, int | None]] = [(WHOLE, None)]
     wanted += [(one.group, paired.groups[one.group]) for one in comparisons[0].groups]
     rankings = []

@@ -154,7 +154,7 @@ def read_entries(
             kept &= _put_keys(entries, [column_of(part.table, name) for name in wanted.key])
             left_out.without_key += int(np.count_nonzero(~kept))
         if wanted.system is not None:
-            named = _put_systems(entries, column_of(part.table, wanted.system), numbers)
+            named = _put_systems(entries, column_of(part.table, wanted.system), kept, numbers)
             left_out.without_system += int(np.count_nonzero(kept & ~named))
             kept &= named
         yield entries[kept]
@@ -268,9 +268,14 @@ def _put_keys(
 
 
 def _put_systems(
-    entries: npt.NDArray[np.void], column: pa.ChunkedArray, numbers: Numbers
+    entries: npt.NDArray[np.void],
+    column: pa.ChunkedArray,
+    kept: npt.NDArray[np.bool_],
+    numbers: Numbers,
 ) -> npt.NDArray[np.bool_]:
     """Enter the number of each row's system as its side; return which rows have one.
+
+    Systems are numbered that have a row to keep.
 
     Raises:
         ConfigError: There are too many.
@@ -278,7 +283,7 @@ def _put_systems(
     codes, names = _distinct(column)
     table = np.zeros(len(names), dtype=np.int64)
     for code, name in enumerate(names):
-        if name is not None and (codes == code).any():
+        if name is not None and (codes[kept] == code).any():
             table[code] = numbers.systems.setdefault(name, len(numbers.systems))
     if len(numbers.systems) > MOST_GROUPS:
         raise ConfigError(

@@ -146,5 +146,6 @@ def _check_unique(
         ]
         raise ConfigError(
             f"--key {' '.join(options.key)} does not identify a row: got {'; '.join(counts)}; "
-            "expected each key once. Name more columns, such as that of the system."
+            f"expected each key once. Name more columns, such as that of the "
+            f"{'system' if options.systems is None else 'test set'}."
         )

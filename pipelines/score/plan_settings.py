@@ -104,7 +104,7 @@ def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
         baseline=_baseline_row(settings),
-        weight_bytes=sum(path.stat().st_size for path in settings.files.weight_files),
+        weight_bytes=settings.files.loaded_bytes(),
     )
 
 

@@ -30,7 +30,7 @@ class RowSetting:
         signature: How the scores are made, without the fingerprint of a counted idf table.
         max_length: Most tokens of a text; longer texts are cut. None for no limit.
         baseline: Precision, recall and F1 that raw scores are rescaled with; None for none.
-        weight_bytes: Size of the weight files of its model; 0 where that is not needed.
+        weight_bytes: Bytes of its model's weights when it is loaded; 0 where that is not needed.
     """
 
     config: ScorerConfig

@@ -32,6 +32,8 @@ from bertscore_core.errors import InputError
 
 LEXICAL_METRICS = ("BLEU", "chrF++", "TER", "ROUGE-L")
 """Names of the metrics, in the order of their numbers."""
+CORPUS_METRICS = LEXICAL_METRICS[:3]
+"""Those that have a number of a whole corpus other than the mean of its rows."""
 
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab"} | dict.fromkeys(
     ("bo", "dz", "km", "lo", "my", "th"), "char"
@@ -84,16 +86,14 @@ class LexicalMetrics:
     def corpus_scores(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Doubles:
-        """Score all rows as one corpus: counts of BLEU, chrF++ and TER are added up first.
-
-        ROUGE-L has no number of a corpus: it is the mean over rows.
+        """Score all rows as one corpus: counts are added up first. ROUGE-L has no such number.
 
         Args:
             candidates: N texts, at least one.
             references: One or more references for each; their number may differ.
 
         Returns:
-            One number for each of `LEXICAL_METRICS`. Shape (4,).
+            One number for each of `CORPUS_METRICS`. Shape (3,).
 
         Raises:
             InputError: there are no candidates, not as many references, or a row has none.
@@ -107,20 +107,14 @@ class LexicalMetrics:
             [given[place] if place < len(given) else None for given in references]
             for place in range(most)
         ]
-        of_rows = [
-            self._rouge_l(candidate, given)
-            for candidate, given in zip(candidates, references, strict=True)
-        ]
         texts = list(candidates)
         spaced = [[self._spaced(text) for text in stream] for stream in streams]
-        return np.array(
-            [
-                self._bleu.corpus_score(texts, streams).score / 100,
-                self._chrf.corpus_score(texts, streams).score / 100,
-                -self._ter.corpus_score([self._spaced(text) for text in texts], spaced).score / 100,
-                float(np.mean(of_rows)),
-            ]
+        numbers = (
+            self._bleu.corpus_score(texts, streams).score,
+            self._chrf.corpus_score(texts, streams).score,
+            -self._ter.corpus_score([self._spaced(text) for text in texts], spaced).score,
         )
+        return np.array(numbers, dtype=np.float64) / 100
 
     @property
     def signatures(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     single = [group for group in groups if group != MEAN][:_MOST_LINES]
     panels = 1 if len(single) < 2 else 2
     figure = Figure(
-        figsize=(6.4 * panels, 5.4), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
+        figsize=(6.4 * panels, 6.2), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
     )
     FigureCanvasAgg(figure)
     axes = np.atleast_1d(figure.subplots(1, panels))
@@ -95,6 +95,9 @@ def _finish(panel: Axes, statistic: str, depth: int) -> None:
     panel.set_xlabel("layer (0: the embeddings)")
     panel.set_ylabel(f"agreement with people ({statistic.replace('_', ' ')})")
     panel.set_xticks(range(0, depth + 1, 1 if depth < _MOST_NUMBERS else 2))
-    legend = panel.legend(frameon=False, fontsize=8)
+    # Below the panel, where it hides nothing.
+    legend = panel.legend(
+        loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False, fontsize=8
+    )
     for text in legend.get_texts():
         text.set_parse_math(False)

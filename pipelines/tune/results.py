@@ -10,7 +10,10 @@ from bertscore_core.agreement import not_below_best, permutation, williams
 from bertscore_core.agreement.segments import correlations
 from bertscore_core.errors import InputError
 from pipelines.options.tune import TuneOptions
+from pipelines.tune.corpora import corpus_agreement
 from pipelines.tune.judgements import WHOLE, Doubles
+from pipelines.tune.lexical import CORPUS_METRICS
+from pipelines.tune.others import METRIC_NAMES, languages_of_rows
 from pipelines.tune.plan import TunePlan
 from pipelines.tune.scores import ModelScores
 from pipelines.tune.settings import Compared, Setting, compared
@@ -155,6 +158,7 @@ def evaluate(
         for group, own in groups.items():
             for name, values in hybrids_of(own, plan.options).items():
                 rows += _plain_rows(sides, (group, name, own.scores.shape[1]), values)
+    rows += _corpus_rows(plan, sides)
     if chosen is None:
         raise RuntimeError(f"the statistic {plan.options.statistic} was not computed")
     return Results(
@@ -231,6 +235,27 @@ def _plain_rows(
         AgreementRow(**_named(setting, where), value=float(value))
         for setting, value in zip(sides.settings, values, strict=True)
     ]
+
+
+def _corpus_rows(plan: TunePlan, sides: Compared) -> list[AgreementRow]:
+    """Return the rows of metrics whose number of a system is not the mean of its rows."""
+    judgements, found = plan.judgements, []
+    wanted = [METRIC_NAMES[name] for name in plan.options.chosen_metrics]
+    languages = languages_of_rows(judgements, plan.options.language)
+    for group, name in enumerate(judgements.names if wanted else ()):
+        rows = judgements.of_group(group)
+        rows = rows[sides.complete[rows]]
+        where = ALL_ROWS if name == WHOLE else name
+        for statistic, values in corpus_agreement(judgements, rows, languages[group]).items():
+            found += [
+                AgreementRow(
+                    **_named(Setting(model=f"{metric}, corpus"), (where, statistic, len(rows))),
+                    value=float(value),
+                )
+                for metric, value in zip(CORPUS_METRICS, values, strict=True)
+                if metric in wanted
+            ]
+    return found
 
 
 def _named(setting: Setting, where: tuple[str, str, int]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _by_layer(rows: list[dict[str, Any]], statistic: str, group: str) -> Shown:
         cells = lines.setdefault(key, {})
         mark = _MARK if row["not_below_best"] else ""
         cells[row["measure"] or "f1"] = _number(row["value"]) + mark
-        if row["measure"] in ("f1", ""):
+        if row["measure"] in ("f1", "") and row["low"] is not None:
             cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
     found: list[tuple[str, ...]] = []
     for (model, matching, idf, layer), cells in lines.items():

@@ -70,7 +70,7 @@ def unit(vectors):
     return nn.functional.normalize(vectors, dim=-1)
 
 
-def rows_of_ids(files):
+def rows_of_ids():
     random = torch.Generator().manual_seed(1)
     return [torch.randint(5, 60, (length,), generator=random).tolist() for length in LENGTHS]
 
@@ -100,31 +100,35 @@ def as_cut(model, family, states):
     return torch.cat([norm(states[:-1]), states[-1:]])
 
 
-@pytest.mark.parametrize(
-    ("family", "attention"),
-    [
-        *((family, "sdpa") for family in FAMILIES),
-        ("modernbert", "eager"),
-        *(
-            pytest.param(family, "eager", marks=pytest.mark.long)
-            for family in FAMILIES
-            if family != "modernbert"
-        ),
-    ],
-)
-def test_states_of_a_padded_batch_are_transformers_own(tiny_folder, plain, family, attention):
+def some_first(*first, families=FAMILIES):
+    """Parametrize by family; those that are not named are among the long tests."""
+    others = [family for family in families if family not in first]
+    later = [pytest.param(family, marks=pytest.mark.long) for family in others]
+    return pytest.mark.parametrize("family", [*first, *later])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_of_a_padded_batch_are_transformers_own(tiny_folder, plain, family):
     files, model = resolve_model(str(tiny_folder(family))), plain(family)
-    rows = rows_of_ids(files)
+    rows = rows_of_ids()
     states = [plain_states(model, row) for row in rows]
-    every = found(files, rows, num_layers=LAYERS, all_layers=True, attention=attention)
+    every = found(files, rows, num_layers=LAYERS, all_layers=True)
     assert_near(every, map(unit, states), 2 * INVARIANCE_ATOL)
     expected = [unit(as_cut(model, family, state)) for state in states]
-    for layer in (0, 1, LAYERS) if attention == "sdpa" else (2,):
-        alone = found(files, rows, num_layers=layer, attention=attention)
+    cut = {"all_layers": True, "layer_semantics": "cut"}
+    assert_near(found(files, rows, num_layers=LAYERS, **cut), expected, 2 * INVARIANCE_ATOL)
+    for layer in (0, 1, LAYERS):
+        alone = found(files, rows, num_layers=layer)
         assert_near(alone, [row[layer : layer + 1] for row in expected], 2 * INVARIANCE_ATOL)
-    if attention == "sdpa":
-        cut = {"all_layers": True, "layer_semantics": "cut"}
-        assert_near(found(files, rows, num_layers=LAYERS, **cut), expected, 2 * INVARIANCE_ATOL)
+
+
+@some_first("modernbert")
+def test_eager_attention_gives_the_same(tiny_folder, plain, family):
+    files, model = resolve_model(str(tiny_folder(family))), plain(family)
+    rows = rows_of_ids()
+    states = [plain_states(model, row)[LAYERS:] for row in rows]
+    eager = found(files, rows, num_layers=LAYERS, attention="eager")
+    assert_near(eager, map(unit, states), 2 * INVARIANCE_ATOL)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -147,10 +151,10 @@ def test_scores_are_those_of_plain_steps(tiny_folder, plain, family):
         np.testing.assert_allclose(actual, torch.cat(parts), atol=INVARIANCE_ATOL, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@some_first("modernbert", "gte", "gemma")
 def test_openvino_gives_the_same_or_refuses_by_name(tiny_folder, family):
     files = resolve_model(str(tiny_folder(family)))
-    rows = rows_of_ids(files)
+    rows = rows_of_ids()
     if family == "gemma":
         with pytest.raises(ModelLoadError, match=r"Gemma3TextModel cannot .*--backend torch"):
             found(files, rows, "openvino", num_layers=LAYERS)
@@ -197,25 +201,16 @@ def test_special_tokens_around_a_text(tiny_folder, plain, family):
     np.testing.assert_allclose(score.f1, expected.f1, atol=INVARIANCE_ATOL, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@some_first("modernbert", "eurobert")
 def test_short_formats_stay_near_float32(tiny_folder, family):
     files = resolve_model(str(tiny_folder(family)))
-    rows = rows_of_ids(files)
+    rows = rows_of_ids()
     exact = found(files, rows, num_layers=LAYERS)
     assert_near(found(files, rows, num_layers=LAYERS, dtype="bfloat16"), exact, 0.05)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        *FAMILIES,
-        *(
-            pytest.param(family, marks=pytest.mark.long)
-            for family in FAMILY_BUILDERS
-            if family not in ("led", "longformer")  # their windows ask for a least length
-        ),
-    ],
-)
+# Not led and longformer, whose windows ask for a least length.
+@some_first(*FAMILIES, families=sorted(set(FAMILY_BUILDERS) - {"led", "longformer"}))
 def test_left_to_right_is_told_from_the_configuration(tiny_folder, family):
     """The model itself is asked: does a later token change the vector of an earlier one?"""
     folder = tiny_folder(family)
@@ -310,14 +305,15 @@ class TestSentenceTransformers:
         assert (folder / "1_Pooling" / "config.json").is_file()
         return folder
 
-    def test_published_folder_is_scored_as_its_encoder(self, embedded, scorer):
-        settled = BertScorer(ScorerConfig(model=str(embedded), num_layers=6, device="cpu"))
-        signature = settled.signature()
+    def test_published_folder_is_scored_as_its_encoder(self, embedded):
+        common = {"device": "cpu", "backend": "torch"}
+        scorer = BertScorer(ScorerConfig(model=str(embedded), num_layers=6, **common))
+        signature = scorer.signature()
         assert signature.max_length == "512"  # the tokenizer's, not the 256 of modules
-        named = ScorerConfig(device="cpu")
+        named = ScorerConfig(**common)
         assert settle(named).signature().weights == signature.weights
         np.testing.assert_array_equal(
-            settled.score(CANDIDATES, REFERENCES).f1,
+            scorer.score(CANDIDATES, REFERENCES).f1,
             BertScorer(named).score(CANDIDATES, REFERENCES).f1,
         )
 

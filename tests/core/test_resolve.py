@@ -4,6 +4,8 @@ import json
 import shutil
 
 import pytest
+import torch
+from transformers import AutoModel
 
 from bertscore_core import EMBEDDED_MODEL, ModelLoadError, UnknownModelError
 from bertscore_core import resolve as resolve_module
@@ -93,6 +95,28 @@ def test_digest_covers_the_configuration(tmp_path):
     config = files.folder / "config.json"
     config.write_text(config.read_text().replace("{", '{"layer_norm_eps": 0.5,', 1))
     assert files.weights_digest() != before
+
+
+@pytest.mark.model
+def test_weights_take_four_bytes_a_number_whatever_format_the_files_have(tmp_path):
+    model = AutoModel.from_pretrained(build_tiny_model("bert", tmp_path / "model"))
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    for dtype in (torch.float32, torch.bfloat16):
+        model.to(dtype).save_pretrained(tmp_path / str(dtype))
+        files = resolve_model(str(tmp_path / str(dtype)))
+        assert files.loaded_bytes() == 4 * numbers
+        (weights,) = files.weight_files
+        pickled = weights.rename(weights.with_name("pytorch_model.bin"))
+        files = resolve_model(str(tmp_path / str(dtype)), allow_pickle_weights=True)
+        assert files.loaded_bytes() == pickled.stat().st_size * 4 // dtype.itemsize
+
+
+def test_damaged_weights_are_no_weights(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for content in (b"", b"\xff" * 100, (2).to_bytes(8, "little") + b"[]"):
+        (tmp_path / "model.safetensors").write_bytes(content)
+        with pytest.raises(ModelLoadError, match=r"model.safetensors is damaged: got no readable"):
+            resolve_model(str(tmp_path)).loaded_bytes()
 
 
 def test_folder_without_config_is_no_model(tmp_path):

@@ -34,6 +34,12 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _SERIES = [f"var(--series-{number})" for number in range(1, MOST_LINES + 1)]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
 _STEP = 24
+_ROWS = {
+    "field": "rows",
+    "type": "quantitative",
+    "title": "rows",
+    "axis": {"tickMinStep": 1, "format": ",d"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +140,7 @@ def histogram_chart(
             "encoding": {
                 "x": {"field": "low", "bin": {"binned": True}, **x},
                 "x2": {"field": "high"},
-                "y": {"field": "rows", "type": "quantitative", "title": "rows"},
+                "y": _ROWS,
             },
         }
         return _frame(canvas, values, (), body)
@@ -158,7 +164,7 @@ def reasons_chart(reasons: Sequence[ReasonCount]) -> Callable[[Canvas], Spec]:
             "mark": {"type": "bar", "height": 12},
             "encoding": {
                 "y": _rows_axis(canvas),
-                "x": {"field": "rows", "type": "quantitative", "title": "rows"},
+                "x": _ROWS,
             },
         }
         return _frame(canvas, values, [(one.reason,) for one in reasons], body)

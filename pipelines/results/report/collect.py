@@ -295,7 +295,7 @@ def _notices(
             "that of the settings."
         )
     if series.unfinished:
-        notices.append(f"{series.unfinished:,} runs of the series are not done and left out.")
+        notices.append(f"Runs of the series that are not done are left out: {series.unfinished:,}.")
     if not all(one.comparable for one in nights):
         notices.append("Some runs of the series were scored with other settings than the newest.")
     return tuple(notices)

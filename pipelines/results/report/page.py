@@ -31,6 +31,7 @@ def render(data: ReportData) -> str:
     """Return the page of a report."""
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     measure = "rescaled F1" if data.rescaled else "F1"
+    raw_measure = "F1 before rescaling" if data.rescaled else "F1"
     edges = list(zip(data.bins, data.bins[1:], strict=False))
     filled = [at for at, count in enumerate(data.total.histogram) if count]
     return (
@@ -41,8 +42,9 @@ def render(data: ReportData) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             policy=_policy(style),
             sections=_sections(data),
-            charts=_charts(data, measure, filled),
+            charts=_charts(data, measure, raw_measure, filled),
             measure=measure,
+            raw_measure=raw_measure,
             most_rows=MOST_ROWS,
             bins_of_counts=[edges[at] for at in filled],
             trend_groups=_trend_groups(data),
@@ -108,16 +110,25 @@ def _sections(data: ReportData) -> list[tuple[str, str]]:
     return [(name, title) for name, title, is_shown in sections if is_shown]
 
 
-def _charts(data: ReportData, measure: str, filled: list[int]) -> Mapping[str, Chart]:
-    """Draw the charts that have something to show."""
+def _charts(
+    data: ReportData, measure: str, raw_measure: str, filled: list[int]
+) -> Mapping[str, Chart]:
+    """Draw the charts that have something to show.
+
+    Args:
+        data: What they show.
+        measure: What the means are of.
+        raw_measure: What the distributions are of: scores before rescaling.
+        filled: The bins of the histogram that hold rows.
+    """
     drawn: dict[str, Chart] = {}
     if filled:
         first, last = filled[0], filled[-1] + 1
         edges, counts = data.bins[first : last + 1], data.total.histogram[first:last]
-        drawn["histogram"] = draw(charts.histogram_chart(edges, counts, measure))
+        drawn["histogram"] = draw(charts.histogram_chart(edges, counts, raw_measure))
     if data.groups:
         drawn["groups"] = draw(charts.groups_chart(data.groups, measure))
-        drawn["quantiles"] = draw(charts.quantiles_chart(data.groups, measure))
+        drawn["quantiles"] = draw(charts.quantiles_chart(data.groups, raw_measure))
     if data.lengths:
         drawn["lengths"] = draw(charts.lengths_chart(data.lengths, measure))
     if data.languages:

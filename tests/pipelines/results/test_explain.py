@@ -1,8 +1,11 @@
 """Rows of runs are explained with the settings of their runs, and add up to their scores."""
 
 import json
+import re
+import shlex
 import shutil
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +157,7 @@ def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
     assert "baseline is" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.job
 def test_a_rescaled_run_is_explained_from_its_signature(long_run, tmp_path, tiny_folder, capsys):
     table = tmp_path / "new.csv"
@@ -168,6 +172,7 @@ def test_a_rescaled_run_is_explained_from_its_signature(long_run, tmp_path, tiny
     assert found["baseline"]["f1"] == pytest.approx(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.job
 def test_pictures_and_pages_are_written(long_run, capsys):
     pytest.importorskip("matplotlib")
@@ -267,3 +272,28 @@ def test_single_rows_are_read_in_the_order_asked_for(tmp_path):
     assert tables[0].column_names == ["candidate", columns.F1]
     with pytest.raises(InputError, match="has no row 'a:7': got 7 rows"):
         read_rows(run, [RowPlace("a", 7)], ["candidate"])
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "explain.md"
+
+
+@pytest.mark.long
+@pytest.mark.model
+def test_the_example_of_the_page_prints_what_is_shown(scorer, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    command, shown = re.findall(r"^```(?:sh|text)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[1:3]
+    program, verb, *arguments = shlex.split(command)
+    assert (program, verb) == ("bertscore-beam", "explain")
+    assert explain_command([*arguments, "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    # Up to the signature, which names versions. Its numbers are no scores.
+    end = len(shown[: shown.index("signature:")].splitlines())
+    assert printed.splitlines()[end].startswith("signature: bertscore|model:all-MiniLM-L6-v2|")
+    expected, found = (
+        re.split(r"(\d*\.\d+)", "\n".join(text.splitlines()[:end])) for text in (shown, printed)
+    )
+    assert found[::2] == expected[::2]
+    assert len(found) > 50
+    for number, wanted in zip(found[1::2], expected[1::2], strict=True):
+        last_digit = 10.0 ** -len(wanted.partition(".")[2])
+        assert float(number) == pytest.approx(float(wanted), abs=2.1 * last_digit)

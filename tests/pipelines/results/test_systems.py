@@ -88,6 +88,23 @@ def test_systems_that_are_not_there_are_named(run):
         compared(run, (), system_column="model")
 
 
+def test_systems_without_a_key_are_left_out_and_those_without_common_rows_are_said(tmp_path):
+    random = np.random.default_rng(1)
+
+    def rows(name, segments):
+        f1 = random.normal(0.7, 0.1, len(segments))
+        return scored(f1, segment=pa.array(segments, pa.int64()), system=pa.array([name] * len(f1)))
+
+    odd = rows("odd", [None] * 4)
+    two = [rows("a", range(20)), rows("b", range(20))]
+    result = compared(made_run(tmp_path / "odd", {"x": [*two, odd]}), ())
+    assert {one.system for one in result.rankings[0].systems} == {"a", "b"}
+    assert "4 rows have a null or NaN in a column of the key" in result.comparisons[0].warnings[0]
+    apart = made_run(tmp_path / "apart", {"x": [*two, rows("c", range(90, 99))]})
+    with pytest.raises(ConfigError, match="3 systems cannot be ranked: got no row that all"):
+        compared(apart, ())
+
+
 def test_clusters_need_every_system_above_to_be_better_than_every_one_below():
     """A is better than C alone, so there is no line; then C is also worse than B."""
 

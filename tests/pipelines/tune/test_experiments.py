@@ -88,3 +88,6 @@ def test_an_experiment_runs_on_its_sample(config, samples, tmp_path, capsys):
     # Damage and paraphrases are told by any layer; exchanged words by hardly any.
     assert found["value"] > (0.4 if "paws" in config.stem else 0.75)
     assert 0 <= found["layer"] <= 6
+    of_corpora = {row["model"] for row in printed["agreement"] if "corpus" in row["model"]}
+    systems = {"BLEU, corpus", "chrF++, corpus", "TER, corpus"}
+    assert of_corpora == (systems if options.system_column else set())

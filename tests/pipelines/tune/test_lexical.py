@@ -37,11 +37,10 @@ def test_rows_are_scored_as_by_each_package():
 
 def test_a_corpus_is_scored_as_by_sacrebleu():
     streams = [list(stream) for stream in zip(*REFERENCES, strict=True)]
-    bleu, chrf, ter, rouge = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
+    bleu, chrf, ter = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
     assert bleu == corpus_bleu(CANDIDATES, streams).score / 100
     assert chrf == corpus_chrf(CANDIDATES, streams, word_order=2).score / 100
     assert ter == -corpus_ter(CANDIDATES, streams).score / 100
-    assert rouge == LexicalMetrics("de").scores(CANDIDATES, REFERENCES)[3].mean()
 
 
 def test_rows_may_have_different_numbers_of_references():
@@ -51,7 +50,7 @@ def test_rows_may_have_different_numbers_of_references():
     np.testing.assert_array_equal(rows[:, 1:], alone)
     # A corpus of equal rows has the scores of one of them.
     equal = LexicalMetrics("de").corpus_scores([CANDIDATES[1]] * 2, [some[1], some[1] * 2])
-    np.testing.assert_allclose(equal[1:], alone[1:, 0], rtol=1e-12)
+    np.testing.assert_allclose(equal[1:], alone[1:3, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

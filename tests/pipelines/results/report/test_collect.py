@@ -160,7 +160,7 @@ def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report: ReportData)
         == {row.name: row.f1 for row in report.groups}["a", "ja"]
     )
     assert all(night.comparable for night in report.nights)
-    assert "1 runs of the series are not done and left out." in report.notices
+    assert "Runs of the series that are not done are left out: 1." in report.notices
 
 
 def test_cost_and_settings_are_those_of_the_run(report: ReportData) -> None:
@@ -190,6 +190,20 @@ def test_languages_and_rescaling_are_seen(tmp_path: Path) -> None:
     assert found.rescaled
     assert [one.language for one in found.settings] == ["ar", "ja"]
     assert found.worst[0].texts.language in ("ar", "ja")
+
+
+@pytest.mark.parametrize("rows", [0, 3], ids=["no_rows", "no_scores"])
+def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int) -> None:
+    made = scored(np.full(rows, np.nan), system=pa.array(["a"] * rows, pa.string()))
+    run = made_run(tmp_path / "run", {"a.parquet": made})
+    found = collect(ReportOptions(run=str(run), by=("system",), with_texts=True))
+    assert (found.total.rows, found.total.scored) == (rows, 0)
+    assert found.total.f1.mean is None
+    assert found.worst == found.best == ()
+    page = render(found)
+    assert "No row has scores." in page
+    notice = "3 of 3 rows have no scores" if rows else "The run has no rows."
+    assert notice in page
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,18 @@ def test_a_run_without_rows_has_a_page(empty: str) -> None:
     ]  # fmt: skip
 
 
+def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling() -> None:
+    page = render(replace(EMPTY, total=group_row(f1=0.5), bins=tuple(at / 64 for at in range(65))))
+    assert "Rows by F1 before rescaling" in page
+    assert "F1 before rescaling below which a share of the rows is" in page
+    plain = render(
+        replace(
+            EMPTY, rescaled=False, total=group_row(f1=0.5), bins=tuple(at / 64 for at in range(65))
+        )
+    )
+    assert "before rescaling" not in plain
+
+
 def test_many_groups_are_cut_and_it_is_said() -> None:
     groups = tuple(group_row(f"g{number:04}", f1=0.5) for number in range(MOST_ROWS + 5))
     page = render(replace(EMPTY, groups=groups, by=("system",)))

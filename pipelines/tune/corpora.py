@@ -1,0 +1,40 @@
+"""Metrics of a whole corpus beside those of rows: BLEU of a system is not the mean of its rows'."""
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.agreement import agreement_of_systems, system_means
+from pipelines.tune.judgements import Doubles, Judgements
+from pipelines.tune.lexical import LexicalMetrics
+
+
+def corpus_agreement(
+    judgements: Judgements, rows: npt.NDArray[np.int64], language: str
+) -> dict[str, Doubles]:
+    """Compare the corpus scores of systems with the mean judgements of people.
+
+    Args:
+        judgements: All rows.
+        rows: Positions of those of one group.
+        language: Language of their texts, by which words are cut.
+
+    Returns:
+        For each statistic of systems one number for each of `CORPUS_METRICS`; nothing if there are
+        no systems, or no scores of people.
+    """
+    if judgements.systems is None or judgements.people is None or not len(rows):
+        return {}
+    systems = judgements.systems[rows]
+    metrics = LexicalMetrics(language)
+    names, people = system_means(judgements.people[rows], systems)
+    scores = []
+    for name in names:
+        own = rows[systems == name]
+        scores.append(
+            metrics.corpus_scores(
+                [judgements.candidates[row] for row in own],
+                [judgements.references[row] for row in own],
+            )
+        )
+    pearson, accuracy = agreement_of_systems(people[0], np.array(scores).T)
+    return {"system_pearson": pearson, "system_accuracy": accuracy}
