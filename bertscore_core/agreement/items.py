@@ -82,8 +82,7 @@ def darr(
     total = int(rankings.sum()) // 2
     if not total:
         undefined = np.full(rows.shape, np.nan)
-        return Estimates.by_cluster(undefined[:, 0] if size else np.full(len(rows), np.nan),
-                                    undefined, items)  # fmt: skip
+        return Estimates.by_cluster(np.full(len(rows), np.nan), undefined, items)
     values = np.zeros(len(rows))
     influences = np.zeros(rows.shape)
     # A ranking within an item is wholly of one cluster; between rows, half of it is of each, but

@@ -1,14 +1,16 @@
 """Score every night's dump on Dataflow: a DAG for Apache Airflow 3 with the standard provider.
 
-The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs]`. It waits for the
-job, so that the task is green only when the scores are there. Readers of the scores should wait
-for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older job
-that lost the folder cannot write that one. A retry continues where the last try stopped, since
+The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs,results]`. It waits
+for the job, so that the task is green only when the scores are there. Readers of the scores should
+wait for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older
+job that lost the folder cannot write that one. A retry continues where the last try stopped, since
 committed parts are reused. If the launcher died and its job is still running, as after the timeout
-below, the retry takes the folder over, and the old job stops writing and fails. Exit statuses 2
-(the command cannot work as given) and 3 (done, but a gate was not passed) are not retried: the same
-command would end the same way. `ds` is the day on which the run starts, and the name of the dump's
-folder.
+below, the retry takes the folder over, and the old job stops writing and fails.
+
+The night is then compared with a pinned run (a copy of a night that you were content with), and a
+page is written about it. Exit statuses 2 (the command cannot work as given), 3 (done, but a gate
+was not passed) and 4 (a system is worse) are not retried: the same command would end the same way.
+`ds` is the day on which the run starts, and the name of the dump's folder.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -27,11 +29,21 @@ bertscore-beam score --config /opt/configs/dataflow.yaml
 
 CHECK = "bertscore-beam check gs://your-bucket/scores/{{ ds }}"
 
-FINAL = (2, 3)
+COMPARE = """\
+bertscore-beam compare gs://your-bucket/scores/{{ ds }} gs://your-bucket/scores/pinned
+ --key id --by system --fail-if-drop 0.005
+"""
+
+REPORT = """\
+bertscore-beam report gs://your-bucket/scores/{{ ds }} --against gs://your-bucket/scores/pinned
+ --key id --by system -o gs://your-bucket/pages/{{ ds }}.html
+"""
+
+FINAL = (2, 3, 4)
 """Exit statuses that a retry would not change."""
 
 
-class ScoreOperator(BashOperator):
+class FinalOperator(BashOperator):
     """A command that fails without a retry if a retry would not help."""
 
     def execute(self, context: Any) -> Any:
@@ -50,7 +62,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ):
-    score = ScoreOperator(
+    score = FinalOperator(
         task_id="score",
         bash_command=" ".join(SCORE.split()),
         skip_on_exit_code=FINAL,
@@ -58,4 +70,18 @@ with DAG(
         retry_delay=timedelta(minutes=5),
         execution_timeout=timedelta(hours=6),
     )
-    score >> BashOperator(task_id="check", bash_command=CHECK)
+    check = BashOperator(task_id="check", bash_command=CHECK)
+    compare = FinalOperator(
+        task_id="compare",
+        bash_command=" ".join(COMPARE.split()),
+        skip_on_exit_code=FINAL,
+        retries=3,
+    )
+    report = BashOperator(
+        task_id="report",
+        bash_command=" ".join(REPORT.split()),
+        retries=3,
+    )
+    # Both are last, so that the night is red if it is worse, and has its page all the same.
+    score >> check >> report
+    check >> compare

@@ -87,6 +87,7 @@ def test_sums_are_the_scores_with_idf_and_rescaling():
     assert alone.scores.f1 == scorer.score(["a cat"], [["a cat", "a dog"]]).f1[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["roberta", "t5", "byt5", "xlnet"])
 def test_sums_are_the_scores_of_other_families(tiny_folder, family):
     check_adds_up(tiny(tiny_folder, family), [group for group in GROUPS if group[0] != LONG])
@@ -212,7 +213,7 @@ def test_html_is_escaped_and_loads_nothing(scorer):
     assert "\x1b" not in text
     assert text.count("<td") > len(found.pairs[0].candidate.tokens)
     assert f"{found.raw.f1:.6f}" in text
-    assert "Reference 2 of 2, which gives precision and recall and f1" in text
+    assert "Reference 2 of 2, which gives precision, recall, F1" in text
     assert found._repr_html_() == fragment(found)
 
 

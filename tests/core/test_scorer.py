@@ -62,6 +62,10 @@ def test_scores_come_in_input_order_and_look_right(scorer):
     assert repr(scores).startswith("Scores(6 pairs, precision=0.")
 
 
+def test_a_scorer_shows_how_it_scores(scorer):
+    assert repr(scorer).startswith("BertScorer(model='all-MiniLM-L6-v2', num_layers=6, idf=False, ")
+
+
 def test_a_pair_scores_the_same_alone_and_in_company(scorer):
     together = stack(scorer.score(CANDIDATES, REFERENCES))
     for index, (candidate, reference) in enumerate(zip(CANDIDATES, REFERENCES, strict=True)):

@@ -21,6 +21,7 @@ EVERY_OPTION: dict[str, Any] = {
     "language": "en",
     "reference_column": "refs",
     "idf_key": ["segment"],
+    "group_by": ["system", "lang"],
     "idf_group": ["test_set"],
     "max_length": "unlimited",
     "revision": "main",

@@ -157,6 +157,7 @@ def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
     assert "baseline is" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.job
 def test_a_rescaled_run_is_explained_from_its_signature(long_run, tmp_path, tiny_folder, capsys):
     table = tmp_path / "new.csv"
@@ -171,6 +172,7 @@ def test_a_rescaled_run_is_explained_from_its_signature(long_run, tmp_path, tiny
     assert found["baseline"]["f1"] == pytest.approx(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.job
 def test_pictures_and_pages_are_written(long_run, capsys):
     pytest.importorskip("matplotlib")
@@ -275,6 +277,7 @@ def test_single_rows_are_read_in_the_order_asked_for(tmp_path):
 PAGE = Path(__file__).parents[3] / "docs" / "explain.md"
 
 
+@pytest.mark.long
 @pytest.mark.model
 def test_the_example_of_the_page_prints_what_is_shown(scorer, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

@@ -22,7 +22,7 @@ from pipelines.options.config_file import load_yaml
 from pipelines.options.flags import read_options
 from pipelines.options.score import ScoreOptions
 from pipelines.run.describe import describe
-from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
+from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
 from pipelines.run.folder import OutputFolder
 from pipelines.run.runner import Runner
 from pipelines.score.job import build_score_pipeline, sketch_score
@@ -439,6 +439,7 @@ class Bash:
 
     def __rshift__(self, later):
         later.follows = self
+        return later
 
     def execute(self, context):
         status = subprocess.run(["bash", "-c", self.bash_command], check=False).returncode
@@ -451,7 +452,13 @@ class Bash:
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("status", "ends"),
-    [(DONE, None), (BROKEN, RuntimeError), (UNUSABLE, Failed), (TOO_MANY_REJECTS, Failed)],
+    [
+        (DONE, None),
+        (BROKEN, RuntimeError),
+        (UNUSABLE, Failed),
+        (TOO_MANY_REJECTS, Failed),
+        (WORSE, Failed),
+    ],
 )
 def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, monkeypatch):
     """Airflow itself is not installed here; a stand-in has what its documentation promises."""
@@ -464,12 +471,14 @@ def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, mon
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
     monkeypatch.setattr(Bash, "made", [])
     runpy.run_path(str(ROOT / "configs" / "nightly" / "airflow.py"))
-    task, check = Bash.made
+    task, check, compare, report = Bash.made
     assert (task.task_id, task.retries) == ("score", 3)
     assert (check.task_id, check.follows) == ("check", task)
-    task.bash_command = f"exit {status}"
-    with contextlib.nullcontext() if ends is None else pytest.raises(ends):
-        task.execute({})
+    assert [compare.follows, report.follows] == [check, check]
+    for one in (task, compare):
+        one.bash_command = f"exit {status}"
+        with contextlib.nullcontext() if ends is None else pytest.raises(ends):
+            one.execute({})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+#!/bin/sh
+# One night, from the dump to the page: score it, compare it, write a page about it.
+#
+#   configs/nightly/night.sh DAY          such as: night.sh "$(date +%F)"
+#
+# It works in the folder it is started in:
+#
+#   dumps/DAY         the dump of the day
+#   night.yaml        options of `score`: model, idf table, baseline, columns, limits
+#   scores/DAY        scores; scores/pinned is a run that stays the same, if there is one
+#   pages/DAY.html    the page; pages/DAY.json the comparison
+#
+# Exit status: that of the first command that failed. 4: a system has become worse.
+# Run it again for the same day after any failure: what is done is kept.
+set -u
+day=$1
+by=${BY:-system}           # columns of the groups
+key=${KEY:-id}             # columns that identify a row
+drop=${DROP:-0.005}        # the drop to stop for
+
+for try in 1 2 3; do
+    status=0
+    bertscore-beam score --quiet --config night.yaml --group-by $by \
+        --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/*' || status=$?
+    case $status in 0 | 2 | 3) break ;; esac
+    sleep "${PAUSE:-300}"
+done
+[ $status -eq 0 ] || exit $status
+
+# The newest night before this one that has succeeded.
+last=
+for folder in scores/????-??-??; do
+    if [ "$folder" \< "scores/$day" ] && bertscore-beam check "$folder" > /dev/null 2>&1; then
+        last=$folder
+    fi
+done
+
+mkdir -p pages
+set --
+[ -n "$last" ] && set -- "$last"
+[ -d scores/pinned ] && set -- "$@" scores/pinned
+if [ $# -gt 0 ]; then      # not on the first night
+    bertscore-beam compare "scores/$day" "$@" --quiet --json \
+        --key $key --by $by --fail-if-drop "$drop" > "pages/$day.json" || status=$?
+fi
+[ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
+
+# Also of a night that is worse: the page shows what has changed.
+bertscore-beam report --quiet "scores/????-??-??" ${last:+--against "$last" --key $key} \
+    --by $by -o "pages/$day.html" || exit $?
+exit $status

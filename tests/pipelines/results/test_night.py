@@ -1,0 +1,131 @@
+"""The recipe of a night: a dump is scored, compared and shown; a worse system is found."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+ROOT = Path(__file__).resolve().parents[3]
+NIGHT = ROOT / "configs" / "nightly" / "night.sh"
+SYSTEMS = [f"system-{number}" for number in range(10)]
+WORSE = "system-3"
+
+
+def demo_segments():
+    """Return the candidates and the reference of each segment of the demo, by kind."""
+    found = {}
+    for path in sorted((ROOT / "configs" / "demo" / "sample").glob("news-*.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            key = (row["language"], row["meta"]["domain"], row["meta"]["segment"])
+            segment = found.setdefault((*key, row["reference"]), {})
+            segment[row["system"]] = row["candidate"]
+    kinds = ("paraphrase", "careful", "dropped", "swapped", "truncated")
+    return [(key[-1], one) for key, one in found.items() if set(kinds) <= set(one)]
+
+
+def write_night(folder, day, *, worse=()):
+    """Write a dump in which each system has one of two good candidates, or sometimes a bad one."""
+    draw = random.Random(day)
+    rows = []
+    for number, (reference, by_kind) in enumerate(demo_segments()):
+        for system in SYSTEMS:
+            bad = draw.random() < (0.9 if system in worse else 0.1)
+            kind = draw.choice(("swapped", "truncated") if bad else ("paraphrase", "careful"))
+            row = {"id": number, "system": system, "reference": reference}
+            rows.append({**row, "candidate": by_kind[kind]})
+    (folder / "dumps" / day).mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), folder / "dumps" / day / "shard.parquet")
+    return len(rows)
+
+
+def command(folder, *words, **variables):
+    paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env={**os.environ, "PATH": paths, "KEY": "id system", "PAUSE": "0", **variables},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Return a folder with three nights, the statuses of their runs, and the rows of a night."""
+    folder = tmp_path_factory.mktemp("night")
+    shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", folder)
+    shutil.copy(ROOT / "configs" / "nightly" / "night.yaml", folder)
+    rows = write_night(folder, "2026-11-20")
+    model = ("--model", "all-MiniLM-L6-v2")
+    dump = ("--input", "dumps/2026-11-20", "--output", "idf.npz")
+    assert command(folder, "bertscore-beam", "idf", *dump, *model).returncode == 0
+    done = [command(folder, "sh", NIGHT, "2026-11-20")]
+    write_night(folder, "2026-11-21")
+    done.append(command(folder, "sh", NIGHT, "2026-11-21"))
+    write_night(folder, "2026-11-22", worse=(WORSE,))
+    done.append(command(folder, "sh", NIGHT, "2026-11-22"))
+    return folder, done, rows
+
+
+def test_a_worse_system_is_found_and_the_others_are_not(nights):
+    folder, done, rows = nights
+    assert [one.returncode for one in done] == [0, 0, 4], done
+    assert all("f1: " in one.stdout for one in done)
+    assert [one.stderr for one in done[:2]] == ["", ""]
+    assert WORSE in done[2].stderr
+    assert not (folder / "pages" / "2026-11-20.json").exists()
+    equal, worse = (
+        json.loads((folder / "pages" / f"2026-11-{day}.json").read_text()) for day in (21, 22)
+    )
+    assert (equal["passed"], worse["passed"]) == (True, False)
+    (found,) = worse["comparisons"]
+    groups = {one["group"][0]: one for one in found["groups"]}
+    assert set(groups) == set(SYSTEMS)
+    assert [name for name, one in groups.items() if one["gate"]["failures"]] == [WORSE]
+    assert groups[WORSE]["result"]["interval"][1] < -0.005
+    assert rows == sum(one["counts"]["pairs"] for one in groups.values())
+
+
+def test_every_night_has_a_page_which_shows_the_trend(nights):
+    folder, _, _ = nights
+    pages = {path.stem: path.read_text() for path in (folder / "pages").glob("*.html")}
+    assert set(pages) == {"2026-11-20", "2026-11-21", "2026-11-22"}
+    for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
+        assert day in pages["2026-11-22"]
+    assert WORSE in pages["2026-11-22"]
+
+
+def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):
+    folder, _, rows = nights
+    summary = json.loads((folder / "scores" / "2026-11-21" / "_summary.json").read_text())
+    assert 0 < summary["reused"] < rows == summary["scored"]
+    assert summary["groups"]["number"] == len(SYSTEMS)
+
+
+def test_a_pinned_run_is_compared_as_well_and_a_night_is_not_repeated(nights):
+    folder, _, _ = nights
+    (folder / "scores" / "pinned").symlink_to("2026-11-20")
+    try:
+        again = command(folder, "sh", NIGHT, "2026-11-22")
+    finally:
+        (folder / "scores" / "pinned").unlink()
+    assert again.returncode == 4
+    compared = json.loads((folder / "pages" / "2026-11-22.json").read_text())["comparisons"]
+    assert [one["against"].rpartition("/")[2] for one in compared] == ["2026-11-21", "pinned"]
+
+
+def test_a_night_that_cannot_work_ends_with_its_status_and_is_not_tried_again(nights):
+    folder, _, _ = nights
+    missing = command(folder, "sh", NIGHT, "2026-11-30", PAUSE="100")
+    assert missing.returncode == 2
+    assert "dumps/2026-11-30" in missing.stderr
