@@ -18,6 +18,7 @@ from bertscore_core.agreement.inputs import complete_rows
 from bertscore_core.agreement.items import (
     CalibratedAccuracy,
     accuracy_with_ties,
+    check_pairs,
     darr,
     within_item_kendall,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "accuracy_with_ties",
     "agreement_of_systems",
     "auc",
+    "check_pairs",
     "complete_rows",
     "darr",
     "hybrid_agreement",

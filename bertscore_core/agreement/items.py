@@ -193,6 +193,27 @@ def accuracy_with_ties(
     )
 
 
+def check_pairs(items: Items) -> None:
+    """Check that the pairs of rows within items can be formed, before there are scores.
+
+    Raises:
+        InputError: There are more than `MAX_PAIRS` pairs.
+    """
+    numbers, many = numbered(items, len(items), "items")
+    _check_sizes(np.bincount(numbers, minlength=many))
+
+
+def _check_sizes(sizes: IntArray) -> None:
+    """Check that items with so many rows do not form too many pairs."""
+    total = int((sizes * (sizes - 1) // 2).sum())
+    if total > MAX_PAIRS:
+        raise InputError(
+            f"the rows form {total:,} pairs within {len(sizes):,} items; expected at most "
+            f"{MAX_PAIRS:,}. An item is one input with the outputs of some systems: take the "
+            "column that names it."
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pairs:
     """All pairs of two rows of one item: their rows and items, shape (P,), and how many items."""
@@ -215,12 +236,7 @@ def _pairs_within(items: Items, rows: int) -> _Pairs:
     """
     numbers, many = numbered(items, rows, "items")
     sizes = np.bincount(numbers, minlength=many)
-    total = int((sizes * (sizes - 1) // 2).sum())
-    if total > MAX_PAIRS:
-        raise InputError(
-            f"the rows form {total} pairs within {many} items; expected at most {MAX_PAIRS}. An "
-            "item is one input with the outputs of some systems: take the column that names it."
-        )
+    _check_sizes(sizes)
     order = np.argsort(numbers, kind="stable")
     ends = np.repeat(np.cumsum(sizes), sizes)
     partners = ends - np.arange(rows) - 1  # rows of the item that follow

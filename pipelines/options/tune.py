@@ -10,6 +10,9 @@ from pipelines.options.scoring import ScoringOptions
 
 ALL_LAYERS = "all"
 METRICS = ("bleu", "chrf", "ter", "rouge-l")
+QUICK_METRICS = ("bleu", "chrf", "rouge-l")
+"""Without TER, which alone takes longer than the others together."""
+ALL_METRICS = ("all",)
 NO_METRICS = ("none",)
 DEFAULT_RESAMPLES = 1_000
 DEFAULT_MIN_ROWS = 30
@@ -46,7 +49,8 @@ class TuneOptions(ScoringOptions):
         system_column: Column of the systems that wrote the candidates: agreement by system as well.
         item_column: Column of the items, such as source sentences, for which several systems wrote
             candidates: agreement within each item as well.
-        metrics: Other metrics on the same rows: bleu, chrf, ter, rouge-l; or `none`.
+        metrics: Other metrics on the same rows: bleu, chrf, ter, rouge-l; `all` of them, or `none`.
+            TER must be asked for: it takes longer than the other three together.
         language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
             name of each group, if it is a code such as zh or a direction such as en-zh.
         choose_by: Statistic by which a layer is recommended; by default pearson, or auc without a
@@ -81,7 +85,7 @@ class TuneOptions(ScoringOptions):
     by: str | None = None
     system_column: str | None = None
     item_column: str | None = None
-    metrics: tuple[str, ...] = field(default=METRICS, metadata={"metavar": "NAME"})
+    metrics: tuple[str, ...] = field(default=QUICK_METRICS, metadata={"metavar": "NAME"})
     language: str | None = None
     choose_by: (
         Literal["pearson", "spearman", "kendall", "auc", "system_pearson", "system_accuracy"] | None
@@ -105,6 +109,8 @@ class TuneOptions(ScoringOptions):
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
         """Other metrics to compute."""
+        if self.metrics == ALL_METRICS:
+            return METRICS
         return () if self.metrics == NO_METRICS else self.metrics
 
     @property
@@ -166,8 +172,8 @@ class TuneOptions(ScoringOptions):
         check_value(
             "metrics",
             self.metrics,
-            fine=self.metrics == NO_METRICS or set(self.metrics) <= set(METRICS),
-            expected=f"names of {', '.join(METRICS)}, or 'none' alone",
+            fine=self.metrics in (ALL_METRICS, NO_METRICS) or set(self.metrics) <= set(METRICS),
+            expected=f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
             cure="METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
         )
 

@@ -4,28 +4,33 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.agreement import agreement_of_systems, system_means
-from pipelines.tune.judgements import Doubles, Judgements
+from bertscore_core.agreement.inputs import Doubles
+from pipelines.tune.judgements import Judgements
 from pipelines.tune.lexical import LexicalMetrics
 
 
 def corpus_agreement(
-    judgements: Judgements, rows: npt.NDArray[np.int64], language: str
+    judgements: Judgements, rows: npt.NDArray[np.int64], metrics: LexicalMetrics
 ) -> dict[str, Doubles]:
     """Compare the corpus scores of systems with the mean judgements of people.
 
     Args:
         judgements: All rows.
         rows: Positions of those of one group.
-        language: Language of their texts, by which words are cut.
+        metrics: The metrics.
 
     Returns:
-        For each statistic of systems one number for each of `CORPUS_METRICS`; nothing if there are
-        no systems, or no scores of people.
+        For each statistic of systems one number for each metric that has one of a corpus; nothing
+        if there are no systems, or no scores of people.
     """
-    if judgements.systems is None or judgements.people is None or not len(rows):
+    if (
+        judgements.systems is None
+        or judgements.people is None
+        or not len(rows)
+        or not metrics.corpus_names
+    ):
         return {}
     systems = judgements.systems[rows]
-    metrics = LexicalMetrics(language)
     names, people = system_means(judgements.people[rows], systems)
     scores = []
     for name in names:

@@ -7,26 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from bertscore_core.agreement import check_pairs
+from bertscore_core.agreement.inputs import Doubles
 from bertscore_core.errors import InputError
-from pipelines.dump.columns import column_of
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_split
 from pipelines.dump.splits import MOST_SPLIT_ROWS
-from pipelines.dump.texts import only_strings, reference_texts, texts_from_column
-from pipelines.idf.row_keys import values_as_text
+from pipelines.dump.texts import only_strings
 from pipelines.options.base import DEFAULT_SPLIT_BYTES
 from pipelines.options.tune import TuneOptions
 from pipelines.score.rows import PairTexts
-
-Doubles = npt.NDArray[np.float64]
+from pipelines.tune.read import JudgedRows
 
 WHOLE = ""
 """The group of all rows, where there is no column of groups."""
+LEAST_SYSTEMS = 3
+"""Two are always on a straight line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,13 +105,11 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
         OSError: A file cannot be reached.
     """
     plan = _plan(options, output)
-    columns = _columns(options)
-    wanted = [options.candidate_column, options.reference_column, *columns]
-    table = pa.concat_tables(
-        [_plain(read_split(split, wanted), wanted) for split in plan.splits],
-        promote_options="permissive",
-    )
-    return _judgements(table, options)
+    wanted = [options.candidate_column, options.reference_column, *_columns(options)]
+    pieces = [JudgedRows.read(split, options, wanted) for split in plan.splits]
+    found = _usable(JudgedRows.join(pieces), options.lower_is_better)
+    _check(found, options)
+    return found
 
 
 def _plan(options: TuneOptions, output: str) -> Plan:
@@ -149,126 +145,55 @@ def _columns(options: TuneOptions) -> dict[str, str]:
     return {column: option for option, column in named.items() if column is not None}
 
 
-def _plain(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the columns by the names that the options give them, without dictionaries."""
-    columns = []
-    for name in dict.fromkeys(names):
-        column = column_of(table, name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        columns.append(column)
-    return pa.table(columns, names=list(dict.fromkeys(names)))
-
-
-def _judgements(table: pa.Table, options: TuneOptions) -> Judgements:
-    """Take the usable rows of a table, and check that they can be judged by."""
-    people = None if options.score_column is None else _scores(table, options)
-    labels = None if options.label_column is None else _labels(table, options.label_column)
-    keys = {
-        name: None if column is None else values_as_text(table[column])
-        for name, column in (
-            ("group", options.by),
-            ("system", options.system_column),
-            ("item", options.item_column),
-        )
-    }
-    texts = PairTexts.of(
-        texts_from_column(table[options.candidate_column]),
-        reference_texts(table[options.reference_column]),
-    )
-    reasons = list(texts.reasons)
-    for row in range(len(reasons)):
-        reasons[row] = reasons[row] or next(_missing(row, people, labels, keys), None)
+def _usable(read: JudgedRows, lower_is_better: bool) -> Judgements:
+    """Take the rows that have all they need."""
+    texts = PairTexts.of(read.candidates, read.references)
+    reasons = [
+        read.bad_lines.get(row) or reason or next(_missing(row, read), None)
+        for row, reason in enumerate(texts.reasons)
+    ]
     rows = np.array([row for row, reason in enumerate(reasons) if reason is None], dtype=np.int64)
-    groups = [WHOLE] * len(rows) if keys["group"] is None else _take(keys["group"], rows)
-    names, numbers = np.unique(np.array(groups, dtype=str), return_inverse=True)
-    found = Judgements(
+    groups = _taken(read.keys.get("group"), rows)
+    names, numbers = np.unique(
+        np.array([WHOLE] * len(rows), dtype=str) if groups is None else groups, return_inverse=True
+    )
+    people = None if read.people is None else read.people[rows]
+    return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
         references=[only_strings(texts.references[row]) for row in rows],
-        people=None if people is None else people[rows],
-        labels=None if labels is None else labels[rows],
+        people=-people if people is not None and lower_is_better else people,
+        labels=None if read.labels is None else read.labels[rows],
         names=tuple(str(name) for name in names),
         groups=numbers.astype(np.int64),
-        systems=_as_array(keys["system"], rows),
-        items=_as_array(keys["item"], rows),
+        systems=_taken(read.keys.get("system"), rows),
+        items=_taken(read.keys.get("item"), rows),
         rows=rows,
         left_out=dict(sorted(Counter(reason for reason in reasons if reason).items())),
     )
-    _check(found, options)
-    return found
 
 
-def _missing(
-    row: int,
-    people: Doubles | None,
-    labels: Doubles | None,
-    keys: Mapping[str, Sequence[str | None] | None],
-) -> Iterator[str]:
+def _missing(row: int, read: JudgedRows) -> Iterator[str]:
     """Yield what a row lacks beside its texts."""
-    if people is not None and not np.isfinite(people[row]):
+    if read.people is not None and not np.isfinite(read.people[row]):
         yield "no_score_of_people"
-    if labels is not None and not np.isfinite(labels[row]):
+    if read.labels is not None and not np.isfinite(read.labels[row]):
         yield "no_label"
-    for name, values in keys.items():
-        if values is not None and values[row] is None:
-            yield f"no_{name}"
+    for what, values in read.keys.items():
+        if values[row] is None:
+            yield f"no_{what}"
 
 
-def _take(values: Sequence[str | None], rows: npt.NDArray[np.int64]) -> list[str]:
-    return [value for row in rows if (value := values[row]) is not None]
-
-
-def _as_array(
+def _taken(
     values: Sequence[str | None] | None, rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.str_] | None:
-    return None if values is None else np.array(_take(values, rows), dtype=str)
-
-
-def _scores(table: pa.Table, options: TuneOptions) -> Doubles:
-    """Return the scores of people, NaN for null. Shape (rows,)."""
-    values = _numbers(table, str(options.score_column), "--score-column")
-    return -values if options.lower_is_better else values
-
-
-def _numbers(table: pa.Table, name: str, option: str) -> Doubles:
-    column = table[name]
-    kind = column.type
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if not numeric and not pa.types.is_null(kind):
-        column = _parsed(column, name, option)
-    values = pc.cast(column, pa.float64()).to_numpy()
-    return np.array(values, dtype=np.float64)
-
-
-def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
-    """Read numbers that are written as texts, as in files of text."""
-    try:
-        return pc.cast(column, pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(
-            f"the column {name!r} holds no numbers: got type {column.type}; expected a number in "
-            f"each row, or null. Convert it, or name another one with {option}."
-        ) from error
-
-
-def _labels(table: pa.Table, name: str) -> Doubles:
-    """Return labels as 0.0 or 1.0, NaN for null. Shape (rows,)."""
-    values = _numbers(table, name, "--label-column")
-    wrong = np.isfinite(values) & ~np.isin(values, (0.0, 1.0))
-    if wrong.any():
-        raise InputError(
-            f"the column {name!r} holds no labels: got {values[wrong][0]:g} in {wrong.sum()} rows; "
-            "expected 0 or 1, or false or true. Convert it, or name another one with "
-            "--label-column."
-        )
-    return values
+    return None if values is None else np.array([values[row] for row in rows], dtype=str)
 
 
 def _check(judgements: Judgements, options: TuneOptions) -> None:
-    """Check that every group has enough rows, and judgements that differ.
+    """Check that every group has enough rows and systems, and judgements that differ.
 
     Raises:
-        InputError: One has not.
+        InputError: One has not, or so many rows of an item that pairs of them cannot be formed.
     """
     left_out = "".join(f", {many:,} {why}" for why, many in judgements.left_out.items())
     if not len(judgements):
@@ -282,7 +207,8 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
         if len(own) < options.min_rows:
             raise InputError(
                 f"too few judgements{where}: got {len(own)} usable rows{left_out}; expected at "
-                f"least {options.min_rows}. Add rows, or lower --min-rows."
+                f"least {options.min_rows}. Add rows, lower --min-rows, or leave the group out of "
+                "the files."
             )
         for option, values in (
             ("--score-column", judgements.people),
@@ -293,4 +219,13 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
                     f"the judgements{where} are all the same: got {values[own][0]:g} in "
                     f"{len(own)} rows; expected different ones, since nothing agrees or disagrees "
                     f"with a constant. Check {option}."
+                )
+        if judgements.items is not None:
+            check_pairs(judgements.items[own])
+        if judgements.systems is not None and options.statistic.startswith("system_"):
+            systems = len(set(judgements.systems[own].tolist()))
+            if systems < LEAST_SYSTEMS:
+                raise InputError(
+                    f"too few systems{where} for {options.statistic}: got {systems}; expected at "
+                    f"least {LEAST_SYSTEMS}. Choose by a statistic of rows, such as pearson."
                 )

@@ -48,9 +48,11 @@ class LexicalMetrics:
     Attributes:
         language: Code of the language, such as en or zh-hans; of other languages and "" words are
             what spaces and punctuation part.
+        names: Those of `LEXICAL_METRICS` that are computed, in the order of their numbers.
     """
 
     language: str = ""
+    names: tuple[str, ...] = LEXICAL_METRICS
 
     def scores(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Doubles:
         """Score each row on its own.
@@ -63,25 +65,21 @@ class LexicalMetrics:
             references: One or more references for each.
 
         Returns:
-            One row for each of `LEXICAL_METRICS`. Shape (4, N).
+            One row for each metric. Shape (metrics, N).
 
         Raises:
             InputError: there are not as many references as candidates, or a row has none.
         """
         _check(candidates, references)
-        rows = [
-            (
-                self._sentence_bleu.sentence_score(candidate, list(given)).score / 100,
-                self._chrf.sentence_score(candidate, list(given)).score / 100,
-                -self._ter.sentence_score(
-                    self._spaced(candidate), [self._spaced(one) for one in given]
-                ).score
-                / 100,
-                self._rouge_l(candidate, given),
-            )
-            for candidate, given in zip(candidates, references, strict=True)
-        ]
-        return np.ascontiguousarray(np.array(rows, dtype=np.float64).reshape(len(rows), 4).T)
+        of_row = {
+            "BLEU": lambda one, given: self._sentence_bleu.sentence_score(one, given).score / 100,
+            "chrF++": lambda one, given: self._chrf.sentence_score(one, given).score / 100,
+            "TER": self._minus_ter,
+            "ROUGE-L": self._rouge_l,
+        }
+        pairs = list(zip(candidates, map(list, references), strict=True))
+        rows = [[of_row[name](one, given) for one, given in pairs] for name in self.names]
+        return np.array(rows, dtype=np.float64).reshape(len(self.names), len(pairs))
 
     def corpus_scores(
         self, candidates: Sequence[str], references: Sequence[Sequence[str]]
@@ -93,7 +91,7 @@ class LexicalMetrics:
             references: One or more references for each; their number may differ.
 
         Returns:
-            One number for each of `CORPUS_METRICS`. Shape (3,).
+            One number for each name of `corpus_names`. Shape (metrics,).
 
         Raises:
             InputError: there are no candidates, not as many references, or a row has none.
@@ -109,12 +107,17 @@ class LexicalMetrics:
         ]
         texts = list(candidates)
         spaced = [[self._spaced(text) for text in stream] for stream in streams]
-        numbers = (
-            self._bleu.corpus_score(texts, streams).score,
-            self._chrf.corpus_score(texts, streams).score,
-            -self._ter.corpus_score([self._spaced(text) for text in texts], spaced).score,
-        )
-        return np.array(numbers, dtype=np.float64) / 100
+        of_corpus = {
+            "BLEU": lambda: self._bleu.corpus_score(texts, streams).score,
+            "chrF++": lambda: self._chrf.corpus_score(texts, streams).score,
+            "TER": lambda: -self._ter.corpus_score([*map(self._spaced, texts)], spaced).score,
+        }
+        return np.array([of_corpus[name]() for name in self.corpus_names], dtype=np.float64) / 100
+
+    @property
+    def corpus_names(self) -> tuple[str, ...]:
+        """Names of the metrics that have a number of a whole corpus."""
+        return tuple(name for name in self.names if name in CORPUS_METRICS)
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -122,12 +125,13 @@ class LexicalMetrics:
         own = "rouge-score" if self._rouge_tokenizer is None else self._bleu_tokenizer
         characters = "yes" if self._by_character else "no"
         sacrebleu, rouge = (f"|version:{version(name)}" for name in ("sacrebleu", "rouge-score"))
-        return {
+        found = {
             "BLEU": f"case:mixed|tok:{self._bleu_tokenizer}|smooth:exp{sacrebleu}",
             "chrF++": f"case:mixed|nc:6|nw:2|space:no{sacrebleu}",
             "TER": f"case:lc|tok:tercom|norm:{characters}|punct:yes|asian:{characters}{sacrebleu}",
             "ROUGE-L": f"case:lc|tok:{own}|stem:no{rouge}",
         }
+        return {name: found[name] for name in self.names}
 
     @cached_property
     def _sentence_bleu(self) -> Any:
@@ -173,6 +177,10 @@ class LexicalMetrics:
         if text is None or self._bleu_tokenizer != "char":
             return text
         return str(self._bleu.tokenizer(text))
+
+    def _minus_ter(self, candidate: str, references: Sequence[str]) -> float:
+        given = [self._spaced(one) for one in references]
+        return -float(self._ter.sentence_score(self._spaced(candidate), given).score) / 100
 
     def _rouge_l(self, candidate: str, references: Sequence[str]) -> float:
         return float(self._rouge.score_multi(list(references), candidate)["rougeL"].fmeasure)

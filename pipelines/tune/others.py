@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bertscore_core import known_languages
+from bertscore_core.agreement.inputs import Doubles
 from pipelines.run.folder import MANIFEST_FOLDER
-from pipelines.tune.judgements import Doubles, Judgements
+from pipelines.tune.judgements import Judgements
 from pipelines.tune.lexical import LEXICAL_METRICS, LexicalMetrics
 from pipelines.tune.plan import TuneJob
 
@@ -26,21 +27,22 @@ def other_scores(job: TuneJob) -> dict[str, Doubles]:
         Scores by the metric's name, higher for better texts. Shape (N,) each.
     """
     options, judgements = job.plan.options, job.plan.judgements
-    if not options.chosen_metrics:
-        return {}
-    languages = languages_of_rows(judgements, options.language)
-    path = _path(judgements, languages)
-    (data,) = job.folder.read_if_there(path)
-    if data is None:
-        job.say(f"Scoring {len(judgements):,} judgements with {', '.join(LEXICAL_METRICS)} ...")
-        values = _scores(judgements, languages)
-        buffer = io.BytesIO()
-        np.save(buffer, values)
-        job.folder.write(path, buffer.getvalue())
-    else:
-        values = np.load(io.BytesIO(data), allow_pickle=False)
     wanted = [METRIC_NAMES[name] for name in options.chosen_metrics]
-    return {name: values[LEXICAL_METRICS.index(name)] for name in wanted}
+    languages = languages_of_rows(judgements, options.language)
+    paths = [_path(judgements, languages, name) for name in wanted]
+    kept = job.folder.read_if_there(*paths)
+    missing = [name for name, data in zip(wanted, kept, strict=True) if data is None]
+    if missing:
+        job.say(f"Scoring {len(judgements):,} judgements with {', '.join(missing)} ...")
+    found = {}
+    for name, path, data in zip(wanted, paths, kept, strict=True):
+        if data is None:
+            buffer = io.BytesIO()
+            np.save(buffer, _scores(judgements, languages, name))
+            data = buffer.getvalue()
+            job.folder.write(path, data)
+        found[name] = np.load(io.BytesIO(data), allow_pickle=False)
+    return found
 
 
 def languages_of_rows(judgements: Judgements, language: str | None) -> tuple[str, ...]:
@@ -64,18 +66,18 @@ def _language_of(name: str) -> str:
     return target if source in codes and target in codes else ""
 
 
-def _path(judgements: Judgements, languages: tuple[str, ...]) -> str:
-    metrics = [LexicalMetrics(language).signatures for language in languages]
-    digest = hashlib.sha256(repr((judgements.texts_digest, metrics)).encode()).hexdigest()[:16]
+def _path(judgements: Judgements, languages: tuple[str, ...], name: str) -> str:
+    how = [LexicalMetrics(language, (name,)).signatures for language in languages]
+    digest = hashlib.sha256(repr((judgements.texts_digest, how)).encode()).hexdigest()[:16]
     return f"{OTHERS_FOLDER}/{digest}.npy"
 
 
-def _scores(judgements: Judgements, languages: tuple[str, ...]) -> Doubles:
-    """Return the scores of all metrics. Shape (metrics, N)."""
-    values = np.full((len(LEXICAL_METRICS), len(judgements)), np.nan)
+def _scores(judgements: Judgements, languages: tuple[str, ...], name: str) -> Doubles:
+    """Return the scores of a metric. Shape (N,)."""
+    values = np.full(len(judgements), np.nan)
     for group, language in enumerate(languages):
         rows = judgements.of_group(group)
-        values[:, rows] = LexicalMetrics(language).scores(
+        (values[rows],) = LexicalMetrics(language, (name,)).scores(
             [judgements.candidates[row] for row in rows],
             [judgements.references[row] for row in rows],
         )

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from bertscore_core.agreement import not_below_best, permutation, williams
+from bertscore_core.agreement.inputs import Doubles
 from bertscore_core.agreement.segments import correlations
 from bertscore_core.errors import InputError
 from pipelines.options.tune import TuneOptions
 from pipelines.tune.corpora import corpus_agreement
-from pipelines.tune.judgements import WHOLE, Doubles
-from pipelines.tune.lexical import CORPUS_METRICS
+from pipelines.tune.judgements import WHOLE
+from pipelines.tune.lexical import LexicalMetrics
 from pipelines.tune.others import METRIC_NAMES, languages_of_rows
 from pipelines.tune.plan import TunePlan
 from pipelines.tune.scores import ModelScores
@@ -240,20 +241,20 @@ def _plain_rows(
 def _corpus_rows(plan: TunePlan, sides: Compared) -> list[AgreementRow]:
     """Return the rows of metrics whose number of a system is not the mean of its rows."""
     judgements, found = plan.judgements, []
-    wanted = [METRIC_NAMES[name] for name in plan.options.chosen_metrics]
+    wanted = tuple(METRIC_NAMES[name] for name in plan.options.chosen_metrics)
     languages = languages_of_rows(judgements, plan.options.language)
     for group, name in enumerate(judgements.names if wanted else ()):
         rows = judgements.of_group(group)
         rows = rows[sides.complete[rows]]
         where = ALL_ROWS if name == WHOLE else name
-        for statistic, values in corpus_agreement(judgements, rows, languages[group]).items():
+        metrics = LexicalMetrics(languages[group], wanted)
+        for statistic, values in corpus_agreement(judgements, rows, metrics).items():
             found += [
                 AgreementRow(
                     **_named(Setting(model=f"{metric}, corpus"), (where, statistic, len(rows))),
                     value=float(value),
                 )
-                for metric, value in zip(CORPUS_METRICS, values, strict=True)
-                if metric in wanted
+                for metric, value in zip(metrics.corpus_names, values, strict=True)
             ]
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.tune.judgements import Doubles
+from bertscore_core.agreement.inputs import Doubles
 from pipelines.tune.plan import MEASURES, TunePlan
 from pipelines.tune.scores import ModelScores
 

@@ -19,8 +19,9 @@ from bertscore_core.agreement import (
     system_agreement,
     within_item_kendall,
 )
+from bertscore_core.agreement.inputs import Doubles
 from pipelines.options.tune import TuneOptions
-from pipelines.tune.judgements import Doubles, Judgements
+from pipelines.tune.judgements import Judgements
 
 SEGMENT = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
 """Statistics over segments by name."""

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
+from bertscore_core.agreement.inputs import Doubles
 from bertscore_core.layer_file import TunedLayer, format_layers, with_layers
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.write import write_atomically
 from pipelines.run.folder import SUMMARY_FILE
 from pipelines.scorer import read_layers
-from pipelines.tune.judgements import Doubles, Judgements
+from pipelines.tune.judgements import Judgements
 from pipelines.tune.picture import draw_layers
 from pipelines.tune.plan import TuneJob
 from pipelines.tune.results import ALL_ROWS, POOR, AgreementRow, Recommendation, Results

@@ -19,7 +19,8 @@ def test_layers_are_numbers_or_all():
 
 
 def test_other_metrics_can_be_left_out():
-    assert options().chosen_metrics == ("bleu", "chrf", "ter", "rouge-l")
+    assert options().chosen_metrics == ("bleu", "chrf", "rouge-l")
+    assert options(metrics="all").chosen_metrics == ("bleu", "chrf", "ter", "rouge-l")
     assert options(metrics="none").chosen_metrics == ()
 
 
@@ -36,6 +37,7 @@ def test_labels_are_judged_by_their_own_statistic():
         ({"layers": ["last"]}, "'layers' cannot be used"),
         ({"layers": ["3", "3"]}, "each once"),
         ({"metrics": ["bleu", "none"]}, "'metrics' cannot be used"),
+        ({"metrics": ["bleu", "all"]}, "or 'all' or 'none' alone"),
         ({"metrics": ["meteor"]}, "METEOR and CIDEr are left out"),
         ({"choose_by": "auc"}, "'choose_by' cannot be used"),
         ({"hybrids": 100}, "'hybrids' cannot be used"),

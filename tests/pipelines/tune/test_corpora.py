@@ -9,7 +9,7 @@ from configs.experiments.make_sample import write_samples
 from pipelines.options.tune import TuneOptions
 from pipelines.tune.corpora import corpus_agreement
 from pipelines.tune.judgements import Judgements, read_judgements
-from pipelines.tune.lexical import CORPUS_METRICS
+from pipelines.tune.lexical import CORPUS_METRICS, LexicalMetrics
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def judgements(tmp_path_factory) -> Judgements:
 
 def test_systems_are_compared_by_their_corpus_scores(judgements):
     rows = judgements.of_group(1)
-    found = corpus_agreement(judgements, rows, "en")
+    found = corpus_agreement(judgements, rows, LexicalMetrics("en"))
     by_system = {}
     for row in rows:
         by_system.setdefault(judgements.systems[row], []).append(row)
@@ -55,4 +55,5 @@ def test_systems_are_compared_by_their_corpus_scores(judgements):
 
 
 def test_nothing_is_compared_without_rows(judgements):
-    assert corpus_agreement(judgements, np.zeros(0, dtype=np.int64), "en") == {}
+    assert corpus_agreement(judgements, np.zeros(0, dtype=np.int64), LexicalMetrics("en")) == {}
+    assert corpus_agreement(judgements, judgements.of_group(0), LexicalMetrics("", ())) == {}

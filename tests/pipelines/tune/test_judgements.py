@@ -1,5 +1,6 @@
 """Judgements are read and checked before any model runs."""
 
+import csv
 import json
 
 import pytest
@@ -53,6 +54,41 @@ def test_scores_of_a_file_of_text_are_read_as_numbers(tmp_path):
     assert read(path).people.tolist() == [row["human"] for row in judgement_rows()]
 
 
+def test_an_empty_text_is_no_score_and_no_group_and_truth_values_are_labels(tmp_path):
+    rows = judgement_rows()
+    rows[0]["human"] = rows[1]["language"] = ""
+    path = tmp_path / "j.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    found = read(path, by="language", label_column="good", min_rows=20)
+    assert found.left_out == {"no_group": 1, "no_score_of_people": 1}
+    assert found.people.tolist() == [row["human"] for row in rows[2:]]
+    assert found.labels.tolist() == [float(row["good"]) for row in rows[2:]]
+
+
+def test_files_may_differ_in_types(tmp_path):
+    rows = judgement_rows()
+    write_judgements(tmp_path / "a.parquet", rows[:30])
+    as_text = [
+        {**row, "reference": [row["reference"]], "human": str(row["human"])} for row in rows[30:]
+    ]
+    write_judgements(tmp_path / "b.parquet", as_text)
+    found = read(tmp_path)
+    assert found.people.tolist() == [row["human"] for row in rows]
+    assert found.references == [[row["reference"]] for row in rows]
+
+
+def test_a_line_that_is_no_row_is_counted_as_such(tmp_path):
+    path = tmp_path / "j.jsonl"
+    lines = [json.dumps(row) for row in judgement_rows()]
+    path.write_text("\n".join([*lines[:50], "{", *lines[50:]]))
+    found = read(path)
+    assert found.left_out == {"bad_line": 1}
+    assert found.rows.tolist() == [*range(50), *range(51, 61)]
+
+
 def test_scores_that_count_errors_are_negated(tmp_path):
     found = read(write_judgements(tmp_path / "j.parquet"), lower_is_better=True)
     assert found.people.tolist() == [-row["human"] for row in judgement_rows()]
@@ -71,7 +107,12 @@ def test_the_digest_follows_texts_and_groups_alone(tmp_path):
     ("changes", "options", "words"),
     [
         ({}, {"score_column": "humen"}, "no score column 'humen'.*Did you mean 'human'"),
-        ({"human": "good"}, {}, "the column 'human' holds no numbers: got type string"),
+        ({"human": "good"}, {}, "'human' holds texts that are no numbers: got 60 of them in 60"),
+        (
+            {"system": "one"},
+            {"system_column": "system", "choose_by": "system_accuracy"},
+            "too few systems for system_accuracy: got 1; expected at least 3",
+        ),
         ({"human": 0.5}, {}, "are all the same: got 0.5 in 60 rows"),
         ({"human": None}, {}, "no judgement can be used: got 0 usable rows, 60 no_score_of_people"),
         ({}, {"min_rows": 61}, "too few judgements: got 60 usable rows; expected at least 61"),

@@ -35,6 +35,17 @@ def test_rows_are_scored_as_by_each_package():
     assert 0 < scores[0, 0] < 1
 
 
+def test_only_the_metrics_that_are_named_are_computed():
+    every = LexicalMetrics("en")
+    some = LexicalMetrics("en", ("ROUGE-L", "BLEU"))
+    scores = every.scores(CANDIDATES, REFERENCES)
+    np.testing.assert_array_equal(some.scores(CANDIDATES, REFERENCES), scores[[3, 0]])
+    assert some.corpus_names == ("BLEU",)
+    corpus = every.corpus_scores(CANDIDATES, REFERENCES)
+    np.testing.assert_array_equal(some.corpus_scores(CANDIDATES, REFERENCES), corpus[:1])
+    assert every.signatures | some.signatures == every.signatures
+
+
 def test_a_corpus_is_scored_as_by_sacrebleu():
     streams = [list(stream) for stream in zip(*REFERENCES, strict=True)]
     bleu, chrf, ter = LexicalMetrics("de").corpus_scores(CANDIDATES, REFERENCES)
