@@ -1,9 +1,8 @@
 """Print the outcome of a command, and its messages."""
 
 import json
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from pipelines.cli.manner import manner
 from pipelines.run.outcome import Outcome, Shown
+from pipelines.run.plain import plain
 from pipelines.run.printing import escape_json, escape_line, escape_text
 from pipelines.run.streams import printed
 
@@ -51,7 +51,7 @@ def answer(document: Any, shown: Sequence[Shown] | str) -> int:
 
 def print_json(document: Any) -> None:
     """Print plain values as JSON on one line. NaN and infinities, which JSON lacks, are null."""
-    print(escape_json(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)))
+    print(escape_json(json.dumps(plain(document), ensure_ascii=False, allow_nan=False)))
 
 
 def print_error(words: str, status: int) -> int:
@@ -60,17 +60,6 @@ def print_error(words: str, status: int) -> int:
     if manner().json:
         print_json({"status": status, "error": words})
     return status
-
-
-def _plain(value: Any) -> Any:
-    """Return values with those that JSON does not know as null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value
 
 
 def _tables(every: Sequence[Shown]) -> dict[str, Any]:

@@ -206,6 +206,13 @@ class TuneOptions(ScoringOptions):
             expected="it only with a column of scores",
             cure="Leave it out.",
         )
+        check_value(
+            "registry",
+            self.registry,
+            fine=self.registry is None or self.matching != "optimal",
+            expected="it only with greedy matching, by which `score` matches",
+            cure="Leave it out, or give --matching both.",
+        )
         needed = (self.score_column, self.system_column, self.item_column)
         check_value(
             "hybrids",

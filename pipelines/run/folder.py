@@ -21,6 +21,7 @@ from pipelines.files.paths import join
 from pipelines.files.read import exists, read_bytes, read_many
 from pipelines.files.write import copy_atomically, write_atomically
 from pipelines.run.lock import FolderLostError, RunLock
+from pipelines.run.plain import plain
 
 RUN_FILE = "_run.json"
 SUMMARY_FILE = "_summary.json"
@@ -133,12 +134,13 @@ class OutputFolder:
         copy_atomically(self.path(name), source)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write an object as indented JSON, atomically.
+        """Write an object as indented JSON, atomically. NaN and infinities are null.
 
         Raises:
             FolderLostError: Another run has taken the folder over.
         """
-        self.write(name, json.dumps(content, indent=2, ensure_ascii=False).encode())
+        text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+        self.write(name, text.encode())
 
     def delete(self, *names: str) -> None:
         """Delete files at the same time, in no particular order; a missing file is no error.

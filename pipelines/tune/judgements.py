@@ -220,12 +220,26 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
                     f"{len(own)} rows; expected different ones, since nothing agrees or disagrees "
                     f"with a constant. Check {option}."
                 )
-        if judgements.items is not None:
-            check_pairs(judgements.items[own])
-        if judgements.systems is not None and options.statistic.startswith("system_"):
-            systems = len(set(judgements.systems[own].tolist()))
-            if systems < LEAST_SYSTEMS:
-                raise InputError(
-                    f"too few systems{where} for {options.statistic}: got {systems}; expected at "
-                    f"least {LEAST_SYSTEMS}. Choose by a statistic of rows, such as pearson."
-                )
+        _check_items_and_systems(judgements, own, where, options.statistic)
+
+
+def _check_items_and_systems(
+    judgements: Judgements, own: npt.NDArray[np.int64], where: str, statistic: str
+) -> None:
+    """Check that the rows of a group have items and systems by which they can be compared."""
+    if judgements.items is not None:
+        items = judgements.items[own]
+        if (items == items[0]).all():
+            raise InputError(
+                f"the judgements{where} are all of one item: got it in {len(own)} rows; expected "
+                "several, since errors follow from how items differ. Check --item-column, or "
+                "leave it out."
+            )
+        check_pairs(items)
+    if judgements.systems is not None and statistic.startswith("system_"):
+        systems = len(set(judgements.systems[own].tolist()))
+        if systems < LEAST_SYSTEMS:
+            raise InputError(
+                f"too few systems{where} for {statistic}: got {systems}; expected at least "
+                f"{LEAST_SYSTEMS}. Choose by a statistic of rows, such as pearson."
+            )

@@ -41,7 +41,7 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     FigureCanvasAgg(figure)
     axes = np.atleast_1d(figure.subplots(1, panels))
     _draw_settings(axes[0], [row for row in rows if row.group == overall])
-    axes[0].set_title(overall, fontsize=11)
+    axes[0].set_title(overall, fontsize=11, parse_math=False)
     if panels == 2:
         first = rows[0]
         of_f1 = [

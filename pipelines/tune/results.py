@@ -29,6 +29,8 @@ from pipelines.tune.statistics import (
 
 ALL_ROWS = "all rows"
 MEAN = "mean of groups"
+NOT_BELOW = 0.05
+"""A setting with this p value of the best being better, or more, is not significantly below it."""
 POOR = 0.3
 """A correlation below this leaves nine tenths of the differences between texts unexplained."""
 
@@ -51,7 +53,7 @@ class AgreementRow:
         high: Upper bound.
         p_below_best: p value of the best setting of BERTScore being better, one-sided.
         p_williams: The same by Williams' test; for Pearson over independent rows only.
-        not_below_best: Whether the first is .05 or more.
+        not_below_best: Whether the first is `NOT_BELOW` or more.
     """
 
     group: str
@@ -83,7 +85,7 @@ class Recommendation:
         value: Its value at that layer.
         low: Lower bound of its interval.
         high: Upper bound.
-        cheapest: The lowest layer that is not significantly below it.
+        not_below: The layers that are not significantly below it, itself among them.
         default: The registry's layer; None without one.
         default_value: The value at that layer.
         p_default: p value of the recommended layer being better than that one, one-sided.
@@ -102,7 +104,7 @@ class Recommendation:
     value: float
     low: float
     high: float
-    cheapest: int
+    not_below: tuple[int, ...]
     default: int | None
     default_value: float | None
     p_default: float | None
@@ -136,7 +138,8 @@ def evaluate(
     """Compute every statistic in every group, and choose the layers.
 
     Raises:
-        InputError: Too few rows have a score of every setting.
+        InputError: Too few rows have a score of every setting, or the statistic by which a layer is
+            chosen is not defined.
     """
     sides = compared(plan, scores, others)
     groups = _groups(plan, sides)
@@ -162,6 +165,7 @@ def evaluate(
     rows += _corpus_rows(plan, sides)
     if chosen is None:
         raise RuntimeError(f"the statistic {plan.options.statistic} was not computed")
+    _check_defined(plan.options.statistic, chosen, sides, groups)
     return Results(
         compared=sides,
         rows=tuple(rows),
@@ -193,6 +197,33 @@ def _best(agreement: Agreement, sides: Compared) -> int | None:
     return int(candidates[np.nanargmax(values)]) if np.isfinite(values).any() else None
 
 
+def _check_defined(
+    statistic: str, agreement: Agreement, sides: Compared, groups: Mapping[str, GroupRows]
+) -> None:
+    """Check that the statistic over all groups, by which a layer is chosen, is a number.
+
+    Raises:
+        InputError: It is none for any setting.
+    """
+    if _best(agreement, sides) is not None:
+        return
+    flat = [
+        name
+        for name, own in groups.items()
+        if (np.ptp(own.scores[sides.of_bertscore], axis=1) == 0).all()
+    ]
+    why = (
+        f"all texts have the same scores in {', '.join(map(repr, flat))}"
+        if flat
+        else ("the judgements, or their means, do not differ")
+    )
+    raise InputError(
+        f"{statistic} is not defined, so no layer can be chosen: got a group in which {why}; "
+        "expected judgements and scores that differ in every group. Leave such a group out of the "
+        "files, or choose by another statistic (--choose-by)."
+    )
+
+
 def _williams(own: GroupRows, agreement: Agreement, sides: Compared) -> Doubles | None:
     """Return the p values of Williams' test, which takes independent rows only."""
     best = _best(agreement, sides)
@@ -213,7 +244,7 @@ def _rows(
     if best is None:
         return []
     bounds, p_values = intervals_of(agreement, options), agreement.p_below(best)
-    marks = not_below_best(p_values)
+    marks = not_below_best(p_values, NOT_BELOW)
     return [
         AgreementRow(
             **_named(setting, where),
@@ -300,8 +331,8 @@ def _recommend(
                 value=float(agreement.values[best]),
                 low=float(low),
                 high=float(high),
-                cheapest=min(
-                    int(sides.settings[n].layer or 0) for n in known if p_values[n] >= 0.05
+                not_below=tuple(
+                    int(sides.settings[n].layer or 0) for n in known if p_values[n] >= NOT_BELOW
                 ),
                 default=model.default,
                 default_value=None if default is None else float(agreement.values[default]),

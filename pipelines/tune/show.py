@@ -97,16 +97,17 @@ def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: li
 def _recommended(one: Mapping[str, Any]) -> Shown:
     """Return what is recommended for a model."""
     speed = one["pairs_per_second"]
+    interval = f"{_number(one['low'])} to {_number(one['high'])}"
     rows: list[tuple[str, ...]] = [
         ("layer", str(one["layer"])),
         (
             one["statistic"],
-            f"{one['value']:.4f} ({one['low']:.4f} to {one['high']:.4f}), idf {one['idf']}",
+            f"{one['value']:.4f} ({interval}), idf {one['idf']}",
         ),
-        ("lowest layer not significantly below", str(one["cheapest"])),
+        ("layers not significantly below it", " ".join(map(str, one["not_below"]))),
     ]
     if one["default"] is not None and one["default_value"] is not None:
-        tests = [f"p {one['p_default']:.4f}"]
+        tests = [f"p {_number(one['p_default'])}"]
         for name, label in (
             ("p_default_williams", "Williams"), ("p_default_permutation", "permutation"),
         ):  # fmt: skip
@@ -115,7 +116,7 @@ def _recommended(one: Mapping[str, Any]) -> Shown:
         words = "the same" if same else f"{one['default_value']:.4f}, {', '.join(tests)}"
         rows.append((f"registry's layer {one['default']}", words))
     if one["idf_difference"] is not None:
-        rows.append(("with idf", f"{one['idf_difference']:+.4f}, p {one['p_idf']:.4f}"))
+        rows.append(("with idf", f"{one['idf_difference']:+.4f}, p {_number(one['p_idf'])}"))
     rows.append(
         ("pairs a second, all layers", "not measured" if speed is None else f"{speed:,.0f}")
     )

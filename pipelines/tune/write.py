@@ -98,6 +98,7 @@ def _warnings(job: TuneJob, results: Results) -> list[str]:
             f"{results.unscored:,} judgements have no score of some setting and were left out of "
             "all."
         )
+    words += [_undecided(one) for one in results.recommended if is_undecided(one)]
     if job.plan.options.statistic in CORRELATIONS:
         words += [
             f"Agreement is poor in {row.group}: {row.statistic} {row.value:.3f} at best."
@@ -105,6 +106,18 @@ def _warnings(job: TuneJob, results: Results) -> list[str]:
             if row.value < POOR
         ]
     return words
+
+
+def is_undecided(one: Recommendation) -> bool:
+    """Tell whether the recommended layer is not significantly above the one it would replace."""
+    return one.default != one.layer and one.default in one.not_below
+
+
+def _undecided(one: Recommendation) -> str:
+    return (
+        f"Layer {one.layer} of {one.model} is not significantly above the registry's layer "
+        f"{one.default}: these judgements are no reason to change it."
+    )
 
 
 def best_rows(rows: Sequence[AgreementRow], statistic: str) -> list[AgreementRow]:

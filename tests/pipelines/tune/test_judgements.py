@@ -117,6 +117,7 @@ def test_the_digest_follows_texts_and_groups_alone(tmp_path):
         ({"human": None}, {}, "no judgement can be used: got 0 usable rows, 60 no_score_of_people"),
         ({}, {"min_rows": 61}, "too few judgements: got 60 usable rows; expected at least 61"),
         ({}, {"by": "system", "min_rows": 21}, "too few judgements in the group 'middle': got 20"),
+        ({"item": "a"}, {"item_column": "item"}, "are all of one item: got it in 60 rows"),
         ({}, {"label_column": "human"}, "the column 'human' holds no labels"),
         ({"good": True}, {"label_column": "good"}, "are all the same: got 1 in 60 rows"),
         ({"candidate": 7}, {}, "the candidate column 'candidate' holds no texts"),
