@@ -118,7 +118,7 @@ def _recommended(one: Mapping[str, Any]) -> Shown:
     if one["idf_difference"] is not None:
         rows.append(("with idf", f"{one['idf_difference']:+.4f}, p {_number(one['p_idf'])}"))
     rows.append(
-        ("pairs a second, all layers", "not measured" if speed is None else f"{speed:,.0f}")
+        ("pairs a second, all its settings", "not measured" if speed is None else f"{speed:,.0f}")
     )
     return Shown(f"Recommended for {one['model']}", ("", ""), rows)
 
