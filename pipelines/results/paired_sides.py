@@ -140,7 +140,7 @@ def _check_unique(
     """
     if repeated.any():
         counts = [
-            f"{keys:,} keys are there more than once in {name!r}, in {rows:,} rows"
+            f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"
             for name, (keys, rows) in zip(names, repeated.T.tolist(), strict=True)
             if keys
         ]

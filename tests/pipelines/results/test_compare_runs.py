@@ -134,7 +134,9 @@ def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
 
 def test_keys_that_repeat_or_are_null_are_said_with_counts(two, tmp_path):
     now, before, now_rows, _ = two
-    with pytest.raises(ConfigError, match=r"60 keys are there more than once in .*, in 240 rows"):
+    with pytest.raises(
+        ConfigError, match=r"60 keys that are there more than once in .*, in 240 rows"
+    ):
         compared(now, before, key=("segment",))
     ids = [None if number < 4 else number for number in range(ROWS)]
     nulls = now_rows.set_column(now_rows.column_names.index("id"), "id", pa.array(ids, pa.int64()))
