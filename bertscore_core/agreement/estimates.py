@@ -22,6 +22,7 @@ from scipy.special import expit, logit, stdtr
 
 from bertscore_core.agreement.inputs import Doubles, numbered
 from bertscore_core.errors import InputError
+from bertscore_core.resampling import times_drawn
 
 RESAMPLES = 1000
 """Resamples of a bootstrap: bounds of a 95% interval then move by about 4% of its half width."""
@@ -167,11 +168,8 @@ def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
     rng = np.random.default_rng(seed)
     block = max(1, min(resamples, _BLOCK // max(clusters, 1)))
     for start in range(0, resamples, block):
-        many = min(block, resamples - start)
-        drawn = rng.integers(0, clusters, (many, clusters))
-        drawn += np.arange(many)[:, None] * clusters
-        counts = np.bincount(drawn.ravel(), minlength=many * clusters)
-        yield counts.reshape(many, clusters).astype(np.float64)
+        each = np.full(min(block, resamples - start), clusters)
+        yield times_drawn(each, clusters, rng)
 
 
 def _errors(influences: Doubles) -> Doubles:
