@@ -11,6 +11,7 @@ from pipelines.files.reach import before_work, reaching
 from pipelines.files.write import write_atomically
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.results.groups import check_outside
+from pipelines.run.exit_status import DONE
 from pipelines.run.outcome import Shown
 
 DEFAULT_OUTPUT = "report.html"
@@ -38,6 +39,7 @@ def report_command(arguments: Sequence[str]) -> int:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     f1 = data.total.f1
     document = {
+        "status": DONE,
         "output": shown,
         "run": data.run,
         "rows": data.total.rows,

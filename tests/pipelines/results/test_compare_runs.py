@@ -219,6 +219,27 @@ def test_moves_are_those_beyond_the_noise_of_the_number_format(tmp_path):
         assert len(found.moved) == sum(expected)
 
 
+def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tmp_path):
+    rows = table(rows=60)
+    values = f1_of(rows)
+    moved = values.copy()
+    moved[:30] += 2e-3
+    moved[30:45] -= 1e-3
+    exact = made_run(tmp_path / "exact", {"a": rows})
+    coarse = made_run(
+        tmp_path / "coarse", {"a": rows}, signature=replace(SIGNATURE, dtype="bfloat16")
+    )
+    now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
+    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = compare_runs(options).comparisons
+    assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
+    assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
+    assert (second.whole.counts.up, second.whole.counts.down) == (0, 0)
+    changes = [one.change for one in first.moved]
+    assert len(changes) == 20
+    assert sum(change > 0 for change in changes) == 10
+
+
 def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):
     """A baseline of .9 makes ten times as much of the noise."""
     values = np.linspace(0.9, 0.99, 30)
