@@ -26,9 +26,10 @@ from bertscore_core.given_texts import References
 from bertscore_core.idf import TokenWeights
 from bertscore_core.matching import EMPTY_LENGTH
 from bertscore_core.registry import find_model_spec
-from bertscore_core.scorer import BertScorer, TokenizedPairs
+from bertscore_core.scorer import BertScorer
 from bertscore_core.signature import UPSTREAM_VERSION
 from bertscore_core.similarity_plot import compare_tokens, draw
+from bertscore_core.tokenized_pairs import TokenizedPairs
 
 # The version that bert-score 0.3.13 reports.
 __version__ = UPSTREAM_VERSION

@@ -21,9 +21,10 @@ from torch import Tensor
 from bertscore_core.embedding import EmbeddedTexts
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import IdfTable, TokenWeights
-from bertscore_core.scorer import BertScorer, TokenizedPairs
+from bertscore_core.scorer import BertScorer
 from bertscore_core.scores import Scores
 from bertscore_core.token_text import readable_tokens
+from bertscore_core.tokenized_pairs import TokenizedPairs
 from bertscore_core.tokens import FloatArray, IntArray
 from bertscore_core.windows import Windows
 

@@ -32,7 +32,6 @@ def reference_words(explanation: Explanation, number: int) -> str:
     if len(explanation.pairs) == 1:
         return "The pair"
     names = ("precision", "recall", "F1")
-    names = ("precision", "recall", "F1")
     best = [name for name, one in zip(names, explanation.best, strict=True) if one == number]
     own = f", which gives {', '.join(best)}" if best else ""
     return f"Reference {number + 1} of {len(explanation.pairs)}{own}"

@@ -113,23 +113,37 @@ def interval_in_errors(
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """Return a quantile of Student's t by its expansion (Abramowitz and Stegun, 26.7.5).
+    """Return a quantile of Student's t, to about 12 digits. It does without scipy.
 
-    It is right to .01% from 30 degrees of freedom on, to 1% from 5 on (for shares up to .975), and
-    too small below: by 24% with a single one.
+    Newton's method, from the normal quantile: that is too near to 0, and above 0 the distribution
+    function is concave, so that every step is towards the quantile and none beyond it.
 
     Args:
-        share: The share of the distribution below it.
+        share: The share of the distribution below it, from .5 and below 1.
         freedom: Degrees of freedom, from 1.
     """
-    z = _NORMAL.inv_cdf(share)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    density_at_0 = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
+        freedom * math.pi
     )
-    return z + sum(term / float(freedom**power) for power, term in enumerate(terms, start=1))
+    t, step = _NORMAL.inv_cdf(share), math.inf
+    while step > 1e-13 * t:
+        density = density_at_0 * (1 + t * t / freedom) ** (-(freedom + 1) / 2)
+        step = (share - _student_share(t, freedom)) / density
+        t += max(step, 0.0)
+    return t
+
+
+def _student_share(t: float, freedom: int) -> float:
+    """Return the share of Student's t below t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    odd = freedom % 2
+    # 1, then the products of (1 / 2)(3 / 4)... or (2 / 3)(4 / 5)..., each with its power of cosine.
+    rising = np.arange(1 + odd, freedom - 2 + odd, 2)
+    terms = np.cumprod(np.append(1.0, rising / (rising + 1.0) * math.cos(angle) ** 2))
+    if odd:
+        others = math.sin(angle) * math.cos(angle) * float(terms.sum()) if freedom > 1 else 0.0
+        return 0.5 + (angle + others) / math.pi
+    return 0.5 + math.sin(angle) * float(terms.sum()) / 2
 
 
 def _coarse(bins: IntArray, counts: IntArray) -> tuple[IntArray, Doubles]:

@@ -8,7 +8,7 @@
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ def with_layers(old: Iterable[TunedLayer], new: Iterable[TunedLayer]) -> list[Tu
     return list({row.key: row for row in (*old, *new)}.values())
 
 
-def find_layer(rows: Iterable[TunedLayer], model: str, weights: str, source: str) -> TunedLayer:
+def find_layer(rows: Sequence[TunedLayer], model: str, weights: str, source: str) -> TunedLayer:
     """Return the row of a model.
 
     Raises:

@@ -59,6 +59,9 @@ Doubles = npt.NDArray[np.float64]
 KEPT = 2_000
 """Largest differences that are kept one by one for resampling, in each group."""
 
+LEAST_UNITS = 1.5
+"""Fewer pairs, or effective clusters, have no error: one cluster alone says nothing of others."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairedSums:
@@ -179,8 +182,8 @@ class ClusterSums:
 class PairedResult:
     """A paired difference with its error and tests.
 
-    `difference` is None without a pair; it has no error, interval or p value (None) with fewer than
-    two pairs or clusters.
+    `difference` is None without a pair; it has no error, interval or p value (None) with a single
+    pair or cluster, nor with one cluster that outweighs all others (`LEAST_UNITS`).
 
     Attributes:
         pairs: Number of pairs, N.
@@ -240,20 +243,21 @@ def paired_result(
         resamples: Sign flips, and bootstrap samples; 0 for neither.
         seed: Of both. The same seed gives the same result.
     """
-    n, units = sums.count, sums.count if clusters is None else len(clusters)
+    n = sums.count
+    units = n if clusters is None else clusters.effective
     mean = sums.total / n if n else None
     known = PairedResult(
         pairs=n,
-        clusters=None if clusters is None else units,
-        effective_clusters=None if clusters is None else clusters.effective,
+        clusters=None if clusters is None else len(clusters),
+        effective_clusters=None if clusters is None else units,
         confidence=confidence,
         difference=mean,
     )
-    if mean is None or units < 2:
+    if mean is None or units < LEAST_UNITS:
         return known
     variance = _row_variance(sums) if clusters is None else _cluster_variance(clusters, n, mean)
     error = math.sqrt(variance)
-    degrees = n - 1.0 if clusters is None else clusters.effective - 1
+    degrees = units - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
     tests = _resample(sums, clusters, confidence, resamples, seed) if resamples else Resampled()
     return replace(

@@ -101,8 +101,8 @@ class Resampled:
             confidence: Of the interval.
         """
         low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2])
-        # Shifted to a mean of 0, as if there were no difference.
-        least = abs(observed) * (1 - _SAME)
+        # Shifted to a mean of 0, as if there were no difference. Equal but for rounding counts.
+        least = abs(observed) - _SAME * float(np.abs(means).max())
         beyond = int(np.count_nonzero(np.abs(means - observed) >= least))
         return cls(
             randomization_p=randomization_p,
@@ -154,21 +154,29 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
     for count in _batches(resamples, len(kept)):
         # Of the n units of a sample, so many are among those kept.
         drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
-        chosen = random.integers(0, max(1, len(kept)), int(drawn.sum()))
-        # Row by row: where the units of each sample begin.
-        starts = np.concatenate([[0], np.cumsum(drawn)])
-        sums = _sums(kept, chosen, starts)
+        times = times_drawn(drawn, len(kept), random)
+        sums = times @ kept
         if sizes is not None:
-            sums = sums / _sums(sizes, chosen, starts)
+            sums = sums / (times @ sizes)
         samples.append(sums + _rest(units, n - drawn, random))
     return np.concatenate(samples)
 
 
-def _sums(values: Doubles, chosen: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> Doubles:
-    """Add up the chosen values of each sample; one may have none."""
-    running = np.concatenate([[0.0], np.cumsum(values[chosen])]) if len(values) else np.zeros(1)
-    sums: Doubles = np.diff(running[starts])
-    return sums
+def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
+    """Draw units with replacement, and return how often each of them is drawn.
+
+    Args:
+        drawn: How many are drawn in each sample. Shape (B,).
+        number: Units to draw from, K.
+        random: Where the draws come from.
+
+    Returns:
+        Shape (B, K).
+    """
+    chosen = random.integers(0, max(1, number), int(drawn.sum()))
+    chosen += np.repeat(np.arange(len(drawn)) * number, drawn)
+    times = np.bincount(chosen, minlength=len(drawn) * number)
+    return times.reshape(len(drawn), number).astype(np.float64)
 
 
 def _rest(units: Units, drawn: npt.NDArray[np.int64], random: np.random.Generator) -> Doubles:

@@ -5,17 +5,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from bertscore_core.baseline import Baseline, rescale
+from bertscore_core.assembly import assemble, check_finite, too_long
+from bertscore_core.baseline import Baseline
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
 from bertscore_core.embedding import EmbeddedTexts, embed
-from bertscore_core.empty_texts import EmptySides, drop_empty, score_empty
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
 from bertscore_core.given_texts import References, as_groups, check_texts, number_texts
@@ -26,48 +23,13 @@ from bertscore_core.optimal import check_optimal
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer
+from bertscore_core.tokenized_pairs import TokenizedPairs
 from bertscore_core.tokens import (
-    BoolArray,
-    FloatArray,
     IntArray,
     TextPairs,
-    TokenIds,
     TokenizedTexts,
 )
 from bertscore_core.work import DeviceClock, Work
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizedPairs:
-    """N candidates and their references as token ids.
-
-    Attributes:
-        texts: The distinct texts.
-        candidates: Index of each candidate. Shape (N,).
-        references: Indices of all references, those of the first candidate first.
-        counts: Number of references of each candidate. Shape (N,).
-    """
-
-    texts: TokenizedTexts
-    candidates: IntArray
-    references: IntArray
-    counts: IntArray
-
-    def over_all(self, combine: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Combine a value of each text over a candidate and all its references. Shape (N,)."""
-        starts = np.cumsum(self.counts) - self.counts
-        over: npt.NDArray[Any] = combine(
-            values[self.candidates], _reduce(combine, values[self.references], starts)
-        )
-        return over
-
-    def flat(self) -> TextPairs:
-        """Return one pair for each reference."""
-        return TextPairs(
-            texts=self.texts,
-            candidates=np.repeat(self.candidates, self.counts),
-            references=self.references,
-        )
 
 
 class BertScorer:
@@ -266,7 +228,7 @@ class BertScorer:
         lengths, flat_pairs = pairs.texts.lengths, pairs.flat()
         # Without any token there is no vector to compare; such pairs keep the 0 they begin with.
         has_tokens = (lengths[flat_pairs.candidates] > 0) & (lengths[flat_pairs.references] > 0)
-        chosen = has_tokens & ~np.repeat(self._too_long(pairs), pairs.counts)
+        chosen = has_tokens & ~np.repeat(too_long(pairs, self.settings), pairs.counts)
         shape = (len(weightings), self.encoder.num_outputs, len(flat_pairs), 3)
         every = np.zeros(shape, dtype=np.float32)
         work = Work() if work is None else work
@@ -284,8 +246,8 @@ class BertScorer:
                 optimal=optimal,
             )
         for flat, weights in zip(every, weightings, strict=True):
-            self._check_finite(flat, flat_pairs, weights)
-        return [self._assemble(flat, pairs) for flat in every]
+            check_finite(flat, flat_pairs, weights, self.config.dtype)
+        return [assemble(flat, pairs, self.settings) for flat in every]
 
     def embed(
         self, texts: TokenizedTexts, needed: IntArray, weights: TokenWeights
@@ -327,103 +289,3 @@ class BertScorer:
         finally:
             self._clock.last_used = time.monotonic()
             work.busy_seconds += self._clock.last_used - started
-
-    def _too_long(self, pairs: TokenizedPairs) -> BoolArray:
-        """Tell which candidates are not scored, since a text of theirs is too long. Shape (N,)."""
-        if self.config.long_text != "error":
-            return np.zeros(len(pairs.counts), dtype=np.bool_)
-        return pairs.over_all(np.logical_or, pairs.texts.truncated)
-
-    def _windows(self, pairs: TokenizedPairs) -> TokenIds:
-        """Return the most windows of a text of each candidate. Shape (N,), int32."""
-        shape = self.tokenizer.windows
-        if shape is None:
-            return np.ones(len(pairs.counts), dtype=np.int32)
-        return pairs.over_all(np.maximum, shape.counts(pairs.texts.lengths)).astype(np.int32)
-
-    def _check_finite(self, flat: FloatArray, pairs: TextPairs, weights: TokenWeights) -> None:
-        """Raise an error if a score is NaN although the weights of its text have a sum."""
-        for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
-            for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
-                if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
-                    raise ConfigError(
-                        f"the encoder's numbers are not finite in {self.config.dtype}: got none "
-                        f"that can be compared for pair {pair}; expected finite ones. Choose "
-                        "bfloat16 or float32 (--dtype), or mend the model's weights."
-                    )
-
-    def _assemble(self, flat: FloatArray, pairs: TokenizedPairs) -> Scores:
-        """Take the best score over each group of references, rescale, and add facts about pairs."""
-        tokens, counts = pairs.texts, pairs.counts
-        starts = np.cumsum(counts) - counts
-        empty = EmptySides.find(pairs.flat(), self.tokenizer.empty_ids)
-        all_empty, rule = _reduce(np.logical_and, empty.either, starts), self.settings.empty
-        flat = score_empty(flat, empty.either, rule)
-        # Each measure by itself, as bert-score does.
-        raw = drop_empty(_reduce(np.maximum, flat, starts, axis=1), all_empty, rule)
-        too_long = self._too_long(pairs)
-        raw = np.where(too_long[None, :, None], np.float32(np.nan), raw)
-        final = raw if self.baseline is None else rescale(raw, self._baseline_rows())
-        lengths = tokens.lengths.astype(np.int32)
-
-        def measure(scores: FloatArray, index: int) -> FloatArray:
-            rows = scores[..., index]
-            return rows if self.config.all_layers else rows[0]
-
-        best = _best_in_group(flat[..., 2], starts, counts)
-        return Scores(
-            precision=measure(final, 0),
-            recall=measure(final, 1),
-            f1=measure(final, 2),
-            raw_precision=measure(raw, 0),
-            raw_recall=measure(raw, 1),
-            raw_f1=measure(raw, 2),
-            best_reference=best if self.config.all_layers else best[0],
-            candidate_tokens=lengths[pairs.candidates],
-            reference_tokens=_reduce(np.add, lengths[pairs.references], starts).astype(np.int32),
-            truncated=pairs.over_all(np.logical_or, tokens.truncated) & ~too_long,
-            too_long=too_long,
-            windows=self._windows(pairs),
-            empty_candidate=_reduce(np.logical_or, empty.candidate, starts),
-            empty_reference=_reduce(np.logical_and, empty.reference, starts),
-            counted_as_empty=_reduce(np.logical_and, empty.counted | empty.either, starts)
-            & ~all_empty,
-        )
-
-    def _baseline_rows(self) -> FloatArray:
-        """Return the baseline in a shape that broadcasts with (layers, N, 3)."""
-        if self.baseline is None:
-            raise ConfigError("this scorer does not rescale.")
-        if self.config.all_layers:
-            return self.baseline.rows.astype(np.float32)[:, None, :]
-        return self.baseline.row(self.settings.num_layers)
-
-
-def _have_a_sum(weights: FloatArray) -> bool:
-    """Tell whether the sum of weights is not 0. A user's weights may be negative and cancel out."""
-    # Relative to the weights: a sum in float32 is rarely exactly 0.
-    return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
-
-
-def _reduce(
-    combine: np.ufunc, values: npt.NDArray[Any], starts: IntArray, axis: int = 0
-) -> npt.NDArray[Any]:
-    """Combine the values of each group of references, which begin at `starts`.
-
-    A maximum is NaN if one of the values is. Without groups, which `reduceat` refuses, the values
-    are returned, of which there are none.
-    """
-    if not len(starts):
-        return values
-    reduced: npt.NDArray[Any] = combine.reduceat(values, starts, axis=axis)
-    return reduced
-
-
-def _best_in_group(
-    f1: npt.NDArray[np.float32], starts: IntArray, counts: IntArray
-) -> npt.NDArray[np.int32]:
-    """Find the first reference with the highest F1. Shape (layers, N), int32."""
-    best = np.zeros((len(f1), len(counts)), dtype=np.int32)
-    for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
-        best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
-    return best

@@ -22,12 +22,15 @@ from scipy.special import expit, logit, stdtr
 
 from bertscore_core.agreement.inputs import Doubles, numbered
 from bertscore_core.errors import InputError
+from bertscore_core.resampling import times_drawn
 
 RESAMPLES = 1000
 """Resamples of a bootstrap: bounds of a 95% interval then move by about 4% of its half width."""
 
 ROUNDING = 1e-12
 """Differences of correlations below this are rounding, and settings with them are equal."""
+
+_LEAST_DEGREES = 0.01  # of a single cluster, so that equal settings still have p = 0.5
 
 _BLOCK = 2**23  # draws held at a time: 64 MiB of them
 
@@ -41,11 +44,14 @@ class Estimates:
         influences: What each cluster adds to it: its terms added up, in units of the statistic, so
             that their mean over clusters is 0. Shape (S, C).
         lowest: Least value that the statistic can have; the greatest is 1.
+        effective: Number of equal clusters that would weigh as much as these (Kish); None if all
+            weigh the same.
     """
 
     values: Doubles
     influences: Doubles
     lowest: float = -1.0
+    effective: float | None = None
 
     @classmethod
     def by_cluster(
@@ -60,17 +66,25 @@ class Estimates:
         Raises:
             InputError: there is not one cluster for each row.
         """
+        effective = None
         if clusters is not None:
             numbers, many = numbered(clusters, influences.shape[1], "clusters")
+            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
+            effective = len(numbers) ** 2 / squares if squares else 0.0
             sums = [np.bincount(numbers, row, many) for row in influences]
             together = np.array(sums, dtype=np.float64).reshape(-1, many)
             influences = together * (many / max(len(numbers), 1))
-        return cls(values=values, influences=influences, lowest=lowest)
+        return cls(values=values, influences=influences, lowest=lowest, effective=effective)
 
     @property
     def clusters(self) -> int:
         """Number of clusters, C."""
         return int(self.influences.shape[1])
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's t: the effective number of clusters less one."""
+        return (self.clusters if self.effective is None else self.effective) - 1.0
 
     @property
     def errors(self) -> Doubles:
@@ -124,8 +138,9 @@ class Estimates:
     def p_below(self, best: int) -> Doubles:
         """Return how likely a lag of each setting behind one of them is, if they are equal.
 
-        A one-sided test of the difference on the same rows, by the t distribution with C - 1
-        degrees of freedom, allowing for clusters. 0.5 for equal settings, so also for the best.
+        A one-sided test of the difference on the same rows, by the t distribution, allowing for
+        clusters. 0.5 for equal settings, so also for the best. One cluster that outweighs all
+        others leaves hardly a degree of freedom, and then no setting is below the best.
 
         Args:
             best: Index of the setting that the others are compared with.
@@ -137,7 +152,7 @@ class Estimates:
         errors = _errors(self.influences[best] - self.influences)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.abs(lag) < ROUNDING, 0.0, lag / errors)
-        return np.asarray(stdtr(max(self.clusters - 1, 1), -ratio), dtype=np.float64)
+        return np.asarray(stdtr(max(self.degrees, _LEAST_DEGREES), -ratio), dtype=np.float64)
 
     @property
     def best(self) -> int:
@@ -167,11 +182,8 @@ def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
     rng = np.random.default_rng(seed)
     block = max(1, min(resamples, _BLOCK // max(clusters, 1)))
     for start in range(0, resamples, block):
-        many = min(block, resamples - start)
-        drawn = rng.integers(0, clusters, (many, clusters))
-        drawn += np.arange(many)[:, None] * clusters
-        counts = np.bincount(drawn.ravel(), minlength=many * clusters)
-        yield counts.reshape(many, clusters).astype(np.float64)
+        each = np.full(min(block, resamples - start), clusters)
+        yield times_drawn(each, clusters, rng)
 
 
 def _errors(influences: Doubles) -> Doubles:

@@ -81,8 +81,7 @@ def darr(
     rankings = (lower - begins) + (ends - upper)  # of each row; every pair has two rows
     total = int(rankings.sum()) // 2
     if not total:
-        undefined = np.full(rows.shape, np.nan)
-        return Estimates.by_cluster(np.full(len(rows), np.nan), undefined, items)
+        return Estimates.by_cluster(*_undefined(*rows.shape), items)
     values = np.zeros(len(rows))
     influences = np.zeros(rows.shape)
     # A ranking within an item is wholly of one cluster; between rows, half of it is of each, but
@@ -125,7 +124,7 @@ def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Ite
     pairs = _pairs_within(items, len(judged))
     order = np.sign(judged[pairs.first] - judged[pairs.second])
     apart = pairs.sums(order != 0)
-    values, influences = np.full(len(rows), np.nan), np.zeros((len(rows), pairs.items))
+    values, influences = _undefined(len(rows), pairs.items)
     for row, line in enumerate(rows):
         ours = np.sign(line[pairs.first] - line[pairs.second])
         scale = np.sqrt(apart * pairs.sums(ours != 0))
@@ -133,6 +132,7 @@ def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Ite
         if known.any():
             taus = pairs.sums(order * ours)[known] / scale[known]
             values[row] = taus.mean()
+            influences[row] = 0.0
             influences[row, known] = (taus - values[row]) * (pairs.items / known.sum())
     return Estimates(values=values, influences=influences)
 
@@ -172,8 +172,8 @@ def accuracy_with_ties(
     order = np.sign(judged[pairs.first] - judged[pairs.second])
     many = pairs.sums(np.ones(len(order)))
     used = many > 0
-    values, thresholds = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    influences = np.zeros((len(rows), pairs.items))
+    values, influences = _undefined(len(rows), pairs.items)
+    thresholds = np.full(len(rows), np.nan)
     if not used.any():
         return CalibratedAccuracy(
             estimates=Estimates(values=values, influences=influences, lowest=0.0),
@@ -186,6 +186,7 @@ def accuracy_with_ties(
         right = np.where(np.abs(gaps) <= thresholds[row], 0.0, np.sign(gaps)) == order
         accuracies = pairs.sums(right)[used] / many[used]
         values[row] = accuracies.mean()
+        influences[row] = 0.0
         influences[row, used] = (accuracies - values[row]) * (pairs.items / used.sum())
     return CalibratedAccuracy(
         estimates=Estimates(values=values, influences=influences, lowest=0.0),
@@ -226,6 +227,11 @@ class _Pairs:
     def sums(self, values: npt.NDArray[np.generic]) -> Doubles:
         """Add up the values of pairs by item."""
         return np.bincount(self.item, values.astype(np.float64), self.items).astype(np.float64)
+
+
+def _undefined(settings: int, clusters: int) -> tuple[Doubles, Doubles]:
+    """Return the values and the influences of settings that have none: all are NaN."""
+    return np.full(settings, np.nan), np.full((settings, clusters), np.nan)
 
 
 def _pairs_within(items: Items, rows: int) -> _Pairs:

@@ -162,6 +162,8 @@ def _standard(values: Doubles) -> Doubles:
     if not values.shape[-1]:
         return values
     apart = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(apart).max(axis=-1, keepdims=True)
+    apart /= np.where(largest > 0, largest, 1.0)  # squares of any size then fit a double
     spread = np.sqrt((apart**2).mean(axis=-1, keepdims=True))
     constant = values.max(axis=-1, keepdims=True) == values.min(axis=-1, keepdims=True)
     return np.asarray(apart / np.where(constant, np.nan, spread), dtype=np.float64)

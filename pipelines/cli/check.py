@@ -8,15 +8,21 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import absolute
 from pipelines.files.reach import before_work, reaching
 from pipelines.options.flags import StrictParser, unknown_flag
-from pipelines.run.exit_status import BROKEN, DONE
+from pipelines.run.exit_status import BROKEN
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, read_run
 from pipelines.run.success import successful_run
 
 
 def check(arguments: Sequence[str]) -> int:
     """Tell whether an output folder holds a run that has succeeded."""
-    parser = StrictParser(prog="bertscore-beam check", allow_abbrev=False)
-    parser.add_argument("folder", help="output folder of `score` or `baseline`")
+    parser = StrictParser(
+        prog="bertscore-beam check",
+        description="Tell by the exit status whether the run of an output folder is done.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="output folder of `score`, `rescale`, `baseline` or `tune`"
+    )
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)
@@ -36,4 +42,4 @@ def check(arguments: Sequence[str]) -> int:
             "its command again.",
             BROKEN,
         )
-    return answer({"status": DONE, "folder": shown}, f"{shown} is done")
+    return answer({"folder": shown}, f"{shown} is done")

@@ -81,10 +81,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="COLUMN",
         nargs="+",
         default=(),
-        help="columns that identify a row; by default file and position do",
+        help="columns that identify a row; by default rows are paired by file and position",
     )
     parser.add_argument(
-        "--by", metavar="COLUMN", nargs="+", default=(), help="compare each group of rows, too"
+        "--by",
+        metavar="COLUMN",
+        nargs="+",
+        default=(),
+        help="columns of groups, each of which is compared as well",
     )
     parser.add_argument(
         "--cluster",
@@ -98,13 +102,19 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="compare two systems of the run, or rank more of them; without names, all",
     )
     parser.add_argument(
-        "--system-column", metavar="COLUMN", default="system", help="column of systems (system)"
+        "--system-column",
+        metavar="COLUMN",
+        default="system",
+        help="column of systems (default: system)",
     )
     parser.add_argument(
-        "--measure", default="f1", help="f1 (by default), precision or recall", metavar="MEASURE"
+        "--measure", default="f1", help="f1, precision or recall (default: f1)", metavar="MEASURE"
     )
     parser.add_argument(
-        "--confidence", type=float, default=0.95, help="of intervals and the gate (0.95)"
+        "--confidence",
+        type=float,
+        default=0.95,
+        help="of the intervals and the gate (default: 0.95)",
     )
     parser.add_argument(
         "--fail-if-drop",
@@ -118,12 +128,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=0.01,
         metavar="SHARE",
         help="largest share of the rows scored in AGAINST that may have no score in RUN, with "
-        "--fail-if-drop (0.01)",
+        "--fail-if-drop (default: 0.01)",
     )
     parser.add_argument(
         "--force", action="store_true", help="compare scores that were made with other settings"
     )
-    parser.add_argument("--seed", type=int, default=12345, help="of the tests by resampling")
+    parser.add_argument(
+        "--seed", type=int, default=12345, help="of the tests by resampling (default: 12345)"
+    )
     parsed, unknown = parser.parse_known_args(arguments)
     wrong = [word for word in unknown if word.startswith("-")]
     if wrong:

@@ -6,7 +6,6 @@ from pipelines.cli.show import answer
 from pipelines.files.reach import before_work
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.results.groups import check_output, groups_of_run, write_table
-from pipelines.run.exit_status import DONE
 
 
 def groups_command(arguments: Sequence[str]) -> int:
@@ -23,11 +22,10 @@ def groups_command(arguments: Sequence[str]) -> int:
         nargs="+",
         action="extend",
         default=[],
-        help="columns whose values make groups, by name or dotted path; by default all rows are "
-        "one group",
+        help="columns of groups, by name or dotted path; by default all rows are one group",
     )
     parser.add_argument(
-        "--confidence", type=float, default=0.95, help="that of the intervals (default: 0.95)"
+        "--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)"
     )
     parser.add_argument(
         "--output", metavar="FILE", help="write all groups to this file: .parquet, .pq or .csv"
@@ -41,4 +39,4 @@ def groups_command(arguments: Sequence[str]) -> int:
         found = groups_of_run(parsed.run, parsed.by, parsed.confidence)
         if parsed.output is not None:
             write_table(found, parsed.output)
-    return answer({"status": DONE, **found.document()}, [found.shown()])
+    return answer(found.document(), [found.shown()])

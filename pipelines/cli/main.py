@@ -41,6 +41,9 @@ from pipelines.run.streams import forgive_output
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
+_JOBS = ("score", "rescale", "idf", "baseline", "tune")
+"""Commands that write an output folder part by part."""
+
 _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 """The line of a traceback that names the error."""
 
@@ -80,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _command(given[0])(given[1:])
         except (Exception, KeyboardInterrupt) as error:
-            return _failed(error)
+            return _failed(error, is_job=given[0] in _JOBS)
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
@@ -99,8 +102,8 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     return command
 
 
-def _failed(error: BaseException) -> int:
-    """Print why a command ended, and return its exit status."""
+def _failed(error: BaseException, *, is_job: bool) -> int:
+    """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
@@ -112,11 +115,10 @@ def _failed(error: BaseException) -> int:
         words += "\nNothing was begun. Run the same command again when it can be reached."
     elif not isinstance(error, FolderLostError):
         if not isinstance(error, OSError):
-            logging.getLogger(__name__).error("the job stopped", exc_info=error)
-        words = (
-            f"the job stopped: {_words(_cause(error))}\nFinished parts are kept, and the same "
-            "command continues from there."
-        )
+            logging.getLogger(__name__).error("unexpected error", exc_info=error)
+        words = f"the {'job' if is_job else 'command'} stopped: {_words(_cause(error))}"
+        if is_job:
+            words += "\nFinished parts are kept, and the same command continues from there."
     return print_error(words, status)
 
 

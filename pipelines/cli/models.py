@@ -11,7 +11,11 @@ from pipelines.run.outcome import Shown
 
 def models_command(arguments: Sequence[str]) -> int:
     """Print the registry."""
-    parser = StrictParser(prog="bertscore-beam models", allow_abbrev=False)
+    parser = StrictParser(
+        prog="bertscore-beam models",
+        description="Print the registry of models: names, layers, languages and baselines.",
+        allow_abbrev=False,
+    )
     _, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise unknown_flag(unknown[0], parser)

@@ -11,6 +11,7 @@ from pipelines.files.reach import before_work, reaching
 from pipelines.files.write import write_atomically
 from pipelines.options.flags import StrictParser, unknown_flag
 from pipelines.results.groups import check_outside
+from pipelines.run.exit_status import DONE
 from pipelines.run.outcome import Shown
 
 DEFAULT_OUTPUT = "report.html"
@@ -38,6 +39,7 @@ def report_command(arguments: Sequence[str]) -> int:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     f1 = data.total.f1
     document = {
+        "status": DONE,
         "output": shown,
         "run": data.run,
         "rows": data.total.rows,
@@ -109,13 +111,13 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         default=DEFAULT_OUTPUT,
         help=f"the page (default: {DEFAULT_OUTPUT})",
     )
-    parser.add_argument("--against", metavar="RUN", help="another run to compare with")
+    parser.add_argument("--against", metavar="RUN", help="another run, to compare with row by row")
     parser.add_argument(
         "--by",
         nargs="+",
         metavar="COLUMN",
         default=(),
-        help="columns of the input that make groups",
+        help="columns of groups",
     )
     parser.add_argument(
         "--key",
@@ -125,13 +127,21 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         help="columns that identify a row, for --against and --system-column; without it rows are "
         "paired by file and position",
     )
-    parser.add_argument("--cluster", metavar="COLUMN", help="rows of one value resemble each other")
+    parser.add_argument(
+        "--cluster",
+        metavar="COLUMN",
+        help="rows with the same value resemble each other, such as those of one document",
+    )
     parser.add_argument("--system-column", metavar="COLUMN", help="rank the systems of this column")
     parser.add_argument(
         "--with-texts", action="store_true", help="show the texts of single rows, not only scores"
     )
     parser.add_argument(
-        "--rows", type=int, default=20, metavar="N", help="rows of each kind (default: 20)"
+        "--rows",
+        type=int,
+        default=20,
+        metavar="N",
+        help="single rows of each kind, such as those with the lowest F1 (default: 20)",
     )
     parser.add_argument(
         "--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)"

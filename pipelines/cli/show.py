@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.cli.manner import manner
+from pipelines.run.exit_status import DONE
 from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.plain import plain
 from pipelines.run.printing import escape_json, escape_line, escape_text
@@ -36,11 +37,12 @@ def answer(document: Any, shown: Sequence[Shown] | str) -> int:
     """Print the result of a command that only prints, and return its exit status.
 
     Args:
-        document: The result as plain values, for `--json`.
+        document: The result as plain values, for `--json`. A mapping gets the exit status as well.
         shown: The result as tables or as a text, otherwise.
     """
     if manner().json:
-        print_json(document)
+        is_mapping = isinstance(document, Mapping)
+        print_json({"status": DONE, **document} if is_mapping else document)
     elif isinstance(shown, str):
         print(escape_text(shown))
     else:

@@ -28,11 +28,7 @@ from pipelines.results.gate import judge
 from pipelines.results.paired_groups import GroupSums, PairedGroups
 from pipelines.results.paired_sides import Paired, pair_sides
 from pipelines.results.ranking import rank
-from pipelines.results.sides import (
-    Sides,
-    check_columns,
-    references_to_check,
-)
+from pipelines.results.sides import Sides, check_columns, of_pair, references_to_check
 from pipelines.results.warnings import warnings_of
 from pipelines.score.finished import open_finished
 
@@ -49,9 +45,9 @@ def compare_runs(options: CompareOptions) -> Compared:
         OSError: A run cannot be reached.
     """
     sides, settings = _open(options)
-    paired = pair_sides(options, sides, max(one.noise for one in settings))
+    paired = pair_sides(options, sides, [one.noise for one in settings])
     comparisons = tuple(
-        _comparison(options, paired, number, settings[min(number, len(settings) - 1)])
+        _comparison(options, paired, number, of_pair(settings, number))
         for number in range(len(paired.pairs))
     )
     rankings = _rankings(options, paired, comparisons) if options.is_ranking else ()

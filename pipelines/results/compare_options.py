@@ -28,6 +28,7 @@ class CompareOptions:
             to compare runs.
         system_column: Column of systems.
         seed: Of the tests by resampling.
+        moved_rows: How many rows are kept of those that rose most, and of those that fell most.
     """
 
     run: str
@@ -43,6 +44,7 @@ class CompareOptions:
     systems: tuple[str, ...] | None = None
     system_column: str = "system"
     seed: int = 12345
+    moved_rows: int = 10
 
     def __post_init__(self) -> None:
         """Check the options.

@@ -170,7 +170,7 @@ class Comparison:
         settings: How the settings differ.
         whole: All rows.
         groups: Each group, in order; empty without `--by`.
-        moved: The rows that moved furthest beyond the noise, furthest first.
+        moved: The rows that rose most and those that fell most, beyond the noise, furthest first.
         warnings: What the reader has to know besides, in sentences.
     """
 

@@ -18,6 +18,9 @@ from pipelines.run.outcome import Shown
 
 _NONE = ""
 
+_SHOWN_ROWS = 10
+"""Most rows that moved which are printed; the document has more."""
+
 
 def tables_of(compared: Compared) -> tuple[Shown, ...]:
     """Return the tables of all comparisons; of a ranking, only that."""
@@ -160,7 +163,7 @@ def _moved(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...
             f"{one.against_file}:{one.against_row}",
             *(_group_cells(one.group, len(comparison.by)) if comparison.by else ()),
         )
-        for one in comparison.moved
+        for one in comparison.moved[:_SHOWN_ROWS]
     ]
     return columns, rows
 

@@ -76,6 +76,10 @@ def _failures(
 def _undecided(result: PairedResult, *, is_whole: bool) -> list[str]:
     """Return why the whole cannot be judged; a group that cannot be is left to its warning."""
     if is_whole and result.error is None:
-        units = "pairs" if result.clusters is None else "clusters"
-        return [f"it cannot be judged: it has fewer than two {units}"]
+        if result.clusters is None:
+            return [f"it cannot be judged: got {result.pairs} pairs; expected two or more"]
+        return [
+            f"it cannot be judged: got {result.clusters:,} clusters, which weigh as much as "
+            f"{result.effective_clusters or 0:.1f} equal ones; expected two or more"
+        ]
     return []

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -106,12 +107,16 @@ def check_output(output: str, run: str) -> None:
 
 
 def check_outside(output: str, run: str) -> None:
-    """Check that a file is not inside the folder of a run.
+    """Check that a file is not inside the folder of a run, or of one that a pattern matches.
 
     Raises:
         ConfigError: It is.
     """
-    if absolute(output).startswith(f"{absolute(run).rstrip('/')}/"):
+    folder = absolute(run).rstrip("/")
+    file = absolute(output)
+    if file.startswith(f"{folder}/") or any(
+        one.match(folder) for one in PurePosixPath(file).parents
+    ):
         raise ConfigError(
             f"--output is inside the run: got {mask_credentials(output)!r}; expected a file "
             "elsewhere. A run is never changed by reading it."

@@ -22,6 +22,7 @@ from pipelines.dump.text_digests import digest_texts
 from pipelines.idf.row_keys import values_as_text
 from pipelines.results.comparison import Group
 from pipelines.score.finished import FinishedRun, PartRows, read_columns
+from pipelines.score.groups import MOST_GROUPS, check_number, groups_of
 
 ENTRY = np.dtype(
     [
@@ -47,9 +48,6 @@ MEASURES = {
     "recall": (columns.RECALL, columns.RAW_RECALL),
 }
 """The column of each measure, and that of its scores before rescaling, where there is one."""
-
-MOST_GROUPS = 10_000
-"""Most groups that are compared at once."""
 
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
 _HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
@@ -133,8 +131,8 @@ def read_entries(
         references: Column of references to digest; None to take their number of tokens.
 
     Raises:
-        InputError: A part is damaged.
-        ConfigError: There are too many groups.
+        InputError: A part is damaged, or there are too many groups.
+        ConfigError: There are too many systems.
     """
     score, raw = MEASURES[wanted.measure]
     names = [score, raw, columns.REFERENCE_TOKENS, *wanted.options]
@@ -154,7 +152,7 @@ def read_entries(
             kept &= _put_keys(entries, [column_of(part.table, name) for name in wanted.key])
             left_out.without_key += int(np.count_nonzero(~kept))
         if wanted.system is not None:
-            named = _put_systems(entries, column_of(part.table, wanted.system), kept, numbers)
+            named = _put_systems(entries, part.table, wanted.system, kept, numbers)
             left_out.without_system += int(np.count_nonzero(kept & ~named))
             kept &= named
         yield entries[kept]
@@ -208,42 +206,15 @@ def _put_groups(
     """Enter the number of each row's group.
 
     Raises:
-        ConfigError: There are too many.
+        InputError: There are too many.
     """
     if not by:
         numbers.groups.setdefault((), 0)
         return
-    places = np.zeros(len(table), dtype=np.int64)
-    groups: list[Group] = [()]
-    for name in by:
-        codes, values = _distinct(column_of(table, name))
-        joined, places = np.unique(places * len(values) + codes, return_inverse=True)
-        pairs = (divmod(number, len(values)) for number in joined.tolist())
-        groups = [(*groups[before], values[code]) for before, code in pairs]
-    found = [numbers.groups.setdefault(group, len(numbers.groups)) for group in groups]
-    if len(numbers.groups) > MOST_GROUPS:
-        raise ConfigError(
-            f"--by {' '.join(by)} makes too many groups: got more than {MOST_GROUPS:,}; expected "
-            f"at most {MOST_GROUPS:,}. Name columns with fewer values."
-        )
-    entries["group"] = np.array(found, dtype=np.uint32)[places]
-
-
-def _distinct(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str | None]]:
-    """Return the values of a column as numbers, and the text of each number."""
-    numbers: dict[str | None, int] = {}
-    codes = []
-    for chunk in column.chunks:
-        coded = chunk if isinstance(chunk, pa.DictionaryArray) else pc.dictionary_encode(chunk)
-        texts = values_as_text(pa.chunked_array([coded.dictionary]))
-        table = [numbers.setdefault(text, len(numbers)) for text in texts]
-        table.append(numbers.setdefault(None, len(numbers)))
-        places = pc.fill_null(coded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-        codes.append(np.array(table, dtype=np.int64)[places])
-    # A null needs a number even where there is no row.
-    return (np.concatenate(codes) if codes else np.zeros(0, dtype=np.int64)), list(numbers) or [
-        None
-    ]
+    found = groups_of(table, by)
+    codes = [numbers.groups.setdefault(group, len(numbers.groups)) for group in found.groups]
+    check_number(numbers.groups, by, "--by")
+    entries["group"] = np.array(codes, dtype=np.uint32)[found.codes]
 
 
 def _put_clusters(entries: npt.NDArray[np.void], column: pa.ChunkedArray) -> None:
@@ -269,7 +240,8 @@ def _put_keys(
 
 def _put_systems(
     entries: npt.NDArray[np.void],
-    column: pa.ChunkedArray,
+    table: pa.Table,
+    name: str,
     kept: npt.NDArray[np.bool_],
     numbers: Numbers,
 ) -> npt.NDArray[np.bool_]:
@@ -280,18 +252,21 @@ def _put_systems(
     Raises:
         ConfigError: There are too many.
     """
-    codes, names = _distinct(column)
-    table = np.zeros(len(names), dtype=np.int64)
-    for code, name in enumerate(names):
-        if name is not None and (codes[kept] == code).any():
-            table[code] = numbers.systems.setdefault(name, len(numbers.systems))
+    found = groups_of(table, [name])
+    systems = [system for (system,) in found.groups]
+    rows = np.bincount(found.codes[kept], minlength=len(systems))
+    sides = np.zeros(len(systems), dtype=np.int64)
+    for code, system in enumerate(systems):
+        if system is not None and rows[code]:
+            sides[code] = numbers.systems.setdefault(system, len(numbers.systems))
     if len(numbers.systems) > MOST_GROUPS:
         raise ConfigError(
             f"the column of systems has too many values: got more than {MOST_GROUPS:,}; expected "
             "names of systems. Name another column with --system-column."
         )
-    entries["side"] = table[codes]
-    return np.asarray(np.array([name is not None for name in names])[codes], dtype=np.bool_)
+    entries["side"] = sides[found.codes]
+    named = np.array([system is not None for system in systems], dtype=np.bool_)
+    return np.asarray(named[found.codes], dtype=np.bool_)
 
 
 def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:

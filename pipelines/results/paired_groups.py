@@ -13,9 +13,6 @@ import numpy.typing as npt
 from bertscore_core.paired import ClusterSums, PairedSums
 from pipelines.results.comparison import PairCounts
 
-SHOWN_ROWS = 10
-"""Rows that moved furthest, which are kept with their places."""
-
 # Sums of clusters that wait to be added up: 24 bytes each.
 _WAITING = 1_000_000
 
@@ -46,15 +43,16 @@ class GroupSums:
 class PairedGroups:
     """The sums of two sides, which grow bucket by bucket."""
 
-    def __init__(self, groups: int, noise: float, *, by_cluster: bool) -> None:
+    def __init__(self, groups: int, noise: float, *, by_cluster: bool, moved_rows: int) -> None:
         """Begin with nothing.
 
         Args:
             groups: Number of groups.
             noise: How far a score before rescaling may move without a reason.
             by_cluster: Whether rows have clusters.
+            moved_rows: How many rows are kept of those that rose most, and of those that fell most.
         """
-        self._noise = noise
+        self._noise, self._moved_rows = noise, moved_rows
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
         nothing = PairedSums.of(np.zeros(0))
@@ -62,7 +60,8 @@ class PairedGroups:
         self._whole = nothing
         self._clusters = [_Clusters() for _ in range(groups)] if by_cluster else []
         self._all_clusters = _Clusters() if by_cluster else None
-        self._moved: list[tuple[_Entries, _Entries]] = []
+        self._risen: list[tuple[_Entries, _Entries]] = []
+        self._fallen: list[tuple[_Entries, _Entries]] = []
 
     def add(self, entries: _Entries, mine: _Rows, theirs: _Rows) -> None:
         """Add rows that are paired.
@@ -99,7 +98,9 @@ class PairedGroups:
         raw = mine["raw"].astype(np.float64) - theirs["raw"]
         self._count("up", groups[raw > self._noise])
         self._count("down", groups[raw < -self._noise])
-        self._keep_moved(mine, theirs, np.where(np.abs(raw) > self._noise, differences, 0.0))
+        moves = np.where(np.abs(raw) > self._noise, differences, 0.0)
+        self._risen = self._furthest(self._risen, mine, theirs, moves)
+        self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
         self._whole += PairedSums.of(differences)
         if self._all_clusters is not None:
             self._all_clusters.add(ClusterSums.of(differences, mine["cluster"]))
@@ -115,18 +116,22 @@ class PairedGroups:
         row = self._counts[_COUNTS.index(name)]
         row += np.bincount(groups, minlength=len(row))
 
-    def _keep_moved(self, mine: _Entries, theirs: _Entries, moves: npt.NDArray[Any]) -> None:
-        """Keep the rows that moved furthest, of these and those before."""
-        furthest = np.argsort(-np.abs(moves), kind="stable")[:SHOWN_ROWS]
-        furthest = furthest[moves[furthest] != 0]
-        kept = [*self._moved, *zip(mine[furthest], theirs[furthest], strict=True)]
-        # By place, where they moved alike.
-        kept.sort(key=lambda two: (-abs(_change(*two)), *(int(two[0][n]) for n in ("file", "row"))))
-        self._moved = kept[:SHOWN_ROWS]
+    def _furthest(
+        self,
+        before: list[tuple[_Entries, _Entries]],
+        mine: _Entries,
+        theirs: _Entries,
+        moves: npt.NDArray[Any],
+    ) -> list[tuple[_Entries, _Entries]]:
+        """Return the rows with the largest moves above 0, of these and those before."""
+        furthest = np.argsort(-moves, kind="stable")[: self._moved_rows]
+        furthest = furthest[moves[furthest] > 0]
+        kept = [*before, *zip(mine[furthest], theirs[furthest], strict=True)]
+        return sorted(kept, key=_by_distance)[: self._moved_rows]
 
     def moved(self) -> Sequence[tuple[_Entries, _Entries]]:
-        """Return the rows of both sides that moved furthest beyond the noise."""
-        return self._moved
+        """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
+        return sorted([*self._risen, *self._fallen], key=_by_distance)
 
     def whole(self) -> GroupSums:
         """Return the sums over all rows."""
@@ -169,6 +174,11 @@ class _Clusters:
 
 def _change(mine: _Entries, theirs: _Entries) -> float:
     return float(mine["score"]) - float(theirs["score"])
+
+
+def _by_distance(two: tuple[_Entries, _Entries]) -> tuple[float, int, int]:
+    """Order rows by how far they moved; by place, where they moved alike."""
+    return -abs(_change(*two)), int(two[0]["file"]), int(two[0]["row"])
 
 
 def _counts_from(values: npt.NDArray[np.int64]) -> PairCounts:

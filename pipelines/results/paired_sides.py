@@ -11,11 +11,12 @@ import numpy.typing as npt
 from bertscore_core.errors import ConfigError
 from pipelines.results.compare_options import CompareOptions
 from pipelines.results.comparison import WHOLE, Group
-from pipelines.results.keyed_rows import MOST_GROUPS, LeftOut, Numbers, read_entries
+from pipelines.results.keyed_rows import LeftOut, Numbers, read_entries
 from pipelines.results.paired_groups import PairedGroups
 from pipelines.results.pairing import Spill, paired_buckets
 from pipelines.results.ranking import CommonRows
-from pipelines.results.sides import MOST_SYSTEMS, Sides, pairs_of
+from pipelines.results.sides import MOST_SYSTEMS, Sides, of_pair, pairs_of
+from pipelines.score.groups import MOST_GROUPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,13 +42,14 @@ class Paired:
     left_out: LeftOut
 
 
-def pair_sides(options: CompareOptions, sides: Sides, noise: float) -> Paired:
+def pair_sides(options: CompareOptions, sides: Sides, noises: Sequence[float]) -> Paired:
     """Read all rows, and add them up by pair of sides.
 
     Args:
         options: What to compare.
         sides: The sides.
-        noise: How far a score before rescaling may move without a reason.
+        noises: How far a score before rescaling may move without a reason, in the comparison with
+            each AGAINST; one number for all systems.
 
     Raises:
         ConfigError: A key is there twice, a system is missing, or there is too much to compare.
@@ -55,10 +57,10 @@ def pair_sides(options: CompareOptions, sides: Sides, noise: float) -> Paired:
         OSError: A run cannot be reached.
     """
     with tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder:
-        return _pair(options, sides, noise, Spill(Path(folder), sides.rows))
+        return _pair(options, sides, noises, Spill(Path(folder), sides.rows))
 
 
-def _pair(options: CompareOptions, sides: Sides, noise: float, spill: Spill) -> Paired:
+def _pair(options: CompareOptions, sides: Sides, noises: Sequence[float], spill: Spill) -> Paired:
     left_out = LeftOut()
     numbers = Numbers(systems={name: code for code, name in enumerate(options.systems or ())})
     rows = _read(sides, numbers, left_out, spill)
@@ -71,8 +73,15 @@ def _pair(options: CompareOptions, sides: Sides, noise: float, spill: Spill) -> 
             f"groups; expected at most {MOST_GROUPS:,} together. Name fewer columns with --by, or "
             "fewer systems."
         )
-    by_cluster = options.cluster is not None
-    sums = tuple(PairedGroups(len(groups), noise, by_cluster=by_cluster) for _ in pairs)
+    sums = tuple(
+        PairedGroups(
+            len(groups),
+            of_pair(noises, number),
+            by_cluster=options.cluster is not None,
+            moved_rows=options.moved_rows,
+        )
+        for number in range(len(pairs))
+    )
     common = CommonRows(len(groups), len(names))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
     for bucket in paired_buckets(spill, len(names)):
@@ -140,7 +149,7 @@ def _check_unique(
     """
     if repeated.any():
         counts = [
-            f"{keys:,} keys are there more than once in {name!r}, in {rows:,} rows"
+            f"{keys:,} keys that are there more than once in {name!r}, in {rows:,} rows"
             for name, (keys, rows) in zip(names, repeated.T.tolist(), strict=True)
             if keys
         ]

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
 from bertscore_core.errors import ConfigError
 from pipelines.results.keyed_rows import RowColumns, check_types
 from pipelines.score.finished import FinishedRun, input_schemas
+
+_Value = TypeVar("_Value")
 
 MOST_SYSTEMS = 100
 """Most systems that are ranked: 4,950 pairs."""
@@ -91,6 +94,11 @@ def _reference_digests(run: FinishedRun) -> list[tuple[str, str]] | None:
     """Return the digest of the references of each part; None if a part has none."""
     digests = [(record.part_name, record.digests.references) for record in run.records]
     return digests if all(digest for _, digest in digests) else None
+
+
+def of_pair(values: Sequence[_Value], number: int) -> _Value:
+    """Return what belongs to a pair: of runs there is one for each AGAINST, of systems one."""
+    return values[min(number, len(values) - 1)]
 
 
 def pairs_of(sides: int, *, is_all: bool) -> list[tuple[int, int]]:

@@ -59,7 +59,9 @@ def describe(runner: Runner, build: Build) -> dict[str, Any]:
     """
     chosen = runner.beam_options
     proto, pool = (
-        _dataflow_job(runner, build) if runner.is_dataflow else (_job(runner, build), None)
+        _dataflow_job(runner, build)
+        if runner.is_dataflow
+        else (pipeline_proto(runner, build), None)
     )
     return {
         "runner": chosen.get_all_options()["runner"],
@@ -70,7 +72,7 @@ def describe(runner: Runner, build: Build) -> dict[str, Any]:
     }
 
 
-def _job(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline:
+def pipeline_proto(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline:
     """Build a pipeline and return it as the runner would get it."""
     chosen = runner.beam_options
     pipeline = new_pipeline(chosen, FnApiRunner())

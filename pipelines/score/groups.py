@@ -20,7 +20,7 @@ from bertscore_core.errors import InputError
 from bertscore_core.score_statistics import GroupedRows, ScoreStatistics, statistics_by_group
 from bertscore_core.tokens import BoolArray, IntArray
 from pipelines.dump import columns
-from pipelines.dump.columns import can_choose, column_of
+from pipelines.dump.columns import can_choose, column_of, has_column
 from pipelines.dump.languages import dictionary_of
 from pipelines.idf.row_keys import values_as_text
 from pipelines.score.finished import read_part_columns
@@ -87,10 +87,14 @@ def groups_of(table: pa.Table, by: Sequence[str]) -> RowGroups:
 
 def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
     """Return a column as codes, and the text that each code stands for."""
-    try:
-        column = column_of(table, name)
-    except KeyError:
+    if not has_column(table.schema, name):
         return np.zeros(table.num_rows, dtype=np.int64), [None]
+    if (count := table.column_names.count(name)) > 1:
+        raise InputError(
+            f"the column {name!r} cannot be used for groups: got {count} columns of that name; "
+            "expected one. Rename the others."
+        )
+    column = column_of(table, name)
     if not can_choose(column.type):
         raise InputError(
             f"the column {name!r} cannot be used for groups: got type {column.type}; expected "

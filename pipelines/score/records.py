@@ -25,7 +25,7 @@ from pipelines.files.folders import HIDDEN_PREFIXES
 from pipelines.files.paths import IO_THREADS
 from pipelines.run import neighbours
 from pipelines.run.folder import PLAN_FILE, OutputFolder
-from pipelines.score.scored_table import LanguageRows
+from pipelines.score.language_rows import LanguageRows
 
 PARTS_FOLDER = "_manifest/parts"
 PENDING_FILE = "_manifest/pending.pq"

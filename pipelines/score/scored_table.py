@@ -17,6 +17,7 @@ from pipelines.dump.scripts import count_other_scripts
 from pipelines.dump.texts import countable_references
 from pipelines.idf.tables import IdfTables
 from pipelines.runs.row_scores import RowScores
+from pipelines.score.language_rows import LanguageRows
 from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.score.settings import RunSettings
 
@@ -24,19 +25,6 @@ SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
 
 _SIGNATURE_TYPE = pa.dictionary(pa.int32(), pa.string())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageRows:
-    """The rows of one language in a table.
-
-    Attributes:
-        label: Label of the setting they were scored with; "" without one.
-        summary: Sums over them.
-    """
-
-    label: str
-    summary: ScoreSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,8 +122,13 @@ def mean_of(parts: Sequence[Agreement]) -> Agreement:
     clusters = sum(part.clusters for part in estimates)
     # Scaled so that the mean over the clusters of all groups is the mean of the groups' means.
     scaled = [part.influences * (clusters / (len(estimates) * part.clusters)) for part in estimates]
+    # Of each group the shares of its clusters in the mean, squared and added up.
+    squares = sum(1 / max(part.degrees + 1, 1) for part in estimates) / len(estimates) ** 2
     return Estimates(
-        values=values, influences=np.concatenate(scaled, axis=1), lowest=estimates[0].lowest
+        values=values,
+        influences=np.concatenate(scaled, axis=1),
+        lowest=estimates[0].lowest,
+        effective=1 / squares,
     )
 
 

@@ -127,11 +127,24 @@ def test_clusters_of_one_row_give_the_error_of_rows(few_kept):
 
 
 def test_one_large_cluster_leaves_few_effective_ones():
-    clusters = np.repeat(np.arange(11), [90] + [1] * 10).astype(np.uint64)
+    clusters = np.repeat(np.arange(11), [60] + [4] * 10).astype(np.uint64)
     found = compare_paired(differences(100), clusters, resamples=0)
     assert found.clusters == 11
-    assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
+    assert found.effective_clusters == pytest.approx(100**2 / (60**2 + 160))
     assert found.interval[1] - found.interval[0] > 4 * found.error * stats.t.ppf(0.975, 10)
+
+
+def test_one_cluster_that_outweighs_all_others_leaves_no_error():
+    clusters = np.repeat(np.arange(6), [100] + [1] * 5).astype(np.uint64)
+    found = compare_paired(differences(105, mean=-1.0), clusters)
+    assert (found.clusters, found.effective_clusters) == (6, pytest.approx(105**2 / 10_005))
+    assert (found.error, found.interval, found.drop_p_value(0.5)) == (None, None, None)
+
+
+def test_bootstrap_samples_that_are_as_far_as_the_observed_mean_count():
+    """One row of four moved: k draws of it have k times the mean, and 0 and 2 are as far."""
+    found = compare_paired(np.array([0.1, 0.0, 0.0, 0.0]), resamples=20_000)
+    assert found.bootstrap_p == pytest.approx(1 - stats.binom.pmf(1, 4, 0.25), abs=0.012)
 
 
 def test_sums_of_parts_are_the_sums_of_the_whole():

@@ -105,6 +105,7 @@ def _compared(options: ReportOptions, run: FinishedRun, other: FinishedRun) -> C
             cluster=options.cluster,
             confidence=options.confidence,
             force=options.force,
+            moved_rows=options.rows,
         )
     )
     return compared.comparisons[0]
@@ -136,11 +137,10 @@ def _moved(
     """Return the rows that fell most and those that rose most."""
     if other is None or comparison is None:
         return (), ()
-    down = sorted((one for one in comparison.moved if one.change < 0), key=lambda one: one.change)
-    up = sorted((one for one in comparison.moved if one.change > 0), key=lambda one: -one.change)
+    down = [one for one in comparison.moved if one.change < 0]
+    up = [one for one in comparison.moved if one.change > 0]
     fallen, risen = (
-        moved_rows(run, other, some[: options.rows], with_texts=options.with_texts)
-        for some in (down, up)
+        moved_rows(run, other, some, with_texts=options.with_texts) for some in (down, up)
     )
     return fallen, risen
 

@@ -120,3 +120,18 @@ def test_intervals_hold_the_true_value_as_often_as_they_say(names, items):
         # The standard error of a share of 95% of 300 is 1.3%.
         assert (share > 0.90).all(), (name, share)
         assert (share < 0.99).all(), (name, share)
+
+
+def test_one_large_cluster_leaves_few_degrees_of_freedom():
+    """Twice the nominal rate is what as many degrees as clusters would give here."""
+    clusters = np.repeat(np.arange(11), [100] + [10] * 10)
+    rng, fired = np.random.default_rng(0), 0
+    for _ in range(400):
+        common = rng.normal(size=(2, 11))[:, clusters] + rng.normal(size=(2, len(clusters)))
+        people = rng.normal(size=len(clusters))
+        found = pearson(people, people + 0.7 * common, clusters)
+        fired += found.p_below(0)[1] < 0.05
+    assert found.degrees == pytest.approx(200**2 / (100**2 + 10 * 10**2) - 1)
+    assert fired / 400 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+    rows = pearson(people, people, np.arange(len(people)))
+    assert rows.degrees == pytest.approx(len(people) - 1)

@@ -129,3 +129,10 @@ def test_no_rows_and_one_row_have_no_value(statistic):
         assert np.isnan(found.values).all()
         assert np.isnan(found.errors).all()
         assert np.isnan(found.intervals()).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_numbers_whose_squares_do_not_fit_a_double_have_a_correlation(scale):
+    people, scores = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 3.0, 5.0])
+    expected = scipy.stats.pearsonr(people, scores).statistic
+    assert pearson(people * scale, scores / scale).values == pytest.approx([expected], abs=1e-12)

@@ -21,6 +21,7 @@ from pipelines.run.lock import LOCK_FILE, Holder, hold
 from pipelines.score.records import PARTS_FOLDER
 from tests.support.cached_models import cache_model
 from tests.support.dumps import read_output, write_dump
+from tests.support.made_runs import made_run, scored
 from tests.support.processes import beam_workers, session_members
 from tests.support.waiting import wait_until
 
@@ -470,12 +471,17 @@ def test_output_that_cannot_be_written_is_refused(dump, tmp_path, capsys):
 
 
 @pytest.mark.process
-def test_help_and_wrong_flags_need_no_heavy_import():
+def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     """They answer in a fraction of a second, where torch, transformers and Beam take several."""
+    run = str(made_run(tmp_path / "run", {"a": scored(np.array([0.5, 0.7]))}))
+    page = str(tmp_path / "page.html")
     code = (
         "import sys\n"
         "from pipelines.cli import main as cli\n"
         "assert cli.main(['score', '--inptu', 'x']) == cli.UNUSABLE\n"
+        f"assert cli.main(['groups', {run!r}]) == cli.DONE\n"
+        f"assert cli.main(['compare', {run!r}, {run!r}]) == cli.DONE\n"
+        f"assert cli.main(['report', {run!r}, '-o', {page!r}]) == cli.DONE\n"
         "assert cli.main(['models', '--json']) == cli.DONE\n"
         "print(sorted({'torch', 'transformers', 'apache_beam'} & set(sys.modules)))\n"
     )

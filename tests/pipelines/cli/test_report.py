@@ -29,6 +29,7 @@ def test_a_page_is_written_and_the_result_printed(runs, tmp_path, capsys):
     assert cli.main([*command, "--rows", "3", "--json"]) == cli.DONE
     printed = capsys.readouterr()
     result = json.loads(printed.out)
+    assert result["status"] == cli.DONE
     assert result["f1"] == pytest.approx(F1.mean(), abs=1e-7)
     assert result["rows"] == result["scored"] == 60
     assert result["bytes"] == page.stat().st_size
@@ -52,6 +53,7 @@ def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, ca
     [
         (["one", "-o", "report.txt"], "expected a name that ends in .html"),
         (["one", "-o", "{runs}/one/report.html"], "--output is inside the run"),
+        (["{runs}/o*", "-o", "{runs}/one/pages/report.html"], "--output is inside the run"),
         (["one", "--against", "other"], "num_layers: got '6'; expected '5'"),
         (["one", "--by", "colour"], "colour"),
         (["missing"], "is no scoring run"),
@@ -78,6 +80,14 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
     text = page.read_text(encoding="utf-8")
     assert "The two runs were scored with other settings (num_layers)" in text
     assert 'class="notices"' in text
+
+
+def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pipelines.results.report.collect.gather", lambda *_: 1 / 0)
+    command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html"), "--json"]
+    assert cli.main(command) == cli.BROKEN
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error == "the command stopped: division by zero"
 
 
 def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, capsys, monkeypatch):

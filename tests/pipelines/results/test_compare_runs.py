@@ -134,7 +134,9 @@ def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
 
 def test_keys_that_repeat_or_are_null_are_said_with_counts(two, tmp_path):
     now, before, now_rows, _ = two
-    with pytest.raises(ConfigError, match=r"60 keys are there more than once in .*, in 240 rows"):
+    with pytest.raises(
+        ConfigError, match=r"60 keys that are there more than once in .*, in 240 rows"
+    ):
         compared(now, before, key=("segment",))
     ids = [None if number < 4 else number for number in range(ROWS)]
     nulls = now_rows.set_column(now_rows.column_names.index("id"), "id", pa.array(ids, pa.int64()))
@@ -217,6 +219,27 @@ def test_moves_are_those_beyond_the_noise_of_the_number_format(tmp_path):
         assert (found.whole.counts.up, found.whole.counts.down) == expected
         assert [(row.file, row.row) for row in found.moved[:5]] == [("a", n) for n in range(14, 19)]
         assert len(found.moved) == sum(expected)
+
+
+def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tmp_path):
+    rows = table(rows=60)
+    values = f1_of(rows)
+    moved = values.copy()
+    moved[:30] += 2e-3
+    moved[30:45] -= 1e-3
+    exact = made_run(tmp_path / "exact", {"a": rows})
+    coarse = made_run(
+        tmp_path / "coarse", {"a": rows}, signature=replace(SIGNATURE, dtype="bfloat16")
+    )
+    now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
+    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = compare_runs(options).comparisons
+    assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
+    assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
+    assert (second.whole.counts.up, second.whole.counts.down) == (0, 0)
+    changes = [one.change for one in first.moved]
+    assert len(changes) == 20
+    assert sum(change > 0 for change in changes) == 10
 
 
 def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):

@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_core.errors import ConfigError
-from pipelines.results import keyed_rows, pairing
+from bertscore_core.errors import InputError
+from pipelines.results import pairing
 from pipelines.results.keyed_rows import ENTRY, LeftOut, Numbers, RowColumns, read_entries
 from pipelines.results.pairing import ABSENT, Spill, pair_entries, paired_buckets
+from pipelines.score import groups
 from pipelines.score.finished import open_finished
 from tests.support.made_runs import made_run, scored
 
@@ -79,8 +80,8 @@ def test_groups_are_numbered_alike_in_all_parts_and_nulls_are_a_group(tmp_path):
 
 
 def test_too_many_groups_are_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(keyed_rows, "MOST_GROUPS", 3)
-    with pytest.raises(ConfigError, match="--by k makes too many groups: got more than 3"):
+    monkeypatch.setattr(groups, "MOST_GROUPS", 3)
+    with pytest.raises(InputError, match=r"got more than 3; .* Leave it out of --by"):
         entries_of(tmp_path / "run", RowColumns(measure="f1", by=("k",)), k=pa.array(range(4)))
 
 

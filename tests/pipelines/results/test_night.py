@@ -63,10 +63,12 @@ def command(folder, *words, **variables):
 def nights(tmp_path_factory):
     """Return a folder with three nights, the statuses of their runs, and the rows of a night."""
     folder = tmp_path_factory.mktemp("night")
-    shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", folder)
+    (folder / "baselines" / "en").mkdir(parents=True)
+    table = folder / "baselines" / "en" / "all-MiniLM-L6-v2.idf.tsv"
+    shutil.copy(ROOT / "configs" / "demo" / "baseline.csv", table)
     shutil.copy(ROOT / "configs" / "nightly" / "night.yaml", folder)
     rows = write_night(folder, "2026-11-20")
-    model = ("--model", "all-MiniLM-L6-v2")
+    model = ("--model", "all-MiniLM-L6-v2", "--idf-key", "id")
     dump = ("--input", "dumps/2026-11-20", "--output", "idf.npz")
     assert command(folder, "bertscore-beam", "idf", *dump, *model).returncode == 0
     done = [command(folder, "sh", NIGHT, "2026-11-20")]

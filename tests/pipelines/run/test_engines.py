@@ -3,8 +3,11 @@
     make engines PYTEST_ARGS="-k engines --flink_job_server_jar=PATH"
 
 The jars come from Maven (beam-runners-flink-1.19-job-server, beam-runners-spark-3-job-server) and
-need Java; Prism is on the page of each release of Beam. They must be of the Beam version in use.
+need Java. Prism is on the page of each release of Beam; a program `prism` on the PATH is taken as
+well. They must be of the Beam version in use.
 """
+
+import shutil
 
 import pytest
 
@@ -34,7 +37,8 @@ ROWS = 60
 @pytest.mark.parametrize("needed", ENGINES)
 @pytest.mark.parametrize("idf", ["none", "corpus"])
 def test_scores_are_those_of_the_local_runner(tmp_path, needed, idf, request):
-    path = request.config.getoption(needed)
+    on_path = shutil.which("prism") if needed == "prism_location" else None
+    path = request.config.getoption(needed) or on_path
     if path is None:
         pytest.skip(f"--{needed} is not given: no package registry has it")
     dump = write_dump(tmp_path / "dump", [ROWS])

@@ -60,6 +60,12 @@ def test_a_nested_column_is_named_by_its_path_and_a_missing_one_has_no_value():
     )
 
 
+def test_a_column_that_is_there_twice_is_refused():
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["x", "x"])
+    with pytest.raises(InputError, match="'x' cannot be used for groups: got 2 columns of that"):
+        groups_of(table, ["x"])
+
+
 def test_no_rows_have_no_groups():
     table = pa.table({"word": pa.array([], pa.string())})
     assert groups_of(table, ["word"]).groups == ()

@@ -1,0 +1,102 @@
+"""What the jobs ask of a runner: the parts of Beam's model that every portable runner knows."""
+
+import pytest
+
+from pipelines.baseline.job import BASELINE
+from pipelines.idf.job import IDF
+from pipelines.options.baseline import BaselineOptions
+from pipelines.options.idf import IdfOptions
+from pipelines.options.score import ScoreOptions
+from pipelines.options.tune import TuneOptions
+from pipelines.run.describe import pipeline_proto
+from pipelines.run.runner import Runner
+from pipelines.score.job import SCORE
+from pipelines.tune.job import TUNE
+
+pytestmark = pytest.mark.job
+
+BEAM = ("--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=EXTERNAL")
+BEAM = (*BEAM, "--environment_config=localhost:50000")
+COMMON = {"output": "out", "beam": BEAM}
+JOBS = {
+    "score": (
+        SCORE,
+        ScoreOptions(
+            **COMMON,
+            input=("in",),
+            idf="corpus",
+            idf_key=("id",),
+            idf_group=("set",),
+            group_by=("s",),
+        ),
+    ),
+    "idf": (IDF, IdfOptions(**COMMON, input=("in",), idf_key=("id",))),
+    "baseline": (BASELINE, BaselineOptions(**COMMON, languages=("en",), crawl="CC", idf=True)),
+    "tune": (TUNE, TuneOptions(**COMMON, judgements=("in",), score_column="score", models=("m",))),
+}
+
+# What Flink's and Spark's translators of batch pipelines know, beside the stages that workers run
+# (FlinkBatchPortablePipelineTranslator and SparkBatchPortablePipelineTranslator of Beam). Dataflow
+# and Prism know them as well: https://beam.apache.org/documentation/runners/capability-matrix/
+OF_RUNNERS = {
+    "beam:transform:impulse:v1",
+    "beam:transform:flatten:v1",
+    "beam:transform:group_by_key:v1",
+    "beam:transform:reshuffle:v1",
+}
+# What the workers do themselves, inside stages.
+OF_WORKERS = {
+    "beam:transform:pardo:v1",
+    "beam:transform:window_into:v1",
+    "beam:transform:combine_grouped_values:v1",
+}
+# Combine, which a runner may take apart and need not know.
+COMPOSITE = {"beam:transform:combine_per_key:v1"}
+# Coders of Beam's model. Runners pass bytes of all others on without reading them.
+CODERS = {
+    *("beam:coder:bytes:v1", "beam:coder:string_utf8:v1", "beam:coder:varint:v1"),
+    *("beam:coder:kv:v1", "beam:coder:iterable:v1", "beam:coder:nullable:v1"),
+    "beam:coder:global_window:v1",
+}
+OF_PYTHON = {"beam:coder:pickled_python:v1", "beam:coder:tuple:v1"}
+
+
+@pytest.fixture(scope="module", params=JOBS)
+def protos(request):
+    kind, options = JOBS[request.param]
+    stages = list(kind.sketch(options, Runner.of(options)))
+    assert stages
+    return [pipeline_proto(stage.runner, stage.build) for stage in stages]
+
+
+def test_a_job_requires_nothing_of_its_runner(protos):
+    """No state, no timers, no stable input, no splittable functions: those are requirements."""
+    assert [list(proto.requirements) for proto in protos] == [[]] * len(protos)
+
+
+def does_nothing(step):
+    """A composite without steps, which gives what it was given; runners leave it out."""
+    return set(step.outputs.values()) <= set(step.inputs.values())
+
+
+def test_its_steps_are_known_to_every_portable_runner(protos):
+    for proto in protos:
+        steps = proto.components.transforms.values()
+        leaves = [step for step in steps if not step.subtransforms and not does_nothing(step)]
+        assert {step.spec.urn for step in leaves} <= OF_RUNNERS | OF_WORKERS
+        named = {step.spec.urn for step in steps if step.subtransforms}
+        own = {"", "beam:transform:pickled_python:v1", "beam:transform:generic_composite:v1"}
+        assert named <= OF_RUNNERS | OF_WORKERS | COMPOSITE | own
+
+
+def test_its_rows_are_in_one_window_and_in_coders_that_can_be_passed_on(protos):
+    for proto in protos:
+        assert {one.spec.urn for one in proto.components.coders.values()} <= CODERS | OF_PYTHON
+        windows = proto.components.windowing_strategies.values()
+        assert {one.window_fn.urn for one in windows} == {"beam:window_fn:global_windows:v1"}
+
+
+def test_its_workers_are_those_that_the_options_name(protos):
+    for proto in protos:
+        environments = proto.components.environments.values()
+        assert {one.urn for one in environments} == {"beam:env:external:v1"}
