@@ -23,7 +23,7 @@ for try in 1 2 3; do
     bertscore-beam score --quiet --config night.yaml --group-by $by \
         --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/*' || status=$?
     case $status in 0 | 2 | 3) break ;; esac
-    sleep "${PAUSE:-300}"
+    [ $try -eq 3 ] || sleep "${PAUSE:-300}"
 done
 [ $status -eq 0 ] || exit $status
 
