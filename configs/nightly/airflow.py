@@ -77,9 +77,10 @@ with DAG(
         skip_on_exit_code=FINAL,
         retries=3,
     )
-    report = BashOperator(
+    report = FinalOperator(
         task_id="report",
         bash_command=" ".join(REPORT.split()),
+        skip_on_exit_code=FINAL,
         retries=3,
     )
     # Both are last, so that the night is red if it is worse, and has its page all the same.

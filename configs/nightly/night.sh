@@ -23,14 +23,18 @@ for try in 1 2 3; do
     bertscore-beam score --quiet --config night.yaml --group-by $by \
         --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/*' || status=$?
     case $status in 0 | 2 | 3) break ;; esac
-    sleep "${PAUSE:-300}"
+    [ $try -eq 3 ] || sleep "${PAUSE:-300}"
 done
 [ $status -eq 0 ] || exit $status
 
-# The newest night before this one that has succeeded.
+# The newest night before this one that has succeeded, and the nights of the trend: all of them,
+# but only this one if later nights are there, since a page is about the newest night it is given.
 last=
+nights='scores/????-??-??'
 for folder in scores/????-??-??; do
-    if [ "$folder" \< "scores/$day" ] && bertscore-beam check "$folder" > /dev/null 2>&1; then
+    if [ "$folder" \> "scores/$day" ]; then
+        nights=scores/$day
+    elif [ "$folder" != "scores/$day" ] && bertscore-beam check "$folder" > /dev/null 2>&1; then
         last=$folder
     fi
 done
@@ -46,6 +50,6 @@ fi
 [ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
 
 # Also of a night that is worse: the page shows what has changed.
-bertscore-beam report --quiet "scores/????-??-??" ${last:+--against "$last" --key $key} \
+bertscore-beam report --quiet "$nights" ${last:+--against "$last" --key $key} \
     --by $by -o "pages/$day.html" || exit $?
 exit $status
