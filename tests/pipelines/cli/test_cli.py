@@ -346,6 +346,7 @@ def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_module_is_the_command(dump, tmp_path):
     """`python -m pipelines score` in a process of its own, two workers."""
     command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]

@@ -144,6 +144,7 @@ def test_not_even_the_user_is_handed_a_file(living, secret):
 
 
 @pytest.mark.process
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["idf", "baseline"])
 def test_other_commands_listen_on_no_port_either(tmp_path, verb):
     seen = set()
@@ -309,6 +310,7 @@ def test_beams_direct_runner_may_not_start_workers(mode):
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_a_run_on_a_worker_pool_hands_out_no_files(tmp_path, secret):
     """Its ports are open, since the pool may be anywhere."""
     with worker_pool() as address:

@@ -176,7 +176,7 @@ def test_orphan_without_a_record_is_found_by_its_signature(finished):
     assert read_output(output)["id"].to_pylist() == list(range(30))
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("overwrite", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_start_cut_off_before_any_of_its_steps_leaves_a_folder_that_can_be_finished(
     finished, monkeypatch, overwrite
 ):
