@@ -82,8 +82,8 @@ class ScoreBatches:
         chosen = _options(options)
         if num_threads is not None and (type(num_threads) is not int or num_threads < 1):
             raise ConfigError(
-                f"num_threads cannot be used: got {num_threads!r}; expected a number of at least 1. Leave it out "
-                "for the engine's choice."
+                f"num_threads cannot be used: got {num_threads!r}; expected a number of at "
+                "least 1. Leave it out for the engine's choice."
             )
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
@@ -105,8 +105,8 @@ class ScoreBatches:
         if not isinstance(table, pa.Table):
             raise InputError(
                 f"the rows cannot be scored: got {type(table).__name__}; expected a pyarrow.Table. "
-                "Give batch_format='pyarrow' in Ray, with_format('arrow') in datasets; `over` takes "
-                "record batches."
+                "Give batch_format='pyarrow' in Ray, with_format('arrow') in datasets; `over` "
+                "takes record batches."
             )
         check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
         check_choosing_columns(table.schema, self._fields.idf.options)
