@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertscore_core import ConfigError, Signature
+from bertscore_core import ConfigError, InputError, Signature
 from pipelines.dump import columns
 from pipelines.dump.columns import check_choosing_columns, check_columns
 from pipelines.idf.saved import load_idf
@@ -80,10 +80,10 @@ class ScoreBatches:
             BertScoreError: The options cannot work.
         """
         chosen = _options(options)
-        if num_threads is not None and num_threads < 1:
+        if num_threads is not None and (type(num_threads) is not int or num_threads < 1):
             raise ConfigError(
-                f"num_threads cannot be used: got {num_threads}; expected at least 1. Leave it out "
-                "for the engine's choice."
+                f"num_threads cannot be used: got {num_threads!r}; expected a number of at "
+                "least 1. Leave it out for the engine's choice."
             )
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
@@ -98,14 +98,23 @@ class ScoreBatches:
         """Score the rows of a table.
 
         Raises:
-            InputError: A column of the options is missing, or has a wrong type.
-            ConfigError: The table has score columns already, or this process has another version of
-                the backend than the signature names.
+            InputError: It is no table, or a column of the options is missing or has a wrong type.
+            ConfigError: The table has score columns already, this process has another version of
+                the backend than the signature names, or it was forked after its parent had scored.
         """
+        if not isinstance(table, pa.Table):
+            raise InputError(
+                f"the rows cannot be scored: got {type(table).__name__}; expected a pyarrow.Table. "
+                "Give batch_format='pyarrow' in Ray, with_format('arrow') in datasets; `over` "
+                "takes record batches."
+            )
         check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
         check_choosing_columns(table.schema, self._fields.idf.options)
         columns.check_collisions(table.schema)
-        scorers, settings = _loaded(self._memory), self._on_this_worker()
+        threads = self._num_threads or _threads_of_the_task()
+        if table.num_rows:
+            _note_scoring(threads)
+        scorers, settings = _loaded(self._memory), self._on_this_worker(threads)
         blocks = [
             score_table(
                 scorers,
@@ -174,9 +183,8 @@ class ScoreBatches:
             raise ConfigError("each language has a signature of its own here; see `signatures`.")
         return Signature.parse(self.signatures()[EVERY_LANGUAGE])
 
-    def _on_this_worker(self) -> RunSettings:
+    def _on_this_worker(self, threads: int | None) -> RunSettings:
         """Return the settings with the number of threads that this process may use."""
-        threads = self._num_threads or _threads_of_the_task()
         by_language = {
             language: replace(setting, config=replace(setting.config, num_threads=threads))
             for language, setting in self._settings.by_language.items()
@@ -229,6 +237,12 @@ def _without_dictionary(table: pa.Table) -> pa.Table:
 
 _LOCK = threading.Lock()
 _SCORERS: dict[ModelMemory, LoadedScorers] = {}
+_of_parents: list[dict[ModelMemory, LoadedScorers]] = []
+"""Models from before a fork: kept, since OpenVINO waits for their threads when they are deleted."""
+_threads_used = 0
+"""Most threads with which this process has scored; 0 if it has not."""
+_threads_before = 0
+"""The same of the process that this one was forked from, when it was."""
 
 
 def _loaded(memory: ModelMemory) -> LoadedScorers:
@@ -237,11 +251,31 @@ def _loaded(memory: ModelMemory) -> LoadedScorers:
         return _SCORERS.setdefault(memory, LoadedScorers(memory))
 
 
+def _note_scoring(threads: int | None) -> None:
+    """Note that rows are scored with so many threads, None for all cores.
+
+    Raises:
+        ConfigError: This process was forked from one that had scored, and one of them has several
+            threads: these do not outlive a fork, and would be waited for forever.
+    """
+    global _threads_used
+    most = max(_threads_before, threads or os.cpu_count() or 1)
+    if _threads_before and most > 1:
+        raise ConfigError(
+            "this process cannot score: got one that was forked after its parent had scored, with "
+            f"{most} threads; expected one that was forked before, or 1 thread in both. Score in "
+            "the workers only, start them by 'spawn', or give num_threads=1."
+        )
+    _threads_used = max(_threads_used, most)
+
+
 def _begin_anew() -> None:
-    """Forget the models that a forked process got from its parent: their threads are not there."""
-    global _LOCK
+    """Put the models aside that a forked process got from its parent: their threads are gone."""
+    global _LOCK, _SCORERS, _threads_before
     _LOCK = threading.Lock()
-    _SCORERS.clear()
+    _of_parents.append(_SCORERS)
+    _SCORERS = {}
+    _threads_before = max(_threads_before, _threads_used)
 
 
 os.register_at_fork(after_in_child=_begin_anew)

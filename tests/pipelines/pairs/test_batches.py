@@ -1,7 +1,9 @@
 """Arrow tables are scored as the job scores them, without Beam, in any engine's process."""
 
 import logging
+import os
 import pickle
+import signal
 import subprocess
 import sys
 from dataclasses import fields
@@ -101,6 +103,34 @@ def test_a_process_loads_a_model_once(caplog, monkeypatch):
     assert sum("model_loaded" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.long
+def test_a_process_forked_after_scoring_scores_with_one_thread_and_refuses_several():
+    code = (
+        "import os, sys, pyarrow as pa\n"
+        "from pipelines import ScoreBatches\n"
+        "table = pa.table({'candidate': ['a cat'], 'reference': ['a cat']})\n"
+        "for threads, expected in ((1, 'scored'), (1, 'scored'), (2, 'scored'), (2, 'refused')):\n"
+        "    scorer = ScoreBatches(device='cpu', num_threads=threads)\n"
+        "    scorer.schema(table.schema)\n"
+        "    before = expected == 'scored' and threads == 2\n"  # no fork: the parent scores
+        "    if not before and not (child := os.fork()):\n"
+        "        try:\n"
+        "            scorer(table)\n"
+        "            found = 'scored'\n"
+        "        except Exception as error:\n"
+        "            found = 'refused' if 'forked after' in str(error) else repr(error)\n"
+        "        os._exit(found != expected)\n"
+        "    assert before or os.waitpid(child, 0)[1] == 0, (threads, expected)\n"
+        "    scorer(table)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        try:
+            assert process.wait(timeout=100) == 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 def test_another_process_needs_no_beam_and_takes_the_threads_it_is_given(tmp_path):
     scorer = ScoreBatches(device="cpu", num_threads=1)
     (tmp_path / "scorer.pickle").write_bytes(pickle.dumps(scorer))
@@ -134,7 +164,8 @@ def test_every_option_of_the_job_is_taken_or_refused_by_name():
         ({"modle": "x"}, "Did you mean 'model'"),
         ({"idf": "corpus"}, "no process sees all rows"),
         ({"language_column": "lang"}, "languages are missing"),
-        ({"num_threads": 0}, "expected at least 1"),
+        ({"num_threads": 0}, "expected a number of at least 1"),
+        ({"num_threads": "2"}, "expected a number of at least 1"),
         ({"idf": "./no-such-table.npz"}, "cannot be read"),
         ({"rescale": True}, "--rescale needs a baseline"),
         ({"num_layers": 99}, "99"),
@@ -148,6 +179,8 @@ def test_what_cannot_work_is_said_when_it_is_made(options, message):
 def test_a_table_that_cannot_be_scored_is_refused_before_a_model_is_loaded(scorer, night):
     with pytest.raises(InputError, match="no candidate column 'candidate'"):
         scorer(pa.table({"candidates": ["a"], "reference": ["b"]}))
+    with pytest.raises(InputError, match="got dict; expected a pyarrow"):
+        scorer({"candidate": ["a"], "reference": ["b"]})
     with pytest.raises(ConfigError, match="already has score columns"):
         scorer(scorer(pa.table(pair_rows(1))))
     with pytest.raises(IdfError):
