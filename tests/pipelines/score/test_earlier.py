@@ -252,7 +252,9 @@ def test_run_that_was_killed_is_a_source_of_what_it_has_written(first, tmp_path)
     command = [sys.executable, "-m", "pipelines", *words_of(dump, killed, *more)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            wait_until(lambda: len(parts_of(killed)) >= 10 or process.poll() is not None, 240)
+            # Records: a part is written before its record, and counts only with it.
+            folder = OutputFolder(str(killed))
+            wait_until(lambda: len(read_records(folder)) >= 10 or process.poll() is not None, 240)
         finally:
             kill_session(process.pid)
     records = read_records(OutputFolder(str(killed)))
