@@ -43,6 +43,9 @@ reports one."""
 _NOTICE_SECONDS = 0.5
 """How much later the thread that listens to a worker may notice its death than the runner does."""
 
+_CONNECTION_BROKE = "Channel closed prematurely"
+"""What the runner's error says when the data of a worker ends too early."""
+
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed workers."""
 
@@ -61,6 +64,18 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
     """
     before = threading.excepthook
     dying = threading.Event()
+    telling = threading.Lock()  # never released: the first who tells ends this process
+
+    def end_with(cause: str) -> None:
+        telling.acquire()
+        terminal.write(
+            f"bertscore-beam: a worker process died ({cause}). A return code of 137 or -9 means "
+            "that it was killed, most often for lack of memory: try fewer --workers or a smaller "
+            "--split-rows. Finished parts are kept; the same command continues from there."
+            f"{'' if log is None else f' The log of the workers is {log}.'}\n"
+        )
+        terminal.flush()
+        leave(status)
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
@@ -76,23 +91,18 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
             cause = "its connection broke"
         if cause.endswith(_INTERRUPTED):
             _leave_interrupted(terminal, log, signal.SIGINT)
-        terminal.write(
-            f"bertscore-beam: a worker process died ({cause}). A return code of 137 or -9 means "
-            "that it was killed, most often for lack of memory: try fewer --workers or a smaller "
-            "--split-rows. Finished parts are kept; the same command continues from there."
-            f"{'' if log is None else f' The log of the workers is {log}.'}\n"
-        )
-        terminal.flush()
-        leave(status)
+        end_with(cause)
 
     threading.excepthook = end
     try:
         yield
-    except Exception:
+    except Exception as error:
         # The runner may fail on the broken connection first. The thread above knows the cause, and
         # ends this process when it has said so.
         if dying.wait(_NOTICE_SECONDS):
             time.sleep(_RETURN_CODE_SECONDS + _LAST_CALL_SECONDS)
+        elif _CONNECTION_BROKE in str(error):  # on a busy machine the thread is late
+            end_with("its connection broke")
         raise
     finally:
         threading.excepthook = before

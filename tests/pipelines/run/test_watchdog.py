@@ -21,6 +21,7 @@ with end_when_a_worker_dies(sys.stderr, None, 7):
 ORDERS = {
     "the listening thread": "listening.start(); listening.join(); raise RuntimeError('closed')",
     "the runner": "threading.Timer(0.1, listening.start).start(); raise RuntimeError('closed')",
+    "the runner alone": "raise RuntimeError('Channel closed prematurely.')",
 }
 
 
