@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core.batching import plan_batches
+from bertscore_core.device_loss import is_device_lost
 from bertscore_core.embedding import EmbeddedTexts, embed, to_device
 from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
@@ -277,6 +278,8 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
             torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one
         )
     except Exception as error:  # compilers raise errors of many types
+        if is_device_lost(error):
+            raise
         logger.warning("pairs are matched without the fused kernel: %s", error)
         return None
     return matching_triton

@@ -12,6 +12,7 @@ import torch
 from bertscore_core.assembly import assemble, check_finite, too_long
 from bertscore_core.baseline import Baseline
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
+from bertscore_core.device_loss import noticing_a_lost_device
 from bertscore_core.embedding import EmbeddedTexts, embed
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
@@ -52,7 +53,8 @@ class BertScorer:
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
-        self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
+        with noticing_a_lost_device():
+            self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
         self._lock = threading.Lock()  # the budget and the encoder are used by one thread at a time
         self._clock = DeviceClock() if clock is None else clock
         self._budget: Budget = self.settings.budget()
@@ -197,6 +199,7 @@ class BertScorer:
 
         Raises:
             ConfigError: the encoder's numbers are not finite, for example after an overflow.
+            DeviceLostError: the GPU has failed; this process cannot use it again.
         """
         return self.score_with_each(pairs, [weights], work)[0]
 
@@ -222,6 +225,7 @@ class BertScorer:
 
         Raises:
             ConfigError: the encoder's numbers are not finite, or scipy is missing.
+            DeviceLostError: the GPU has failed; this process cannot use it again.
         """
         if optimal:
             check_optimal()
@@ -234,7 +238,7 @@ class BertScorer:
         work = Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
-        with self._lock, self._timed(work):
+        with self._lock, self._timed(work), noticing_a_lost_device():
             every[:, :, chosen] = score_pairs(
                 self.encoder,
                 wanted,
@@ -259,7 +263,7 @@ class BertScorer:
             needed: Indices of those to embed, each with at least one token.
             weights: Token weights.
         """
-        with self._lock:
+        with self._lock, noticing_a_lost_device():
             return embed(
                 self.encoder,
                 texts,
