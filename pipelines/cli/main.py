@@ -114,7 +114,7 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
-    if supervisor_folder() is not None and DeviceLostError.__name__ in _cause(error):
+    if supervisor_folder() is not None and _is_device_loss(error):
         return WORKER_DIED  # the supervisor has been told why, and says so
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
@@ -133,6 +133,13 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         if is_job:
             words += f"\n{_CONTINUES}"
     return print_error(words, status)
+
+
+def _is_device_loss(error: BaseException | None) -> bool:
+    """Tell whether a GPU has failed in this process: Beam's errors may only contain that one."""
+    if error is None or isinstance(error, DeviceLostError):
+        return error is not None
+    return DeviceLostError.__name__ in str(error) or _is_device_loss(error.__cause__)
 
 
 def _words(text: str) -> str:

@@ -44,8 +44,8 @@ class RunOptions:
 
     Attributes:
         output: Where the result is written.
-        workers: Number of worker processes; by default one for each GPU of this machine that scores
-            here, and else 1.
+        workers: Number of worker processes; `auto` takes one for each GPU of this machine that
+            scores here, and 1 where there is none.
         restarts: How often the run may go on by itself after a worker process of this machine has
             died, in new workers from what is finished. Remote runners replace their workers
             themselves.
@@ -57,7 +57,7 @@ class RunOptions:
     """
 
     output: str
-    workers: int | None = None
+    workers: int | Literal["auto"] = "auto"
     restarts: int = 0
     overwrite: bool = False
     dry_run: bool = False
@@ -74,7 +74,8 @@ class RunOptions:
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        check_at_least("workers", self.workers, 1)
+        if self.workers != "auto":
+            check_at_least("workers", self.workers, 1)
         check_at_least("restarts", self.restarts, 0)
 
     def _check_texts(self, *names: str) -> None:

@@ -103,7 +103,7 @@ class Runner:
         is_local = name == _FN_API and pool is None
         device = options.device if isinstance(options, ScoringOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
-        workers = options.workers or len(gpus) or 1
+        workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
         if given is None:
             flags.append(f"--runner={_LOCAL_RUNNER}")
