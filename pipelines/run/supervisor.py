@@ -10,6 +10,7 @@ lock of the one that has ended. What else ends a command, such as bad input, end
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,8 +144,11 @@ def _last_words(deaths: Sequence[Death]) -> str:
 
 @contextmanager
 def _relayed_signals() -> Iterator[_Relay]:
-    """Pass signals on to the command while the body runs."""
+    """Pass signals on to the command while the body runs, if signals come to this thread."""
     relay = _Relay()
+    if threading.current_thread() is not threading.main_thread():
+        yield relay
+        return
     before = {number: signal.signal(number, relay) for number in _FORWARDED}
     try:
         yield relay
