@@ -71,6 +71,7 @@ def run_ragged(vectors, weights, indices, dtype, device) -> np.ndarray:
         torch.from_numpy(vectors).to(device, getattr(torch, dtype)),
         torch.from_numpy(weights).to(device),
         *(torch.from_numpy(index).to(device) for index in indices),
+        longest=int(np.minimum(indices[1], indices[3]).max()),
     )
     return torch.stack(scores, dim=1).cpu().numpy()
 
@@ -243,7 +244,7 @@ def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtyp
 def test_no_pairs_give_no_scores():
     none = torch.empty(0, dtype=torch.int64)
     scores = matching_triton.greedy_match_ragged(
-        torch.empty(0, 16), torch.empty(0), none, none, none, none
+        torch.empty(0, 16), torch.empty(0), none, none, none, none, longest=0
     )
     assert [(part.shape, part.dtype) for part in scores] == [((0,), torch.float32)] * 3
 
@@ -268,7 +269,8 @@ def test_kernel_compiles_for_gpus_in_full_precision(
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     types = {"vectors": f"*{dtype}", "weights": "*fp32", "averages": "*fp32"}
-    types |= {"starts": "*i64", "lengths": "*i64"}
+    types |= {"starts": "*i64", "lengths": "*i64", "maxima": "*fp32"}
+    types |= {"pairs": "i32", "longest": "i32"}
     sizes = {"hidden": 384, **matching_triton._TILE}
     compiled = compile(
         ASTSource(
