@@ -20,8 +20,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     checks = Checks(given.part, given.out)
-    module = importlib.import_module(f"tests.benchmarks.first_contact.{given.part}")
     with checks.guarded("runs to its end"):
+        module = importlib.import_module(f"tests.benchmarks.first_contact.{given.part}")
         module.run(
             checks, Given(given.device, given.kit, given.out.parent, given.quick, given.seconds)
         )
