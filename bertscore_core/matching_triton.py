@@ -137,17 +137,16 @@ def greedy_match_ragged(
     return combine(averages[:, 0], averages[:, 1], candidate_lengths, reference_lengths)
 
 
-@_jit()
-def _weighted_sum(best: tl.tensor, weight: tl.tensor) -> tl.tensor:
+def _sum_of_weighted(best: tl.tensor, weight: tl.tensor) -> tl.tensor:
     best = tl.where(best == float("inf"), float("nan"), best)  # see `kernel`
     # Weight 0 takes a token out, whatever its maximum: 0 times NaN would be NaN.
     return tl.sum(tl.where(weight == 0.0, 0.0, best * weight), axis=0)
 
 
-# The numbers of pairs and tokens change from call to call: without this Triton would compile the
-# kernel again for some of them.
-@_jit(do_not_specialize=["pairs", "longest"])
-def kernel(
+_weighted_sum: Any = _jit()(_sum_of_weighted)
+
+
+def _average_best_cosines(
     vectors: tl.tensor,
     weights: tl.tensor,
     starts: tl.tensor,
@@ -235,3 +234,8 @@ def kernel(
         # IEEE; plain `/` is approximate.
         tl.store(averages + row_place, tl.div_rn(row_weighted, row_total))
         tl.store(averages + column_place, tl.div_rn(column_weighted, column_total))
+
+
+# The numbers of pairs and tokens change from call to call: Triton would compile the kernel again
+# for some of them.
+kernel: Any = _jit(do_not_specialize=["pairs", "longest"])(_average_best_cosines)

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 pytest.importorskip("triton", reason="Triton is made for Linux only")
 
-from bertscore_core import greedy_match, matching_triton
+from bertscore_core import BertScorer, ScorerConfig, greedy_match, kernel, matching_triton
 from tests.support.plain_matching import greedy_match_pair
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -111,21 +111,33 @@ DEVICES = [
 
 
 @pytest.fixture(scope="module", params=DEVICES)
-def ragged(request) -> Iterator[Ragged]:
-    """Score pairs with the kernel: interpreted for the CPU, compiled for the GPU."""
+def device_of(request) -> str:
+    """Return where the kernel runs: interpreted on the CPU, compiled on the GPU."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def pool(device_of) -> Iterator[ProcessPoolExecutor]:
+    """Return a process that runs the kernel."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes,
     ):
-        patch.setenv("TRITON_INTERPRET", "1" if request.param == "cpu" else "0")
-        pool.submit(int).result()  # the process starts here, and takes this environment along
+        patch.setenv("TRITON_INTERPRET", "1" if device_of == "cpu" else "0")
+        processes.submit(int).result()  # it starts here, and takes this environment along
         patch.undo()
+        yield processes
 
-        def match(pairs, dtype="float32", lead=0, programs=4096) -> torch.Tensor:
-            task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, request.param, programs)
-            return torch.from_numpy(task.result())
 
-        yield match
+@pytest.fixture(scope="module")
+def ragged(pool, device_of) -> Ragged:
+    """Return a function that scores pairs with the kernel."""
+
+    def match(pairs, dtype="float32", lead=0, programs=4096) -> torch.Tensor:
+        task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, device_of, programs)
+        return torch.from_numpy(task.result())
+
+    return match
 
 
 def match_padded(pairs: list[Pair]) -> torch.Tensor:
@@ -246,8 +258,8 @@ def test_swapping_candidate_and_reference_swaps_precision_and_recall(ragged):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtype):
-    if dtype == "bfloat16" and request.node.callspec.params["ragged"] == "cpu":
+def test_half_precision_loses_nothing_after_the_embeddings(device_of, ragged, dtype):
+    if dtype == "bfloat16" and device_of == "cpu":
         pytest.skip("Triton's interpreter multiplies the bits of bfloat16 as if they were integers")
     pairs = make_pairs(10, 40, seed=11)
     scores = ragged(pairs, dtype=dtype)
@@ -256,6 +268,28 @@ def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtyp
         for pair in pairs
     ]
     assert_equal_scores(scores, match_padded(rounded))
+
+
+def score_with_kernel(folder, pairs, device) -> np.ndarray:
+    """Score texts with a model in this process, matched by the kernel."""
+    kernel._fused_matching = lambda device: matching_triton
+    return score_texts(folder, pairs, device)
+
+
+def score_texts(folder, pairs, device="cpu") -> np.ndarray:
+    config = ScorerConfig(model=folder, num_layers=2, max_length=48, device=device, backend="torch")
+    scores = BertScorer(config).score(*map(list, zip(*pairs, strict=True)))
+    return np.stack([scores.precision, scores.recall, scores.f1], axis=1)
+
+
+def test_scorer_that_matches_with_the_kernel_gives_the_same_scores(pool, device_of, tiny_folder):
+    """The way through the library that only a GPU takes otherwise."""
+    folder = str(tiny_folder("bert"))
+    texts = [" ".join("abcdefgh"[k * i % 8] for k in range(i)) for i in (1, 5, 29, 31, 44, 60)]
+    pairs = [(left, right) for left in texts for right in texts[::2]]
+    found = pool.submit(score_with_kernel, folder, pairs, device_of).result()
+    np.testing.assert_allclose(found, score_texts(folder, pairs), rtol=0, atol=INVARIANCE_ATOL)
+    assert np.ptp(found[:, 2]) > 0.1
 
 
 def test_no_pairs_give_no_scores():
