@@ -159,6 +159,15 @@ def test_card_is_skipped_where_there_is_none(given, monkeypatch):
     assert {finding.status for finding in checks.findings} == {SKIP}
 
 
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [((9, 0), True), ((8, 9), True), ((8, 0), True), ((7, 5), False), ((10, 0), False)],
+)
+def test_device_runs_code_of_its_own_generation(capability, expected):
+    built = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_103", "compute_120"]
+    assert card.is_built_for(capability, built) is expected
+
+
 def test_each_switch_is_tried_beside_the_default(given):
     names = [name for name, _, _ in sweep.variants(given)]
     assert names[0] == "as by default"

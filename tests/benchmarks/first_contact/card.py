@@ -1,5 +1,6 @@
 """Part 1: which card this is, and how fast its matrix products and copies are."""
 
+import re
 import shutil
 import subprocess
 import time
@@ -18,12 +19,12 @@ _QUERY = "name,driver_version,memory.total,clocks.max.sm,power.limit"
 def run(checks: Checks, given: Given) -> None:
     """Look at the card."""
     if given.on_gpu:
-        facts = device_facts()
+        built = torch.cuda.get_arch_list()
         checks.check(
             "a CUDA device that torch was built for",
-            facts["architecture"] in torch.cuda.get_arch_list(),
-            f"built for {' '.join(torch.cuda.get_arch_list())}",
-            **facts,
+            is_built_for(torch.cuda.get_device_capability(), built),
+            f"built for {' '.join(built)}",
+            **device_facts(),
         )
     else:
         checks.skip("the card", "no CUDA device was asked for")
@@ -37,6 +38,16 @@ def run(checks: Checks, given: Given) -> None:
             measure_copies(checks, given)
     else:
         checks.skip("copies to and from the device", "no CUDA device was asked for")
+
+
+def is_built_for(capability: tuple[int, int], built: list[str]) -> bool:
+    """Tell whether code was built for a device: for its generation, and not for a later member."""
+    numbers = [re.fullmatch(r"sm_(\d+)(\d)[a-z]?", name) for name in built]
+    return any(
+        int(found[1]) == capability[0] and int(found[2]) <= capability[1]
+        for found in numbers
+        if found
+    )
 
 
 def device_facts() -> dict[str, Any]:
