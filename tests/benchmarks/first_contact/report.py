@@ -110,8 +110,10 @@ def stopwatch() -> Iterator[list[float]]:
     """Give a list that holds the seconds of the body when that has ended."""
     taken: list[float] = []
     started = time.perf_counter()
-    yield taken
-    taken.append(time.perf_counter() - started)
+    try:
+        yield taken
+    finally:
+        taken.append(time.perf_counter() - started)
 
 
 def _shown(value: Any) -> Any:
