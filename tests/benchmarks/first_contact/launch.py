@@ -20,12 +20,12 @@ ROOT = Path(__file__).parents[3]
 
 PARTS: dict[str, int] = {
     "card": 30,
-    "gpu_tests": 70,
-    "families": 80,
-    "profiled": 35,
-    "rates": 60,
-    "sweep": 65,
-    "threads": 90,
+    "gpu_tests": 65,
+    "families": 70,
+    "profiled": 30,
+    "rates": 55,
+    "sweep": 95,
+    "threads": 85,
     "faults": 45,
 }
 """Seconds that each part may take, start of the process included: together under 8 minutes."""
