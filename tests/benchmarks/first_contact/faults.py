@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 
 from bertscore_core.work import Work
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.launch import ROOT
 from tests.benchmarks.first_contact.report import Checks
+from tests.benchmarks.first_contact.threads import part_files
 from tests.benchmarks.overhead import write_dump
 from tests.benchmarks.texts import mixed
 
@@ -115,7 +117,7 @@ def broken_device(checks: Checks, given: Given) -> None:
     rows = 60
     write_dump(folder / "rows.parquet", mixed(rows), 10)
     plain = score(given, folder, "plain", {}, [])
-    checks.check("a job that nothing happens to", plain.returncode == 0, plain.stderr[-300:])
+    checks.check("a job that nothing happens to", plain.returncode == 0, _why(plain))
     (folder / "sitecustomize.py").write_text(_POISON, encoding="utf-8")
     once = folder / "once"
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
@@ -126,7 +128,7 @@ def broken_device(checks: Checks, given: Given) -> None:
     checks.check(
         "a broken device: the process leaves and the run goes on",
         done.returncode == 0 and once.exists() and restarts == 1,
-        f"status {done.returncode}, {restarts} restarts" + _tail(done.stderr, done.returncode),
+        f"{restarts} restarts, expected 1; {_why(done)}",
     )
     same = scores_of(folder / "plain") == scores_of(folder / "broken")
     checks.check("a broken device: the same scores", same and plain.returncode == 0)
@@ -151,11 +153,10 @@ def score(
 
 def scores_of(output: Path) -> list[dict[str, object]]:
     """Return the rows that a job has written, in the order of its parts."""
-    import pyarrow.parquet as pq
-
-    parts = sorted(output.rglob("*.parquet"))
-    return [row for path in parts for row in pq.read_table(path).to_pylist()]
+    return [row for path in part_files(output) for row in pq.read_table(path).to_pylist()]
 
 
-def _tail(text: str, status: int) -> str:
-    return f"; {text[-300:]!r}" if status else ""
+def _why(done: "subprocess.CompletedProcess[str]") -> str:
+    """Say how a job has ended, in its own words if it has failed."""
+    said = f"; {done.stderr[-300:]!r}" if done.returncode else ""
+    return f"status {done.returncode}{said}"

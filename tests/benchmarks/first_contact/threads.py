@@ -139,6 +139,11 @@ def watched_device() -> Iterator[list[float]]:
         reader.join(5)
 
 
+def part_files(output: Path) -> list[Path]:
+    """Return the files of a job's parts, in their order; a folder may be named like its input."""
+    return sorted(path for path in output.rglob("*.parquet") if path.is_file())
+
+
 def whole_job(
     checks: Checks, given: Given, model: BenchModel, dump: Path, dtype: str, rows: int
 ) -> None:
@@ -155,7 +160,7 @@ def whole_job(
     with watched_device() as shares:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     seconds = time.perf_counter() - started
-    written = sum(pq.read_metadata(path).num_rows for path in output.rglob("*.parquet"))
+    written = sum(pq.read_metadata(path).num_rows for path in part_files(output))
     checks.check(
         "the job writes every row",
         done.returncode == 0 and written == rows,
