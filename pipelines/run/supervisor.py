@@ -55,9 +55,13 @@ class _Relay:
         self.number = number
         self.pass_on()
 
+    def has_come(self) -> bool:
+        """Tell whether a signal has come."""
+        return self.number > 0
+
     def pass_on(self) -> None:
         """Send the last signal to the command, which may have been started after it came."""
-        if self.child is not None and self.number:
+        if self.child is not None and self.has_come():
             self.child.send_signal(self.number)
 
 
@@ -78,7 +82,7 @@ def supervise(command: Sequence[str], restarts: int, warn: Callable[[str], None]
     """
     deaths: list[Death] = []
     with _relayed_signals() as relay:
-        while not relay.number:
+        while not relay.has_come():
             folder = make_private_folder(0)
             try:
                 code = _run(command, folder, len(deaths), relay)
@@ -87,7 +91,7 @@ def supervise(command: Sequence[str], restarts: int, warn: Callable[[str], None]
                 deaths.append(_death(code, folder, relay))
             finally:
                 remove_private_folder(folder)
-            if relay.number:
+            if relay.has_come():
                 break
             if len(deaths) > restarts:
                 raise WorkersDiedError(_last_words(deaths))
