@@ -114,7 +114,7 @@ def broken_device(checks: Checks, given: Given) -> None:
     folder = given.work / "poison"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    rows = 60
+    rows = 30
     write_dump(folder / "rows.parquet", mixed(rows), 10)
     plain = score(given, folder, "plain", {}, [])
     checks.check("a job that nothing happens to", plain.returncode == 0, _why(plain))

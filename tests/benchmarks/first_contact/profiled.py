@@ -28,7 +28,7 @@ MOST_IDLE = 0.15
 
 def run(checks: Checks, given: Given) -> None:
     """Profile roberta-large and MiniLM."""
-    count = 60 if given.quick else 2_000
+    count = 20 if given.quick else 2_000
     for model in dict.fromkeys((given.large(), given.minilm())):
         dtype = "float16" if given.on_gpu else "float32"
         with checks.guarded(model.name):

@@ -30,7 +30,7 @@ SPLITS = 20
 
 def run(checks: Checks, given: Given) -> None:
     """Score a dump by threads that share a scorer, as a worker of a cluster does."""
-    large_rows, rows = (100, 200) if given.quick else (60_000, 100_000)
+    large_rows, rows = (20, 100) if given.quick else (60_000, 100_000)
     if not given.on_gpu and not given.quick:
         large_rows, rows = 400, 2_000
     dtype = "float16" if given.on_gpu else "float32"
