@@ -76,7 +76,7 @@ def too_little_memory(checks: Checks, given: Given) -> None:
     if not given.on_gpu:
         checks.skip("too little memory", "no CUDA device was asked for")
         return
-    scorer = given.scorer(given.minilm(), "float32", max_batch_tokens=1 << 20)
+    scorer = given.scorer(given.minilm(), "float32", max_batch_tokens=1 << 18)
     pairs = mixed(40_000, mean_tokens=30)
     tokens = scorer.tokenize(pairs.candidates, pairs.references)
     weights = scorer.token_weights(None)
