@@ -81,7 +81,7 @@ def by_threads(
     parallel: str,
     rows: int,
 ) -> float:
-    """Read, tokenise and score the splits of a dump; return how busy the device was, from 0 to 1."""
+    """Read, tokenise and score splits; return how busy the device was, from 0 to 1."""
     os.environ["TOKENIZERS_PARALLELISM"] = parallel
     splits = range(pq.ParquetFile(dump).num_row_groups)
     weights = scorer.token_weights(None)
