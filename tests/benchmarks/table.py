@@ -3,8 +3,8 @@
     python -m tests.benchmarks.table build/bench/*.jsonl > tables.md
 
 One table for each benchmark and model, in the order in which they were measured. Of results for the
-same thing the latest counts. The machine stands once above the tables measured on it, with the share
-of its product limit (`tests.benchmarks.gemm`) that each side reaches.
+same thing the latest counts. The machine stands once above the tables measured on it, with the
+share of its product limit (`tests.benchmarks.gemm`) that each side reaches.
 """
 
 import argparse
@@ -117,8 +117,8 @@ def _shares(where: str, results: Sequence[dict[str, Any]]) -> list[str]:
         for line in lines
     }
     rows = [["", *models], ["---"] * (len(models) + 1)]
-    for what in dict.fromkeys(line["what"] for line in lines):
-        rows.append([what, *(cells.get((what, model), "") for model in models)])
+    sides = dict.fromkeys(line["what"] for line in lines)
+    rows += [[side, *(cells.get((side, model), "") for model in models)] for side in sides]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return ["## share of this machine's product limit", table]
 
