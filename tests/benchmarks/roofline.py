@@ -112,6 +112,14 @@ TENSORRT = {"A100": 51.61, "T4": 482.84}
 https://github.com/NVIDIA/TensorRT/blob/007c3470/demo/BERT/README.md#performance
 """
 
+SIZES = (1_000_000, 100_000_000, 10_000_000_000)
+"""Pairs, for the tables of docs/scale.md."""
+
+REQUESTS_A_SPLIT = 5
+"""At most, to read, score and record a split in an object store."""
+OBJECTS_A_SPLIT = 3
+"""A part, its record, and the digests of its rows."""
+
 ASSUMED_SHARES = {"L4": 0.52, "H100": 0.63}
 """Of the peak, in products, for cards without a table: all that TensorRT reaches of an A100's, its
 other work included, for an H100; between that and a T4's for an L4, which 72 W hold down."""
@@ -231,7 +239,7 @@ def arithmetic_table() -> str:
     return markdown(heading, rows)
 
 
-def hours_table(sizes: Iterable[int] = (1_000_000, 100_000_000, 10_000_000_000)) -> str:
+def hours_table() -> str:
     """Return splits, hours and machines for so many pairs, for docs/scale.md."""
     heading = ("pairs", "card", "splits", "of rows", "hours of one", "machines for 8 hours")
     rows = [
@@ -243,8 +251,25 @@ def hours_table(sizes: Iterable[int] = (1_000_000, 100_000_000, 10_000_000_000))
             duration(hours(pairs, card)),
             f"{ceil(hours(pairs, card) / 8):,}",
         )
-        for pairs in sizes
+        for pairs in SIZES
         for card in ("L4", "A100", "H100")
+    ]
+    return markdown(heading, rows)
+
+
+def requests_table() -> str:
+    """Return requests and objects of an object store, for docs/scale.md."""
+    heading = ("pairs", "rows of a split", "splits", "requests, at most", "objects")
+    rows = [
+        (
+            f"{pairs:,}",
+            f"{split_rows:,}",
+            f"{pairs // split_rows:,}",
+            f"{pairs // split_rows * REQUESTS_A_SPLIT:,}",
+            f"{pairs // split_rows * OBJECTS_A_SPLIT:,}",
+        )
+        for pairs in SIZES
+        for split_rows in (20_000, 100_000)
     ]
     return markdown(heading, rows)
 
@@ -267,6 +292,7 @@ def markdown(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "configs/README.md": cards_table,
     "docs/scale.md, hours": hours_table,
+    "docs/scale.md, requests": requests_table,
     "docs/scale.md, arithmetic": arithmetic_table,
 }
 """The tables by the page that has them."""
