@@ -164,6 +164,7 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,
+                known=stage.known,
                 started=started,
                 unit=stage.unit,
                 first=stage.first,

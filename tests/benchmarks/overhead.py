@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.run.folder import OutputFolder
-from pipelines.score.records import read_records, record_path
+from pipelines.score.part_record import record_path
+from pipelines.score.records import read_records
 from tests.benchmarks.harness import Recorder, add_out, interleave
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, mixed

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.score.records import record_path
+from pipelines.score.part_record import record_path
 from tests.support.dumps import write_dump
 
 END_FILES = ("_SUCCESS", "_summary.json")

@@ -35,7 +35,7 @@ def test_splits_are_read_from_a_store_and_over_http(scheme: str) -> None:
 def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parquet, "_BUFFER_BYTES", 1000)
+    monkeypatch.setattr(parquet, "BUFFER_BYTES", 1000)
     fetched: list[int] = []
     file_type = importlib.import_module("s3fs.core").S3File
     fetch = file_type._fetch_range

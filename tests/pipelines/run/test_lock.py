@@ -16,7 +16,8 @@ from pipelines.files.paths import join
 from pipelines.files.read import exists, read_bytes
 from pipelines.files.write import write_atomically
 from pipelines.run import lock as locks
-from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, Holder, hold
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, hold
 from tests.support.waiting import wait_until
 
 HOLDER = """
@@ -188,16 +189,16 @@ def test_run_that_lost_its_folder_is_told_and_leaves_the_lock_alone(tmp_path, qu
 
 def test_beating_outlives_a_disk_that_fails_for_a_while(tmp_path, quick, monkeypatch):
     folder, lost, failed = tmp_path / "out", [], []
-    check = locks.RunLock.check
+    look = locks.RunLock.look
 
     def watched(lock):
         try:
-            check(lock)
+            look(lock)
         except OSError as error:
             failed.append(error)
             raise
 
-    monkeypatch.setattr(locks.RunLock, "check", watched)
+    monkeypatch.setattr(locks.RunLock, "look", watched)
     with hold(str(folder), say=print, lost=lost.append) as lock:
         (folder / "_manifest").rename(folder / "away")
         (folder / "_manifest").write_text("a file in the way: NotADirectoryError")
