@@ -39,7 +39,7 @@ STALE_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 """How long a worker may write to an object store after it has seen that its run holds the lock."""
 
-_LEASE_SECONDS = LOOK_SECONDS + 1.0
+LEASE_SECONDS = LOOK_SECONDS + 1.0
 """How long a run that takes over a lock there waits, so that no worker of the other still writes.
 The clocks of two machines may run at different speeds, so it is a little more."""
 
@@ -83,7 +83,7 @@ class RunLock:
         if not is_remote(self.output):
             self.look()
         elif not _LOOKS.is_fresh(self):
-            began = _Moment.now()
+            began = Moment.now()
             self.look()
             _LOOKS.note(self, began)
 
@@ -136,20 +136,24 @@ class RunLock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
-    """A moment by two clocks of this machine.
+class Moment:
+    """A moment by two clocks of this machine, in seconds.
 
-    Either may stand still while the machine is suspended, and the second may be set.
+    Attributes:
+        running: By a clock that nobody sets; it may stand still while the machine is suspended.
+        wall: The time of day, which may be set.
     """
 
     running: float
     wall: float
 
     @classmethod
-    def now(cls) -> "_Moment":
+    def now(cls) -> "Moment":
+        """Return this moment."""
         return cls(running=time.monotonic(), wall=time.time())
 
-    def is_within(self, seconds: float, now: "_Moment") -> bool:
+    def is_within(self, seconds: float, now: "Moment") -> bool:
+        """Tell whether less time has passed until now, by both clocks."""
         return all(
             0 <= passed < seconds for passed in (now.running - self.running, now.wall - self.wall)
         )
@@ -159,13 +163,13 @@ class _Looks:
     """When this process last began to look at a lock and saw that its run holds it."""
 
     def __init__(self) -> None:
-        self._began: dict[RunLock, _Moment] = {}
+        self._began: dict[RunLock, Moment] = {}
 
     def is_fresh(self, lock: RunLock) -> bool:
         began = self._began.get(lock)
-        return began is not None and began.is_within(LOOK_SECONDS, _Moment.now())
+        return began is not None and began.is_within(LOOK_SECONDS, Moment.now())
 
-    def note(self, lock: RunLock, began: _Moment) -> None:
+    def note(self, lock: RunLock, began: Moment) -> None:
         self._began = {lock: began}  # a process works for one run at a time
 
     def forget(self) -> None:
@@ -240,7 +244,7 @@ def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
                 if _read(path) != there:
                     continue
                 write_atomically(path, mine)
-                time.sleep(_LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
+                time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
         else:
             if is_remote(path):  # not every S3-compatible store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)

@@ -180,26 +180,29 @@ def _plan_of(
     Returns:
         The name under which the plan is kept, None for none, and the plan.
     """
-    choosing, workers = table_fields(options).idf.options, runner.expected_workers
+    choosing = table_fields(options).idf.options
     columns = (options.candidate_column, options.reference_column, choosing)
-    name = kept_name(files, *columns, target_rows, options.split_bytes, workers, output)
-    kept = read_kept(OutputFolder(output), name, files)
-    if kept is not None:
-        return name, kept
+    settings = (*columns, options.split_bytes, output)
+    # Without a number of rows it is chosen by the rows of all files, so these must be opened.
+    if target_rows is not None:
+        name = kept_name(files, *settings, target_rows)
+        kept = read_kept(OutputFolder(output), name, files)
+        if kept is not None:
+            return name, kept
     plan = plan_inputs(
         files,
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
         target_rows=target_rows,
         target_bytes=options.split_bytes,
-        workers=workers,
+        workers=runner.expected_workers,
         choosing=choosing,
         written=lambda part: [
             join(output, name)
             for name in (part, record_path(part), rows_path(part), rows_file(part))
         ],
     )
-    return name, plan
+    return kept_name(files, *settings, plan.split_rows), plan
 
 
 def _find_reuse(
