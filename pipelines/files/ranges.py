@@ -88,8 +88,8 @@ class RemoteFile(io.RawIOBase):
 
 def open_remote(
     fs: AbstractFileSystem, path: str, size: int | None = None, version: str = ""
-) -> RemoteFile:
-    """Open a remote file.
+) -> Any:
+    """Open a remote file, as a `RemoteFile` if its size is known.
 
     Args:
         fs: Its file system.
@@ -101,7 +101,8 @@ def open_remote(
     # No cache of fsspec's: its read-ahead would fetch 50 MB around each range.
     if size is None or not version or not protocols(fs) & S3:
         file = fs.open(path, "rb", cache_type="none")
-        return RemoteFile(file, int(file.size or 0))
+        # Some web servers do not tell the size, and send a file from its beginning only.
+        return file if file.size is None else RemoteFile(file, int(file.size))
     file = fs.open(path, "rb", cache_type="none", size=size)
     etag = f'"{version}"'
     # Without these s3fs would ask for them.

@@ -41,12 +41,13 @@ def open_source(
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
         return pa.OSFile(inner, "rb")
-    return open_remote(fs, inner, size, version)
+    remote: RemoteFile = open_remote(fs, inner, size, version)
+    return remote
 
 
 def source_size(source: pa.NativeFile | RemoteFile) -> int:
     """Return the size in bytes of an open file that `open_source` returned."""
-    return int(source.size() if callable(source.size) else source.size)
+    return int(source.size() if callable(source.size) else source.size or 0)
 
 
 def check_is_regular(path: str) -> None:

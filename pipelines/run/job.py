@@ -117,7 +117,7 @@ def run_job(
         refused = kind.refuse(planned)
         if refused is not None:
             return refused
-    handed_over = threading.Event()
+    handed_over, at_work = threading.Event(), threading.Event()
     with ExitStack() as stack:
         terminal = stack.enter_context(original_terminal())
         with first_writing(options):
@@ -127,11 +127,13 @@ def run_job(
                     say=say,
                     lost=partial(end_for, terminal=terminal),
                     handed_over=handed_over,
+                    at_work=at_work,
                 )
             )
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
+        at_work.set()
         try:
             for stage in kind.stages(job):
                 _run_stage(stage, folder, say, quiet=quiet)

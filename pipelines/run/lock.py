@@ -186,6 +186,7 @@ def hold(
     say: Callable[[str], None],
     lost: Callable[[FolderLostError], None],
     handed_over: threading.Event | None = None,
+    at_work: threading.Event | None = None,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
 
@@ -196,6 +197,8 @@ def hold(
         handed_over: Set by the body when it leaves the lock to the workers of a detached job. The
             heartbeats end then, so another run can take the folder over. These workers write
             nothing after that.
+        at_work: Set by the body when workers begin. If it fails after that, some of them may still
+            write for a moment, and the lock tells so to the next run.
 
     Raises:
         FolderInUseError: Another run is at work on the folder.
@@ -218,7 +221,7 @@ def hold(
         beating.join()
         if handed_over is None or not handed_over.is_set():
             with suppress(Exception):  # a lock that stays is stale, which does no harm
-                if is_done:
+                if is_done or at_work is None or not at_work.is_set():
                     lock.release()
                 else:
                     lock.leave(holder)

@@ -7,8 +7,11 @@ import pytest
 
 from bertscore_core.errors import InputError
 from pipelines.dump import parquet
+from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.parts import write_part
+from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.read_split import read_rows, read_split
+from pipelines.dump.splits import Split
 from pipelines.files.write import write_atomically
 from tests.support.faults import Faults
 from tests.support.s3 import over_http, s3_bucket
@@ -72,13 +75,26 @@ def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(suffix:
     with s3_bucket(disturbed) as bucket:
         path = f"{bucket}/pairs.{suffix}"
         write_atomically(path, content(suffix, ["a", "b", "c"]))
-        (split,) = plan(path, 20)
+        (split,) = found_splits(path, 20)
         disturbed[0].requests = found = []
         assert read_rows(split).table["candidate"].to_pylist() == ["a", "b", "c"]
         assert [method for method, _ in found] == ["GET"]
         write_atomically(path, content(suffix, ["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
             read_rows(split)
+
+
+def found_splits(path: str, rows: int, *columns: str) -> tuple[Split, ...]:
+    """Return the splits of a file with its version, as a run finds them."""
+    candidate, reference = columns * 2 or ("candidate", "reference")
+    found = plan_inputs(
+        expand_inputs([path]),
+        candidate_column=candidate,
+        reference_column=reference,
+        target_rows=rows,
+        target_bytes=10**9,
+    )
+    return found.splits
 
 
 def content(suffix: str, words: list[str]) -> bytes:
@@ -99,7 +115,7 @@ def test_splits_of_one_file_share_its_footer() -> None:
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, 1000, compression="none", use_dictionary=False)
         write_atomically(path, bytes(sink.getvalue()))
-        splits = plan(path, 1000)
+        splits = found_splits(path, 1000, "text")
         disturbed[0].requests = found = []
         got = pa.concat_tables([read_split(split) for split in splits])
         assert got["text"].to_pylist() == table["text"].to_pylist()

@@ -255,9 +255,14 @@ def test_on_a_disk_each_write_is_preceded_by_a_look(tmp_path):
 
 
 def test_a_run_that_fails_on_a_store_says_so_and_the_next_waits_for_its_workers(monkeypatch):
-    folder, waited = "memory://fails/out", []
-    with pytest.raises(ValueError, match="failed"), take(folder) as first:
-        raise ValueError("failed")
+    folder, waited, at_work = "memory://fails/out", [], threading.Event()
+    for _ in range(2):
+        held = hold(folder, say=print, lost=print, at_work=at_work)
+        with pytest.raises(ValueError, match="failed"), held as first:
+            raise ValueError("failed")
+        if not at_work.is_set():
+            assert not exists(join(folder, LOCK_FILE))
+            at_work.set()
     assert Holder.from_json(read_bytes(join(folder, LOCK_FILE))).has_left
     with pytest.raises(FolderLostError):
         first.look()
