@@ -10,7 +10,7 @@
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -139,6 +139,21 @@ def pack_records(folder: OutputFolder, found: FolderRecords) -> None:
     mine = {record_name(name) for name in records}
     folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in found.singles if name in mine))
     folder.delete_empty_folders(PARTS_FOLDER)
+
+
+def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
+    """Pack records that this process has written or read itself; they are all of the folder.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    found = FolderRecords(
+        records={record.part_name: record for record in records},
+        singles=tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)),
+        packs=replace(read_packs(folder), lines={}),
+        is_compact=False,
+    )
+    pack_records(folder, found)
 
 
 def unpack_records(

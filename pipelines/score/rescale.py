@@ -46,7 +46,7 @@ from pipelines.score.part_record import PartRecord, record_path
 from pipelines.score.records import (
     IDF_FILE,
     find_records,
-    pack_records,
+    pack_written,
     read_part_sizes,
     unpack_records,
 )
@@ -279,7 +279,7 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         _copy(job, [f"{REJECTS_FOLDER}/{name}" for name in planned.source.files(REJECTS_FOLDER)])
         _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
         index_rows(folder, records)
-        pack_records(folder, find_records(folder))
+        pack_written(folder, records)
         summary = _summary(planned, records)
         if by := planned.group_by:
             summary["groups"] = write_groups(folder, read_groups(folder, records, by), by)

@@ -221,7 +221,7 @@ def test_folder_that_cannot_be_written_is_an_os_error(tmp_path):
 
 def test_on_a_store_one_look_is_good_for_some_writes(monkeypatch):
     folder, looks = "memory://looks/out", []
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     look = locks.RunLock.look
     monkeypatch.setattr(locks.RunLock, "look", lambda lock: (looks.append(1), look(lock)))
     monkeypatch.setattr(locks, "LOOK_SECONDS", 600.0)
@@ -256,6 +256,7 @@ def test_on_a_disk_each_write_is_preceded_by_a_look(tmp_path):
 
 def test_a_run_that_fails_on_a_store_says_so_and_the_next_waits_for_its_workers(monkeypatch):
     folder, waited, at_work = "memory://fails/out", [], threading.Event()
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
     for _ in range(2):
         held = hold(folder, say=print, lost=print, at_work=at_work)
         with pytest.raises(ValueError, match="failed"), held as first:
