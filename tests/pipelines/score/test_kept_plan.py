@@ -67,7 +67,7 @@ def test_whatever_the_plan_depends_on_makes_it_anew(tmp_path, opened):
     dump, output = write_dump(tmp_path / "dump", [30, 30]), tmp_path / "out"
     options = job_options(dump, output)
     begun(options)
-    for changes in ({"split_rows": 10}, {"split_bytes": 999}, {"candidate_column": "reference"}):
+    for changes in ({"split_rows": 10}, {"split_bytes": 999}):
         planned(job_options(dump, output, **changes))
     file = dump / "shard-001.parquet"
     data = file.read_bytes()
@@ -75,12 +75,12 @@ def test_whatever_the_plan_depends_on_makes_it_anew(tmp_path, opened):
     file.write_bytes(data)
     os.utime(file, (1, 1))
     again = begun(options)
-    assert opened == [2] * 5
+    assert opened == [2] * 4
     assert again.splits[-1].file_version.startswith(f"{file.stat().st_ino}-1000000000-")
     assert len(kept(output)) == 1  # the earlier one is gone
     (output / PLANS_FOLDER / kept(output)[0]).write_bytes(b"damaged")
     assert planned(options).plan == again
-    assert opened == [2] * 6
+    assert opened == [2] * 5
 
 
 def test_a_plan_with_a_bad_file_is_not_kept(tmp_path, opened):
