@@ -120,8 +120,7 @@ def run_job(
         if options.dry_run:
             with reaching("output", options.output):
                 return Outcome(shown=kind.show(planned), is_answer=True)
-        refused = kind.refuse(planned)
-        if refused is not None:
+        if (refused := kind.refuse(planned)) is not None:
             return refused
     handed_over, at_work = threading.Event(), threading.Event()
     with ExitStack() as stack:
