@@ -17,10 +17,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bertscore_core.batching import plan_batches
+from bertscore_core.batching import PACKED, PADDED, BatchLayout, plan_batches
 from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights, Weightings
 from bertscore_core.memory import Budget, Result, attempt
+from bertscore_core.packing import PackedBatch, Packing
 from bertscore_core.tokens import IntArray, TokenizedTexts
 from bertscore_core.windows import Windows, WindowShape
 from bertscore_core.work import Work
@@ -73,7 +74,8 @@ def embed(
     device, lengths = encoder.device, texts.lengths
     windows = Windows.cut(needed, lengths[needed], shape)
     limit = budget.batch_limit(int(windows.lengths.sum()))
-    batches = plan_batches(windows.lengths, max_batch_tokens=limit)
+    layout = PADDED if encoder.packing is None else PACKED
+    batches = plan_batches(windows.lengths, max_batch_tokens=limit, layout=layout)
     # In the order in which they are laid out. The windows of a text are as long as any, so they
     # stay side by side, and the vectors that are kept of them lie end to end.
     windows = windows.select(np.concatenate(batches))
@@ -82,7 +84,7 @@ def embed(
     starts = np.full(len(texts), -1, dtype=np.int64)
     starts[windows.texts[begins]] = kept[begins]
     vectors = torch.empty((encoder.num_outputs, kept[-1], encoder.hidden_size), device=device)
-    queue = _Queue(_runs(batches)[::-1], windows.lengths, budget, work)
+    queue = _Queue(_runs(batches)[::-1], windows.lengths, layout, budget, work)
     running: deque[_Running] = deque()
     try:
         while queue.pending or running:
@@ -91,7 +93,8 @@ def embed(
                 first, end = rows[0], rows[-1] + 1
                 place = slice(int(kept[first]), int(kept[end]))
                 own = ids[given[first] : given[end]]
-                start = partial(_start, encoder, rows, place, own, windows.select(rows), pad_id)
+                inputs = _Inputs(own, windows.select(rows), pad_id, budget.batch_tokens)
+                start = partial(_start, encoder, rows, place, inputs)
                 started = queue.attempt(rows, start)
                 if started is not None:
                     running.append(started)
@@ -129,19 +132,21 @@ class _Queue:
     Attributes:
         pending: Windows of each batch, longest first. The last batch is the next.
         lengths: Tokens of each window.
+        layout: How windows lie in a batch.
         budget: Memory bounds, which are lowered if memory is too small.
         work: Where failed attempts are counted.
     """
 
     pending: list[IntArray]
     lengths: IntArray
+    layout: BatchLayout
     budget: Budget
     work: Work
 
     def take(self) -> IntArray:
         """Return the next batch, or as much of it as the budget still allows."""
         rows = self.pending.pop()
-        count = max(self.budget.batch_tokens // max(int(self.lengths[rows[0]]), 1), 1)
+        count = self.layout.fit(self.lengths[rows], self.budget.batch_tokens)
         if len(rows) > count:
             self.pending.append(rows[count:])
         return rows[:count]
@@ -152,7 +157,7 @@ class _Queue:
             return step()  # nothing smaller can be tried, so any error is the caller's
         result = attempt(step)
         if result is None:
-            self.budget.lower(batch_tokens=len(rows) * int(self.lengths[rows[0]]) // 2)
+            self.budget.lower(batch_tokens=self.layout.size(self.lengths[rows]) // 2)
             self.pending.append(rows)
             self.work.retries += 1
         return result
@@ -174,22 +179,26 @@ def to_device(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
-def _normalize(hidden: Tensor, positions: Tensor, out: Tensor) -> None:
+def _normalize(hidden: Tensor, positions: Tensor | slice, out: Tensor) -> None:
     """Divide the vectors at some positions by their lengths.
 
     Args:
-        hidden: Hidden states of a padded batch. Shape (layers, B * S, H).
-        positions: Positions of tokens. Shape (tokens,).
+        hidden: Hidden states of a batch. Shape (layers, B * S, H).
+        positions: Positions of tokens, shape (tokens,), or their range.
         out: The results. Shape (layers, tokens, H).
     """
     if hidden.device.type == "cpu":
         # In numpy, on one thread. Torch would use several threads, which spin for a while after the
         # work and slow down the batches that run: by 7% in float32, 12% in bfloat16.
-        chosen = hidden.numpy()[:, positions.numpy()]
+        places = positions if isinstance(positions, slice) else positions.numpy()
+        chosen = hidden.numpy()[:, places]
         with np.errstate(all="ignore"):  # the scorer checks later for what is not finite
             np.divide(chosen, np.linalg.norm(chosen, axis=-1, keepdims=True), out=out.numpy())
         return
-    selected = hidden.index_select(1, positions)
+    if isinstance(positions, slice):
+        selected = hidden[:, positions]
+    else:
+        selected = hidden.index_select(1, positions)
     torch.div(selected, selected.norm(dim=-1, keepdim=True), out=out)
 
 
@@ -207,26 +216,54 @@ class _Running(NamedTuple):
     rows: IntArray
     place: slice
     hidden: Callable[[], Tensor]
-    positions: Tensor
+    positions: Tensor | slice
     padded_tokens: int
 
 
-def _start(
-    encoder: Encoder,
-    rows: IntArray,
-    place: slice,
-    ids: npt.NDArray[np.int32],
-    windows: Windows,
-    pad_id: int,
-) -> _Running:
-    """Start to encode B windows whose tokens are laid end to end, the longest first."""
-    device, counts = encoder.device, windows.lengths
-    steps = np.arange(counts[0])[None, :]
-    inside = steps < counts[:, None]
-    padded = np.full(inside.shape, pad_id, dtype=np.int64)
-    padded[inside] = ids
-    first = windows.first[:, None]
-    is_kept = (steps >= first) & (steps < first + windows.kept[:, None])
-    positions = to_device(np.flatnonzero(is_kept), device)
+class _Inputs(NamedTuple):
+    """What a batch is made of.
+
+    Attributes:
+        ids: Token ids of its windows, laid end to end.
+        windows: The windows, the longest first.
+        pad_id: Token id to pad with.
+        most: Tokens of a full batch.
+    """
+
+    ids: npt.NDArray[np.int32]
+    windows: Windows
+    pad_id: int
+    most: int
+
+
+def _start(encoder: Encoder, rows: IntArray, place: slice, inputs: _Inputs) -> _Running:
+    """Start to encode a batch."""
+    if encoder.packing is not None:
+        return _Running(rows, place, *_start_packed(encoder, encoder.packing, inputs))
+    return _Running(rows, place, *_start_padded(encoder, inputs))
+
+
+def _start_padded(
+    encoder: Encoder, inputs: _Inputs
+) -> tuple[Callable[[], Tensor], Tensor | slice, int]:
+    device, counts = encoder.device, inputs.windows.lengths
+    inside = np.arange(counts[0])[None, :] < counts[:, None]
+    padded = np.full(inside.shape, inputs.pad_id, dtype=np.int64)
+    padded[inside] = inputs.ids
+    positions = to_device(np.flatnonzero(inside)[inputs.windows.is_kept()], device)
     hidden = encoder.start(to_device(padded, device), to_device(counts, device))
-    return _Running(rows, place, hidden, positions, inside.size)
+    return hidden, positions, inside.size
+
+
+def _start_packed(
+    encoder: Encoder, packing: Packing, inputs: _Inputs
+) -> tuple[Callable[[], Tensor], Tensor | slice, int]:
+    device, counts = encoder.device, inputs.windows.lengths
+    rows, ends = packing.lay_out(inputs.ids, counts, filler=inputs.pad_id, most=inputs.most)
+    batch = PackedBatch.of(to_device(rows, device), to_device(ends, device), int(counts.max()))
+    is_kept = inputs.windows.is_kept()
+    # As a rule all are, and then they need not be gathered.
+    positions = (
+        slice(0, len(is_kept)) if is_kept.all() else to_device(np.flatnonzero(is_kept), device)
+    )
+    return encoder.start_packed(batch), positions, rows.shape[1]
