@@ -307,13 +307,11 @@ def resolve_device(device: str) -> torch.device:
 
 
 def device_kind(device: str) -> torch.device:
-    """Return the kind of a device, CPU or CUDA. The device may be missing on this machine."""
+    """Return the kind of a device: CPU, CUDA or MPS. The device may be missing on this machine."""
     kind = device.partition(":")[0]
-    return (
-        resolve_device("auto")
-        if kind == "auto"
-        else torch.device("cpu" if kind == "cpu" else "cuda")
-    )
+    if kind == "auto":
+        return resolve_device("auto")
+    return torch.device(kind if kind in ("cpu", "mps") else "cuda")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ _CHECKED_LENGTHS = (33, 17, 17, 3)
 
 _LEAST_STEP = 64
 
-_CURE = "Pad them: --attention sdpa, or attention='sdpa' in the library."
+_CURE = "Pad them (--attention sdpa; attention='sdpa' in the library)."
 
 
 def can_pack(architecture: Any, *, own_code: bool = False) -> bool:
