@@ -10,7 +10,7 @@ compute capability 8.0 (Ampere), and torch's memory-efficient attention in float
 
 import inspect
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -68,7 +68,10 @@ def attend(
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     left, right, given = (part.transpose(1, 2) for part in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    kernel = _kernel(query.device, query.dtype)
+    case = query.device, query.dtype
+    if case not in _KERNELS:
+        _KERNELS[case] = choose_kernel(*case)
+    kernel = _KERNELS[case]
     return kernel(left, right, given, cu_seq_lens_q, max_length_q, scale), None
 
 
@@ -76,9 +79,11 @@ AttentionInterface.register(ATTENTION, attend)
 
 _Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float], Tensor]
 
+# Chosen once for a device and a format. A dictionary, since torch.compile ignores other caches.
+_KERNELS: dict[tuple[torch.device, torch.dtype], _Kernel] = {}
 
-@cache
-def _kernel(device: torch.device, dtype: torch.dtype) -> _Kernel:
+
+def choose_kernel(device: torch.device, dtype: torch.dtype) -> _Kernel:
     """Return the attention of packed texts on a device."""
     if device.type != "cuda":
         return attend_by_lengths
@@ -125,6 +130,7 @@ def attend_efficiently(
     return mixed
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def attend_by_lengths(
     query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, scale: float
 ) -> Tensor:

@@ -17,7 +17,7 @@ from bertscore_core.embedding import Engine, embed, plan_embedding
 from bertscore_core.encoder import EncoderOptions
 from bertscore_core.idf import TokenWeights
 from bertscore_core.memory import Budget
-from bertscore_core.packing import POSITIONS, PackedBatch, Packing, filled
+from bertscore_core.packing import POSITIONS, PackedBatch, Packing, compiled_forward, filled
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokens import TokenizedTexts
 from bertscore_core.windows import WindowShape
@@ -259,7 +259,7 @@ def test_positions_are_those_of_the_families():
 )
 def test_the_kernel_is_chosen_by_card_and_format(capability, dtype, kernel, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    chosen = packed_attention._kernel.__wrapped__(torch.device("cuda"), dtype)
+    chosen = packed_attention.choose_kernel(torch.device("cuda"), dtype)
     assert getattr(chosen, "func", chosen).__name__ == kernel
     # On tensors without numbers: the call is one that torch knows, and its shape is right.
     query = torch.empty((1, 24, 4, 8), dtype=dtype, device="meta")
@@ -271,3 +271,20 @@ def test_attention_without_the_ends_of_texts_is_an_error():
     query = torch.zeros((1, 2, 5, 4))
     with pytest.raises(RuntimeError, match="where packed texts end"):
         packed_attention.attend(torch.nn.Identity(), query, query, query, None)
+
+
+@pytest.mark.long
+def test_a_compiled_forward_pass_takes_batches_of_one_shape(folder):
+    encoder = encoder_of(folder("bert"), packs=True)
+    (forward,) = encoder.forward.args
+    compiled = compiled_forward(forward, texts=16, longest=48, backend="eager")
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for lengths in (LENGTHS, LENGTHS[:7]):
+            texts = some_texts(lengths)
+            rows, ends = encoder.packing.lay_out(texts.ids, texts.lengths, filler=0, most=160)
+            rows = np.pad(rows, ((0, 0), (0, 160 - rows.shape[1])))
+            batch = PackedBatch.of(torch.from_numpy(rows), torch.from_numpy(ends), max(lengths))
+            used = slice(0, sum(lengths))
+            torch.testing.assert_close(
+                compiled(batch)[:, 0, used], forward(batch)[:, 0, used], atol=1e-6, rtol=0
+            )
