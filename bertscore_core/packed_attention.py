@@ -130,7 +130,6 @@ def attend_efficiently(
     return mixed
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def attend_by_lengths(
     query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, scale: float
 ) -> Tensor:
