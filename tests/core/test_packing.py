@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, BertConfig
 
 from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, packed_attention, settle
 from bertscore_core.device_queue import DeviceQueue
@@ -17,7 +18,14 @@ from bertscore_core.embedding import Engine, embed, plan_embedding
 from bertscore_core.encoder import EncoderOptions
 from bertscore_core.idf import TokenWeights
 from bertscore_core.memory import Budget
-from bertscore_core.packing import POSITIONS, PackedBatch, Packing, compiled_forward, filled
+from bertscore_core.packing import (
+    POSITIONS,
+    PackedBatch,
+    Packing,
+    can_pack,
+    compiled_forward,
+    filled,
+)
 from bertscore_core.resolve import resolve_model
 from bertscore_core.tokens import TokenizedTexts
 from bertscore_core.windows import WindowShape
@@ -168,8 +176,10 @@ MASKS = {"all", "where", "masked_fill", "bitwise_and", "logical_and", "le", "lt"
          "ne", "scalar_tensor"}  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("family", [*TINY, "camembert"])
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("bert", "float32"), *((family, "bfloat16") for family in (*TINY, "camembert"))],
+)
 def test_a_forward_pass_waits_for_nothing_and_makes_no_mask(folder, family, dtype):
     operators = operators_of(encoder_of(folder(family), packs=True, dtype=dtype))
     assert operators.counts["linear"] >= 6 * LAYERS  # it did encode
@@ -198,27 +208,35 @@ def test_families_without_the_interface_are_refused_when_packed(folder):
         shared_encoder(resolve_model(str(folder("mpnet"))), options)
 
 
-@pytest.mark.parametrize("family", sorted({*FAMILY_BUILDERS, *MODERN_BUILDERS}))
-def test_a_plan_packs_on_a_gpu_and_for_families_of_the_table_alone(folder, family, monkeypatch):
-    if family == "xlm":
-        pytest.importorskip("sacremoses")
-    config = ScorerConfig(
-        model=str(folder(family)),
-        num_layers=1,
-        max_length=40,
-        dtype="float16",
-        device="cuda",
-        backend="torch",
-    )
-    on_gpu = settle(config)
-    packs = family in {*TINY, "labse"}
-    assert on_gpu.packs == packs
-    assert on_gpu.signature().batch_tokens == ("packed-32768" if packs else "32768")
-    for changes in ({"device": "cpu"}, {"attention": "eager"}):
-        other = settle(replace(config, **changes))
-        assert not other.packs
-        assert not other.signature().batch_tokens.startswith("packed")
-    assert settle(replace(config, dtype="float32")).signature().batch_tokens == "any"
+@pytest.mark.parametrize("family", sorted({*FAMILY_BUILDERS, *MODERN_BUILDERS} - {"xlm"}))
+def test_families_of_the_table_alone_can_be_packed(folder, family):
+    architecture = AutoConfig.from_pretrained(folder(family))
+    assert can_pack(architecture) == (family in {*TINY, "labse"})
+    assert not can_pack(architecture, own_code=True)
+
+
+def test_decoders_are_not_packed():
+    """A configuration may say that a BERT reads from left to right."""
+    assert can_pack(BertConfig())
+    assert not can_pack(BertConfig(is_decoder=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "batches"),
+    [
+        ({}, "packed-32768"),
+        ({"max_batch_tokens": 500}, "packed-500"),
+        ({"device": "cpu"}, "1024/4"),
+        ({"device": "mps"}, "32768"),
+        ({"attention": "sdpa"}, "32768"),
+        ({"dtype": "float32"}, "any"),
+    ],
+)
+def test_a_plan_packs_on_a_gpu_alone_and_its_signature_says_so(folder, changes, batches):
+    gpu = {"dtype": "float16", "device": "cuda", "backend": "torch", "num_layers": 1}
+    settings = settle(ScorerConfig(model=str(folder("bert")), **{**gpu, **changes}))
+    assert settings.packs == (not changes.keys() & {"device", "attention"})
+    assert settings.signature().batch_tokens == batches
 
 
 @given(tokens=st.integers(1, 40_000), most=st.integers(1, 40_000))
