@@ -115,14 +115,12 @@ class Packing:
     @classmethod
     def of(cls, architecture: Any, device: torch.device) -> "Packing":
         """Return the rules of an architecture that can be packed."""
-        pad_id = architecture.pad_token_id
-        after = POSITIONS[architecture.model_type] == AFTER_PADDING
-        return cls(
-            first=pad_id + 1 if after else 0,
-            pad_id=pad_id if after else None,
-            # On a CPU shapes need not repeat, and what fills a batch takes time.
-            fills=device.type == "cuda",
-        )
+        # On a CPU shapes need not repeat, and what fills a batch takes time.
+        fills = device.type == "cuda"
+        if POSITIONS[architecture.model_type] == FROM_ZERO:
+            return cls(first=0, pad_id=None, fills=fills)
+        pad_id = int(architecture.pad_token_id)
+        return cls(first=pad_id + 1, pad_id=pad_id, fills=fills)
 
     def lay_out(
         self, ids: TokenIds, lengths: IntArray, *, filler: int, most: int
