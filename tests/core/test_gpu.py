@@ -118,7 +118,7 @@ def test_float32_is_multiplied_exactly_and_switches_stay_as_they_were(tiny_folde
 
 def test_too_little_memory_is_retried_with_smaller_batches(tiny_folder):
     tried = make_scorer(tiny_folder("bert"), max_batch_tokens=1 << 20)
-    candidates, references = CANDIDATES * 1000, REFERENCES * 1000
+    candidates, references = CANDIDATES * 300, REFERENCES * 300
     pairs = tried.tokenize(
         [f"{text} {number % 997}" for number, text in enumerate(candidates)],
         [f"{text} {number % 991}" for number, text in enumerate(references)],

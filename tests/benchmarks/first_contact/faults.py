@@ -76,7 +76,7 @@ def too_little_memory(checks: Checks, given: Given) -> None:
     if not given.on_gpu:
         checks.skip("too little memory", "no CUDA device was asked for")
         return
-    scorer = given.scorer(given.minilm(), "float32", max_batch_tokens=1 << 20)
+    scorer = given.scorer(given.minilm(), "float32", max_batch_tokens=1 << 18)
     pairs = mixed(40_000, mean_tokens=30)
     tokens = scorer.tokenize(pairs.candidates, pairs.references)
     weights = scorer.token_weights(None)
@@ -114,7 +114,7 @@ def broken_device(checks: Checks, given: Given) -> None:
     folder = given.work / "poison"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    rows = 60
+    rows = 30
     write_dump(folder / "rows.parquet", mixed(rows), 10)
     plain = score(given, folder, "plain", {}, [])
     checks.check("a job that nothing happens to", plain.returncode == 0, _why(plain))

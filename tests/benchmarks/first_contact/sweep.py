@@ -24,7 +24,7 @@ def run(checks: Checks, given: Given) -> None:
     """Measure with texts of about 30 tokens."""
     dtype = "float16" if given.on_gpu else "bfloat16"
     model = given.large()
-    pairs = mixed(40 if given.quick else 10_000 if given.on_gpu else 300, mean_tokens=30)
+    pairs = mixed(10 if given.quick else 10_000 if given.on_gpu else 300, mean_tokens=30)
     ends = time.monotonic() + given.seconds - 20
     base: dict[str, float] = {}
     for name, options, context in variants(given):

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.run.local_runner import LocalRunner
+from pipelines.score.show import show_summary
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, PretendedMoment, pretend
 
@@ -75,3 +76,10 @@ def test_summary_says_how_long_the_device_computed_and_waited(outcome):
     assert summary["device_busy_seconds"] >= device.busy_seconds - 0.001  # rounded
     assert summary["device_idle_seconds"] > 0
     assert summary["host_waited_seconds"] > 0
+
+
+def test_summary_for_people_shows_a_device_without_work(outcome):
+    _, summary, _ = outcome
+    shown = dict(show_summary(summary, "out").rows)
+    busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
+    assert shown["device busy"] == f"{busy:.1f} s, and {idle:.1f} s without work"
