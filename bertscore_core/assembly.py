@@ -70,14 +70,28 @@ def too_long(pairs: TokenizedPairs, settings: Settings) -> BoolArray:
     return pairs.over_all(np.logical_or, pairs.texts.truncated)
 
 
-def check_finite(flat: FloatArray, pairs: TextPairs, weights: TokenWeights, dtype: str) -> None:
+_MEND = "Mend the model's weights, or choose another model."
+
+_CURES = {
+    "float16": "Numbers above 65,504 do not fit into float16: choose bfloat16 (--dtype bfloat16).",
+    "bfloat16": "Choose float32 (--dtype float32).",
+    "tf32": _MEND,
+    "float32": _MEND,
+}
+"""What to do if numbers are not finite. bfloat16 has the range of float32."""
+
+
+def check_finite(
+    flat: FloatArray, pairs: TextPairs, weights: TokenWeights, *, model: str, dtype: str
+) -> None:
     """Check that no score is NaN although the weights of its text have a sum.
 
     Args:
         flat: Scores of P pairs. Shape (layers, P, 3).
         pairs: The pairs.
         weights: What they were scored with.
-        dtype: The format of the encoder's numbers, for the message.
+        model: The model's name, for the message.
+        dtype: The format of the encoder's products, for the message.
 
     Raises:
         ConfigError: One is.
@@ -87,8 +101,7 @@ def check_finite(flat: FloatArray, pairs: TextPairs, weights: TokenWeights, dtyp
             if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
                 raise ConfigError(
                     f"the encoder's numbers are not finite in {dtype}: got none that can be "
-                    f"compared for pair {pair}; expected finite ones. Choose bfloat16 or float32 "
-                    "(--dtype), or mend the model's weights."
+                    f"compared for pair {pair} from {model}; expected finite ones. {_CURES[dtype]}"
                 )
 
 

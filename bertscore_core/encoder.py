@@ -6,13 +6,13 @@ torch or, on a CPU, by OpenVINO (`openvino_runtime`).
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModel, AutoModelForTextEncoding
 from transformers.utils import logging as transformers_logging
 
@@ -26,18 +26,22 @@ from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, f
 from bertscore_core.openvino_runtime import (
     OPENVINO_DTYPES,
     CompiledEncoder,
-    Start,
     compile_encoder,
     computes_in,
     openvino_version,
 )
 from bertscore_core.order_of_sums import fix_order_of_sums
+from bertscore_core.packing import Forward, PackedBatch, Packing, pack
+from bertscore_core.precision import (
+    cast_products,
+    check_dtype,
+    check_processor,
+    products_in,
+)
 from bertscore_core.resolve import ModelFiles
 
 # At import, not when a scorer is made: it has no effect after torch's first product in the process.
 fix_order_of_sums()
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 # Architectures with an encoder-only class, so that the decoder need not be loaded.
 _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
@@ -65,26 +69,29 @@ class Encoder:
 
     Attributes:
         model: The torch module in evaluation mode, cut at the layer; None on OpenVINO.
-        forward: Starts a forward pass on token ids and mask, each (B, S), int64.
+        forward: Starts a forward pass on token ids and mask, each (B, S), int64; or, if the encoder
+            packs, on a `PackedBatch`.
         device: Where it computes.
         hidden_size: Length of an embedding, H.
         num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
         in_flight: Batches to start before waiting for the first one.
+        packing: How texts are laid end to end; None if they are padded.
     """
 
     model: Any
-    forward: Start
+    forward: Callable[..., Callable[[], Tensor]]
     device: torch.device
     hidden_size: int
     num_outputs: int
     in_flight: int = 1
+    packing: Packing | None = None
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode B texts and wait for the result; see `start`."""
+        """Encode B padded texts and wait for the result; see `start`."""
         return self.start(ids, lengths)()
 
     def start(self, ids: Tensor, lengths: Tensor) -> Callable[[], Tensor]:
-        """Start to encode B texts.
+        """Start to encode B padded texts; only of an encoder that does not pack.
 
         Args:
             ids: Token ids, right-padded. Shape (B, S).
@@ -99,6 +106,15 @@ class Encoder:
         mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
         return self.forward(ids, mask.long())
 
+    def start_packed(self, batch: PackedBatch) -> Callable[[], Tensor]:
+        """Start to encode texts laid end to end; only of an encoder that packs.
+
+        Returns:
+            As `start` does, in the shape (layers, 1, T, H). What follows the last text is
+            undefined.
+        """
+        return self.forward(batch)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderOptions:
@@ -109,11 +125,12 @@ class EncoderOptions:
         all_layers: Keep every layer and return them all.
         layer_semantics: What the rows of all layers are: `hidden`, the hidden states, or `cut`,
             what each layer gives when the encoder is cut there. The last row is the same.
-        dtype: Number format of the matrix products. Weights (except DeBERTa's biases of queries
-            and values), residual stream and, in most architectures, layer norms stay in float32,
-            whatever format the checkpoint has.
+        dtype: Number format of the matrix products, whose weights are kept in it. Other weights,
+            the residual stream and, in most architectures, layer norms stay in float32, whatever
+            format the checkpoint has.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` for a GPU if there is one.
         attention: Attention implementation of transformers, or `auto` for its default.
+        packs: Whether texts are laid end to end without padding; see `packing`.
         backend: What runs the forward pass, one of `BACKENDS`.
         num_threads: Threads OpenVINO may use; None for as many as torch uses.
         max_length: Tokens of the longest text to come; None if that is not known.
@@ -126,6 +143,7 @@ class EncoderOptions:
     dtype: str = "float32"
     device: str = "auto"
     attention: str = "auto"
+    packs: bool = False
     backend: str = "torch"
     num_threads: int | None = None
     max_length: int | None = None
@@ -148,6 +166,7 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     """
     device = resolve_device(options.device)
     check_dtype(options.dtype)
+    check_processor(options.dtype, device)
     check_semantics(options.layer_semantics)
     check_backend(options.backend, dtype=options.dtype, device=device)
     model = _load(files, options)
@@ -158,22 +177,20 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     module = _with_outputs(model, options)
     hidden_size = int(model.config.hidden_size)
     num_outputs = files.depth + 1 if options.all_layers else 1
-    forward: Start
-    in_flight = 1
+    made = partial(Encoder, device=device, hidden_size=hidden_size, num_outputs=num_outputs)
     if options.backend == "openvino":
         compiled = _compile(module, files, options, hidden_size, num_outputs)
-        forward, in_flight = compiled.start, compiled.in_flight
-        model = None  # OpenVINO holds its weights, and copies of some in another layout
-    else:
-        forward = _torch_forward(module, device, DTYPES[options.dtype])
-    return Encoder(
-        model=model,
-        forward=forward,
-        device=device,
-        hidden_size=hidden_size,
-        num_outputs=num_outputs,
-        in_flight=in_flight,
-    )
+        # OpenVINO holds the weights, and copies of some in another layout.
+        return made(model=None, forward=compiled.start, in_flight=compiled.in_flight)
+    cast_products(model, options.dtype)
+    in_format = partial(_torch_forward, dtype=options.dtype, device=device)
+    packing, forward = None, in_format(module)
+    if options.packs:
+        packing, forward = pack(
+            module, in_format, dtype=options.dtype, device=device, positions=files.positions
+        )
+    # Torch computes when the result is asked for: the first call only stores the arguments.
+    return made(model=model, forward=partial(partial, forward), packing=packing)
 
 
 def _with_outputs(model: Any, options: EncoderOptions) -> LastLayer | EveryLayer:
@@ -203,32 +220,15 @@ def _compile(
     )
 
 
-def _cast_query_biases(model: nn.Module, dtype: torch.dtype) -> None:
-    """Cast the biases of DeBERTa's queries and values to the format of the products before them.
-
-    DeBERTa adds them outside its linear layers, where autocast does not reach. In float32 they
-    would make the sum float32, and masked attention would be filled with the lowest float32 number,
-    which the next product, in a shorter format, cannot represent.
-    """
-    for name, parameter in model.named_parameters():
-        if name.endswith((".q_bias", ".v_bias")):
-            parameter.data = parameter.data.to(dtype)
-
-
-def _torch_forward(module: nn.Module, device: torch.device, dtype: torch.dtype) -> Start:
-    """Return the model's own forward pass, with matrix products in the given format."""
-    reduced = dtype != torch.float32
-    if reduced:
-        _cast_query_biases(module, dtype)
+def _torch_forward(module: Forward, *, dtype: str, device: torch.device) -> Forward:
+    """Return a forward pass with matrix products in the given format."""
 
     @torch.inference_mode()
-    def forward(ids: Tensor, mask: Tensor) -> Tensor:
-        with torch.autocast(device.type, dtype=dtype) if reduced else nullcontext():
-            hidden: Tensor = module(ids, mask)
-        return hidden
+    def forward(*inputs: Any) -> Tensor:
+        with products_in(dtype, device):
+            return module(*inputs)
 
-    # Torch computes when the result is asked for: the first call only stores the arguments.
-    return partial(partial, forward)
+    return forward
 
 
 def choose_backend(
@@ -258,16 +258,6 @@ def choose_backend(
         and computes_in(dtype)
     )
     return "openvino" if fits else "torch"
-
-
-def check_dtype(dtype: str) -> None:
-    """Check that a number format is known.
-
-    Raises:
-        ConfigError: the name is not in `DTYPES`.
-    """
-    if dtype not in DTYPES:
-        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
 
 
 def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
@@ -317,13 +307,11 @@ def resolve_device(device: str) -> torch.device:
 
 
 def device_kind(device: str) -> torch.device:
-    """Return the kind of a device, CPU or CUDA. The device may be missing on this machine."""
+    """Return the kind of a device: CPU, CUDA or MPS. The device may be missing on this machine."""
     kind = device.partition(":")[0]
-    return (
-        resolve_device("auto")
-        if kind == "auto"
-        else torch.device("cpu" if kind == "cpu" else "cuda")
-    )
+    if kind == "auto":
+        return resolve_device("auto")
+    return torch.device(kind if kind in ("cpu", "mps") else "cuda")
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def score_pairs(
             block = pairs.select(rows)
             # A text that is in several pairs of the block is encoded once.
             needed = np.unique(np.concatenate([block.candidates, block.references]))
-            plan = plan_embedding(pairs.texts, needed, weights, budget=budget, shape=engine.shape)
+            plan = plan_embedding(engine, pairs.texts, needed, weights)
             with engine.queue.turn(work):
                 found = attempt(partial(_queue_block, engine, plan, block, work, optimal))
             if found is not None:

@@ -46,10 +46,10 @@ class LastLayer(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode ids and mask, each (B, S)."""
+    def forward(self, ids: Tensor, mask: Tensor | None, **given: Any) -> Tensor:
+        """Encode ids and mask, each (B, S); what else is given goes to the encoder."""
         # Under autocast a model may end in a shorter dtype; scores are computed in float32.
-        hidden: Tensor = self.model(ids, attention_mask=mask)[0]
+        hidden: Tensor = self.model(ids, attention_mask=mask, **given)[0]
         return hidden.float()[None]
 
 
@@ -68,9 +68,9 @@ class EveryLayer(nn.Module):
         self.model = model
         self.norm = norm
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode ids and mask, each (B, S)."""
-        output = self.model(ids, attention_mask=mask, output_hidden_states=True)
+    def forward(self, ids: Tensor, mask: Tensor | None, **given: Any) -> Tensor:
+        """Encode ids and mask, each (B, S); what else is given goes to the encoder."""
+        output = self.model(ids, attention_mask=mask, output_hidden_states=True, **given)
         states = tuple(output.hidden_states)
         if self.norm is not None:
             # The model has applied its norm to the last state only.

@@ -240,7 +240,13 @@ class BertScorer:
                 self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
             )
         for flat, weights in zip(every, weightings, strict=True):
-            check_finite(flat, flat_pairs, weights, self.config.dtype)
+            check_finite(
+                flat,
+                flat_pairs,
+                weights,
+                model=self.settings.files.name,
+                dtype=self.config.dtype,
+            )
         return [assemble(flat, pairs, self.settings) for flat in every]
 
     def embed(
@@ -254,7 +260,7 @@ class BertScorer:
             weights: Token weights.
         """
         engine, work = self._engine, Work()
-        plan = plan_embedding(texts, needed, weights, budget=engine.budget, shape=engine.shape)
+        plan = plan_embedding(engine, texts, needed, weights)
         with noticing_a_lost_device(), self.queue.turn(work):
             return embed(engine, plan, work)
 

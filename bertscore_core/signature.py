@@ -65,7 +65,8 @@ class Signature:
             bert-score gives it, `zero`, or `null` for no score.
         dtype: Number format of the encoder's matrix products.
         batch_tokens: Requested padded tokens of a forward pass: `1024`, or `1024/4` if a small
-            number of texts is cut into four batches. In float32 it is `any`, since batches change
+            number of texts is cut into four batches, or `packed-1024` if texts are laid end to end.
+            In float32 it is `any`, since batches change
             scores by at most 2e-7 there.
         attention: Requested attention implementation.
         backend: What ran the encoder: `torch`, or `openvino-` and its version.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertscore_core.errors import ConfigError
-from bertscore_core.tokens import IntArray, TokenIds, TokenizedTexts
+from bertscore_core.tokens import BoolArray, IntArray, TokenIds, TokenizedTexts
 
 LONG_TEXT_RULES = ("truncate", "error", "windows")
 """What is done with a text longer than the maximum length: cut it, do not score it, or score all of
@@ -153,6 +153,13 @@ class Windows:
             kept=self.kept[rows],
             shape=self.shape,
         )
+
+    def is_kept(self) -> BoolArray:
+        """Tell for each token of the windows, laid end to end, whether its vector is kept."""
+        step = _counted(self.lengths)
+        first = np.repeat(self.first, self.lengths)
+        kept: BoolArray = (step >= first) & (step < first + np.repeat(self.kept, self.lengths))
+        return kept
 
     def gather(self, texts: TokenizedTexts) -> TokenIds:
         """Return the token ids of the windows, laid end to end. Shape (their tokens,)."""

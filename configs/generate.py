@@ -64,6 +64,7 @@ GROUPS = {
         "device",
         "accelerator",
         "backend",
+        "attention",
         "max_batch_tokens",
         "model_memory",
     ),
@@ -112,8 +113,8 @@ NOTES = {
     "allow_pickle_weights": "Use it only with weights from people you trust.",
     "beam": "The other configs here show which options run the job elsewhere.",
     "device": "`auto` takes a GPU if there is one.",
-    "dtype": "bfloat16 needs a GPU, or a CPU that has it; float16 needs a GPU. Both change scores "
-    "a little (docs/speed.md).",
+    "dtype": "bfloat16 needs a GPU, or a CPU that has it; float16 and tf32 need a GPU. All change "
+    "scores a little (docs/speed.md).",
     "max_batch_tokens": "Lower it when memory runs out.",
     "overwrite": "Without it the run is refused if there are such results in the output folder.",
     "workers": "Torch's threads are divided among them. With GPUs, one for each is best.",

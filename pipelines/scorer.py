@@ -91,6 +91,7 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers
         dtype=options.dtype,
         device=_worker_device(options, workers),
         backend=options.backend,
+        attention=options.attention,
         max_batch_tokens=options.max_batch_tokens,
         num_threads=workers.threads,
         allow_pickle_weights=options.allow_pickle_weights,

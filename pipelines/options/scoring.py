@@ -16,9 +16,10 @@ class ScoringOptions(RunOptions):
     """Options of every command that scores.
 
     Attributes:
-        dtype: Number format of the encoder's matrix products; everything else is in float32. In
-            bfloat16 a baseline can be wrong by up to 2e-4, which is more than its standard error
-            says: make a baseline in the number format in which you will score.
+        dtype: Number format of the encoder's matrix products; everything else is in float32. `tf32`
+            is float32 of which a GPU multiplies 11 significant bits. In bfloat16 a baseline can be
+            wrong by up to 2e-4, which is more than its standard error says: make a baseline in the
+            number format in which you will score.
         device: Where the encoder runs: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
         accelerator: GPU to ask a remote runner for, only for the step that scores, in the form of
             Beam's resource hint: `type:nvidia-l4;count:1;install-nvidia-driver`.
@@ -26,16 +27,19 @@ class ScoringOptions(RunOptions):
             name); or `auto`, which takes OpenVINO on CPUs and architectures where it is known to
             work well, and torch elsewhere. Where the devices of the workers are not known in
             advance, `auto` takes torch, unless the device is `cpu`.
+        attention: How torch computes attention. `auto` lays texts end to end on a GPU, without
+            padding, for models that allow it; `sdpa` and `eager` pad them.
         max_batch_tokens: Most padded tokens in one forward pass; by default it depends on the
             device.
         allow_pickle_weights: Load weights that are not in the safetensors format. Such files can
             run code when they are loaded.
     """
 
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["float32", "tf32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
     accelerator: str | None = None
     backend: Literal["auto", "torch", "openvino"] = "auto"
+    attention: Literal["auto", "sdpa", "eager"] = "auto"
     max_batch_tokens: int | None = None
     allow_pickle_weights: bool = False
 

@@ -47,7 +47,7 @@ def test_what_cannot_work_is_refused(changes, error, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dtype": "int8"}, "unknown dtype 'int8'; expected one of float32, bfloat16, float16"),
+        ({"dtype": "int8"}, "unknown dtype 'int8'; expected one of float32, tf32, bfloat16"),
         ({"baseline": "b.csv"}, "baseline was given without rescale"),
         ({"max_batch_tokens": 0}, "max_batch_tokens is 0"),
         ({"num_threads": -2}, "num_threads is -2"),

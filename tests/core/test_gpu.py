@@ -54,7 +54,7 @@ def test_both_kernels_for_packed_texts_agree_in_half_precision(dtype):
     )
     ends = torch.tensor([0, 40, 41, 77], dtype=torch.int32, device=DEVICE)
     given = (query, key, value, ends, 40, 32**-0.5)
-    chosen = packed_attention._kernel(torch.device(DEVICE), query.dtype)(*given)
+    chosen = packed_attention.choose_kernel(torch.device(DEVICE), query.dtype)(*given)
     efficient = packed_attention.attend_efficiently(*given)
     on_host = packed_attention.attend_by_lengths(
         *(part.float().cpu() for part in given[:3]), ends.cpu(), *given[4:]

@@ -29,6 +29,7 @@ _LAYERS = {
 }
 _DTYPES = {
     "float32": "Scores do not depend on what else was in a batch, to 2e-7.",
+    "tf32": "Scores move with the texts that share a batch.",
     "bfloat16": "Scores move with the texts that share a batch, by up to 4e-3.",
     "float16": "Scores move with the texts that share a batch, by up to 4e-3.",
 }
@@ -153,4 +154,6 @@ def _baseline(value: str) -> str:
 def _batches(value: str) -> str:
     if value == "any":
         return "The size of batches does not matter."
+    if value.startswith("packed-"):
+        return f"Batches of texts without padding had {value.removeprefix('packed-')} tokens."
     return f"Batches had a budget of {value} padded tokens."

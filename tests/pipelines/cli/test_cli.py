@@ -340,7 +340,7 @@ def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
     shown = " ".join(capsys.readouterr().out.split())
     assert "Where the result is written (needed)" in shown
     assert "keeps the number of that run (default: auto)" in shown
-    assert "--dtype {float32,bfloat16,float16} " in shown
+    assert "--dtype {float32,tf32,bfloat16,float16} " in shown
     assert "stop --print-job" in shown  # a switch is off unless given, and a model has no default
     assert "if no language is given --language" in shown
     assert "Beam's own options go after `--`" in shown

@@ -46,6 +46,7 @@ EVERY_OPTION: dict[str, Any] = {
     "empty": "null",
     "dtype": "bfloat16",
     "backend": "torch",
+    "attention": "sdpa",
     "device": "cuda:1",
     "max_batch_tokens": 4096,
     "min_rows": 1000,
@@ -162,7 +163,11 @@ WRONG_TYPES = [
     ("max_length", "long", r"got 'long' \(str\); expected a whole number or 'unlimited' or noth"),
     ("max_reject_fraction", "1%", r"got '1%' \(str\); expected a number"),
     ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
-    ("dtype", "fp16", r"got 'fp16' \(str\); expected 'float32' or 'bfloat16' or 'float16'"),
+    (
+        "dtype",
+        "fp16",
+        r"got 'fp16' \(str\); expected 'float32' or 'tf32' or 'bfloat16' or 'float16'",
+    ),
 ]
 
 

@@ -151,6 +151,7 @@ def test_every_option_of_the_job_is_taken_or_refused_by_name():
         *("model", "language", "language_column", "languages", "num_layers", "revision"),
         *("max_length", "long_text", "empty", "idf", "idf_group", "rescale", "baseline"),
         *("allow_shared_baseline", "model_memory", "dtype", "device", "backend", "registry"),
+        "attention",
         *("max_batch_tokens", "allow_pickle_weights", "candidate_column", "reference_column"),
     }
     for name in {one.name for one in fields(ScoreOptions)} - set(batches.OPTIONS):
