@@ -1,7 +1,8 @@
 """Unit-length token embeddings of many texts, laid end to end on the device.
 
-All index arithmetic is done on the host with numpy, and the results are sent to the device ahead of
-time. So the host never waits for a GPU: it prepares the next batch while one is computed.
+All index arithmetic is done on the host with numpy: a plan, made before the device is used, and the
+padding of each batch. A GPU gets them ahead of time: while it computes a batch, the host prepares
+the next.
 """
 
 from collections import deque
@@ -13,15 +14,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from bertscore_core.batching import plan_batches
+from bertscore_core.device_queue import Begun, DeviceQueue
 from bertscore_core.encoder import Encoder
 from bertscore_core.idf import TokenWeights, Weightings
 from bertscore_core.memory import Budget, Result, attempt
-from bertscore_core.tokens import IntArray, TokenizedTexts
+from bertscore_core.tokens import FloatArray, IntArray, TokenIds, TokenizedTexts
 from bertscore_core.windows import Windows, WindowShape
 from bertscore_core.work import Work
 
@@ -43,63 +44,120 @@ class EmbeddedTexts:
     lengths: IntArray
 
 
-@torch.inference_mode()
-def embed(
-    encoder: Encoder,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What texts are embedded with.
+
+    Attributes:
+        encoder: The encoder.
+        queue: The queue of its device.
+        budget: Memory bounds. They are lowered if memory is too small.
+        pad_id: Token id to pad with.
+        shape: The windows of texts that are too long for one pass; None if every text fits.
+    """
+
+    encoder: Encoder
+    queue: DeviceQueue
+    budget: Budget
+    pad_id: int
+    shape: WindowShape | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmbeddingPlan:
+    """Which windows are encoded together, and where their vectors go.
+
+    Attributes:
+        batches: The windows of each batch, numbered in the order in which they are laid out.
+        windows: W windows, in that order.
+        ids: Their token ids, laid end to end.
+        given: First id of each window, and the end. Shape (W + 1,).
+        kept: First vector of each window that is kept, and the end. Shape (W + 1,).
+        weights: Weight of every token that is kept. Shape (T,); (W, T) for W weightings.
+        starts: As in `EmbeddedTexts`. Shape (N,).
+        lengths: As in `EmbeddedTexts`. Shape (N,).
+    """
+
+    batches: list[IntArray]
+    windows: Windows
+    ids: TokenIds
+    given: IntArray
+    kept: IntArray
+    weights: FloatArray
+    starts: IntArray
+    lengths: IntArray
+
+
+def plan_embedding(
     texts: TokenizedTexts,
     needed: IntArray,
     weights: TokenWeights | Weightings,
     *,
-    pad_id: int,
     budget: Budget,
-    work: Work,
     shape: WindowShape | None = None,
-) -> EmbeddedTexts:
-    """Embed some of the texts; each vector is divided by its length, without an epsilon.
-
-    If memory is too small for a batch, the batch is encoded in pieces and the budget is lowered to
-    their size.
+) -> EmbeddingPlan:
+    """Plan how some of the texts are embedded. This needs no device.
 
     Args:
-        encoder: The encoder.
         texts: All texts.
         needed: Indices of the texts to embed.
         weights: Token weights, one or several.
-        pad_id: Token id to pad with.
         budget: Memory bounds.
-        work: Where the forward passes are counted.
         shape: The windows of texts that are too long for one pass; None if every text fits.
     """
-    device, lengths = encoder.device, texts.lengths
+    lengths = texts.lengths
     windows = Windows.cut(needed, lengths[needed], shape)
     limit = budget.batch_limit(int(windows.lengths.sum()))
     batches = plan_batches(windows.lengths, max_batch_tokens=limit)
     # In the order in which they are laid out. The windows of a text are as long as any, so they
     # stay side by side, and the vectors that are kept of them lie end to end.
     windows = windows.select(np.concatenate(batches))
-    ids, given, kept = windows.gather(texts), _ends(windows.lengths), _ends(windows.kept)
+    kept = _ends(windows.kept)
     begins = np.flatnonzero(windows.starts == 0)  # the first window of each text
     starts = np.full(len(texts), -1, dtype=np.int64)
     starts[windows.texts[begins]] = kept[begins]
-    vectors = torch.empty((encoder.num_outputs, kept[-1], encoder.hidden_size), device=device)
-    queue = _Queue(_runs(batches)[::-1], windows.lengths, budget, work)
+    return EmbeddingPlan(
+        batches=_runs(batches),
+        windows=windows,
+        ids=windows.gather(texts),
+        given=_ends(windows.lengths),
+        kept=kept,
+        weights=weights.of(texts.gather(windows.texts[begins])),
+        starts=starts,
+        lengths=lengths,
+    )
+
+
+@torch.inference_mode()
+def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
+    """Embed texts as planned; each vector is divided by its length, without an epsilon.
+
+    On a GPU this only queues the work. If memory is too small for a batch, the batch is encoded in
+    pieces and the budget is lowered to their size.
+
+    Args:
+        engine: What they are embedded with, while it is the caller's turn in its queue.
+        plan: The plan.
+        work: Where the forward passes are counted.
+    """
+    encoder, windows = engine.encoder, plan.windows
+    shape = (encoder.num_outputs, int(plan.kept[-1]), encoder.hidden_size)
+    vectors = torch.empty(shape, device=encoder.device)
+    queue = _Queue(plan.batches[::-1], windows.lengths, engine.budget, work)
     running: deque[_Running] = deque()
     try:
         while queue.pending or running:
             if queue.pending and len(running) < encoder.in_flight:
                 rows = queue.take()
-                first, end = rows[0], rows[-1] + 1
-                place = slice(int(kept[first]), int(kept[end]))
-                own = ids[given[first] : given[end]]
-                start = partial(_start, encoder, rows, place, own, windows.select(rows), pad_id)
-                started = queue.attempt(rows, start)
+                started = queue.attempt(rows, partial(_start, engine, plan, rows))
                 if started is not None:
                     running.append(started)
             else:
                 batch = running.popleft()
                 if queue.attempt(batch.rows, partial(_finish, batch, vectors)) is not None:
+                    engine.queue.end(batch.begun, work)
                     work.batches += 1
-                    work.lowered_batches += budget.lowered
+                    work.lowered_batches += engine.budget.lowered
                     work.tokens += int(windows.lengths[batch.rows].sum())
                     work.padded_tokens += batch.padded_tokens
     finally:
@@ -107,8 +165,7 @@ def embed(
         for batch in running:
             with suppress(Exception):
                 batch.hidden()
-    laid_out = weights.of(texts.gather(windows.texts[begins]))
-    return EmbeddedTexts(vectors, to_device(laid_out, device), starts, lengths)
+    return EmbeddedTexts(vectors, engine.queue.send(plan.weights), plan.starts, plan.lengths)
 
 
 def _ends(counts: IntArray) -> IntArray:
@@ -165,15 +222,6 @@ def _finish(batch: "_Running", vectors: Tensor) -> Tensor:
     return own
 
 
-def to_device(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
-    """Copy an array to a device, without waiting if it is a GPU."""
-    tensor = torch.from_numpy(values)
-    if device.type == "cuda":
-        # Only from pinned memory can a copy run while the host goes on.
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
 def _normalize(hidden: Tensor, positions: Tensor, out: Tensor) -> None:
     """Divide the vectors at some positions by their lengths.
 
@@ -202,6 +250,7 @@ class _Running(NamedTuple):
         hidden: Waits for the hidden states and returns them. Shape (layers, B, S, H).
         positions: Positions of the tokens that are kept, among all B * S.
         padded_tokens: B * S.
+        begun: When it was begun.
     """
 
     rows: IntArray
@@ -209,24 +258,22 @@ class _Running(NamedTuple):
     hidden: Callable[[], Tensor]
     positions: Tensor
     padded_tokens: int
+    begun: Begun
 
 
-def _start(
-    encoder: Encoder,
-    rows: IntArray,
-    place: slice,
-    ids: npt.NDArray[np.int32],
-    windows: Windows,
-    pad_id: int,
-) -> _Running:
+def _start(engine: Engine, plan: EmbeddingPlan, rows: IntArray) -> _Running:
     """Start to encode B windows whose tokens are laid end to end, the longest first."""
-    device, counts = encoder.device, windows.lengths
+    first_row, end_row = rows[0], rows[-1] + 1
+    place = slice(int(plan.kept[first_row]), int(plan.kept[end_row]))
+    windows, queue = plan.windows.select(rows), engine.queue
+    counts = windows.lengths
     steps = np.arange(counts[0])[None, :]
     inside = steps < counts[:, None]
-    padded = np.full(inside.shape, pad_id, dtype=np.int64)
-    padded[inside] = ids
+    padded = np.full(inside.shape, engine.pad_id, dtype=np.int64)
+    padded[inside] = plan.ids[plan.given[first_row] : plan.given[end_row]]
     first = windows.first[:, None]
     is_kept = (steps >= first) & (steps < first + windows.kept[:, None])
-    positions = to_device(np.flatnonzero(is_kept), device)
-    hidden = encoder.start(to_device(padded, device), to_device(counts, device))
-    return _Running(rows, place, hidden, positions, inside.size)
+    begun = queue.begin()
+    positions = queue.send(np.flatnonzero(is_kept))
+    hidden = engine.encoder.start(queue.send(padded), queue.send(counts))
+    return _Running(rows, place, hidden, positions, inside.size, begun)

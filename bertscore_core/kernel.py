@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from bertscore_core.batching import plan_batches
-from bertscore_core.embedding import EmbeddedTexts, embed, to_device
+from bertscore_core.device_queue import DeviceQueue, Fetched
+from bertscore_core.embedding import EmbeddedTexts, EmbeddingPlan, Engine, embed, plan_embedding
 from bertscore_core.encoder import Encoder
 from bertscore_core.errors import DeviceMemoryError
 from bertscore_core.idf import Weightings
@@ -32,35 +33,32 @@ from bertscore_core.matching import (
 from bertscore_core.memory import Budget, attempt
 from bertscore_core.optimal import optimal_matches
 from bertscore_core.tokens import FloatArray, IntArray, TextPairs
-from bertscore_core.windows import WindowShape
 from bertscore_core.work import Work
 
 logger = logging.getLogger(__name__)
 
 
 def score_pairs(
-    encoder: Encoder,
+    engine: Engine,
     pairs: TextPairs,
     weights: Weightings,
-    *,
-    pad_id: int,
-    budget: Budget,
     work: Work,
-    shape: WindowShape | None = None,
+    *,
     optimal: bool = False,
 ) -> FloatArray:
     """Score P pairs of texts with each of W weightings; they are encoded and matched once.
 
+    The blocks are queued one after the other, each in a turn of its own, and planned before it.
+    While one is computed on a GPU, the next is planned, by this thread or by another. Only at the
+    end does this thread wait for the scores.
+
     Args:
-        encoder: The encoder.
+        engine: What the pairs are scored with. If memory is too small for its budget, batches and
+            blocks are halved and the budget is lowered. This changes scores only by rounding: by
+            2e-7 in float32, by far more in bfloat16 and float16 (1.8e-3 was measured).
         pairs: The pairs.
         weights: The weightings.
-        pad_id: Token id to pad with.
-        budget: Memory bounds. If memory is too small for them, batches and blocks are halved and
-            the budget is lowered. This changes scores only by rounding: by 2e-7 in float32, by far
-            more in bfloat16 and float16 (1.8e-3 was measured).
         work: Where the forward passes are counted.
-        shape: The windows of texts that are too long for one pass; None if every text fits.
         optimal: Match by the best assignment, and not greedily.
 
     Returns:
@@ -70,9 +68,10 @@ def score_pairs(
     Raises:
         DeviceMemoryError: memory is too small for a single pair.
     """
-    lengths = pairs.texts.lengths
+    encoder, budget, lengths = engine.encoder, engine.budget, pairs.texts.lengths
     shape_of_all = (len(weights.all), encoder.num_outputs, len(pairs), 3)
     scores = np.empty(shape_of_all, dtype=np.float32)
+    queued: list[tuple[IntArray, Fetched]] = []
     for planned in _blocks(pairs, encoder, budget):
         pending = [planned]
         while pending:
@@ -80,20 +79,11 @@ def score_pairs(
             block = pairs.select(rows)
             # A text that is in several pairs of the block is encoded once.
             needed = np.unique(np.concatenate([block.candidates, block.references]))
-            embed_needed = partial(
-                embed,
-                encoder,
-                pairs.texts,
-                needed,
-                weights,
-                pad_id=pad_id,
-                budget=budget,
-                work=work,
-                shape=shape,
-            )
-            found = attempt(partial(_score_block, embed_needed, block, budget, optimal))
+            plan = plan_embedding(pairs.texts, needed, weights, budget=budget, shape=engine.shape)
+            with engine.queue.turn(work):
+                found = attempt(partial(_queue_block, engine, plan, block, work, optimal))
             if found is not None:
-                scores[:, :, rows] = found
+                queued.append((rows, found))
                 continue
             if len(rows) == 1:  # nothing smaller can be tried
                 raise _memory_error(encoder.device, lengths, budget)
@@ -103,13 +93,21 @@ def score_pairs(
             half = len(rows) // 2
             work.retries += 1
             pending += [rows[half:], rows[:half]]
+    for rows, found in queued:
+        scores[:, :, rows] = engine.queue.received(found, work)
     return scores
 
 
-def _score_block(
-    embed_needed: Callable[[], EmbeddedTexts], block: TextPairs, budget: Budget, optimal: bool
-) -> FloatArray:
-    return _match(embed_needed(), block.candidates, block.references, budget, optimal)
+def _queue_block(
+    engine: Engine, plan: EmbeddingPlan, block: TextPairs, work: Work, optimal: bool
+) -> Fetched:
+    """Queue the work of a block. Its scores have the shape (W, layers, P, 3)."""
+    embedded = embed(engine, plan, work)
+    begun = engine.queue.begin()
+    sides = block.candidates, block.references
+    scores = _match(embedded, *sides, engine.queue, engine.budget, optimal)
+    engine.queue.end(begun, work)
+    return engine.queue.fetch(scores)
 
 
 def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntArray]:
@@ -125,6 +123,10 @@ def _blocks(pairs: TextPairs, encoder: Encoder, budget: Budget) -> Iterator[IntA
     order = np.argsort(references, kind="stable")
     if encoder.num_outputs > 1:
         order = order[np.argsort(_longest(lengths, candidates, references)[order], kind="stable")]
+    whole = int(lengths[np.unique([candidates, references])].sum())
+    if len(order) and whole * bytes_per_token <= budget.block_bytes:
+        yield order  # the usual case on a GPU, without a loop over the pairs
+        return
     seen: set[int] = set()
     start = tokens = 0
     for position, pair in enumerate(order.tolist()):
@@ -170,33 +172,43 @@ def _match(
     embedded: EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
+    queue: DeviceQueue,
     budget: Budget,
     optimal: bool,
-) -> FloatArray:
-    """Match the pairs of a block. Shape (W, layers, P, 3)."""
-    shape = (len(embedded.weights), len(embedded.vectors), len(candidates), 3)
-    scores = np.empty(shape, dtype=np.float32)
+) -> Tensor:
+    """Match the pairs of a block. Shape (W, layers, P, 3), on the device."""
     lengths = embedded.lengths
     is_long = lengths[candidates] * lengths[references] > budget.pair_elements
     alone = np.ones_like(is_long) if optimal else is_long
     one_by_one = partial(_match_one_by_one, match=_pair_matcher(budget, optimal))
-    for chosen, match in ((~alone, partial(_match_whole, budget=budget)), (alone, one_by_one)):
-        if chosen.any():
-            scores[:, :, chosen] = match(embedded, candidates[chosen], references[chosen])
+    ways = ((~alone, partial(_match_whole, budget=budget)), (alone, one_by_one))
+    found = [
+        (chosen, match(embedded, candidates[chosen], references[chosen], queue))
+        for chosen, match in ways
+        if chosen.any()
+    ]
+    if len(found) == 1:
+        return found[0][1]
+    scores = found[0][1].new_empty((*found[0][1].shape[:2], len(candidates), 3))
+    for chosen, values in found:
+        scores[:, :, queue.send(np.flatnonzero(chosen))] = values
     return scores
 
 
 def _match_whole(
-    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> FloatArray:
+    embedded: EmbeddedTexts,
+    candidates: IntArray,
+    references: IntArray,
+    queue: DeviceQueue,
+    budget: Budget,
+) -> Tensor:
     """Match pairs whose similarities fit the memory. Shape (W, layers, P, 3)."""
     # On a GPU the fused kernel needs no padded copies and waits for no transfer.
     fused = _fused_matching(embedded.vectors.device)
     if fused is None:
-        return _match_gathered(embedded, candidates, references, budget)
-    device = embedded.vectors.device
+        return _match_gathered(embedded, candidates, references, queue, budget)
     places = [
-        to_device(values, device)
+        queue.send(values)
         for side in (candidates, references)
         for values in (embedded.starts[side], embedded.lengths[side])
     ]
@@ -209,7 +221,7 @@ def _match_whole(
         )
         for weights in embedded.weights
     ]
-    return torch.stack(scores).cpu().numpy()
+    return torch.stack(scores)
 
 
 def _pair_matcher(budget: Budget, optimal: bool) -> Callable[[Tensor, Tensor], BestMatches]:
@@ -223,19 +235,18 @@ def _match_one_by_one(
     embedded: EmbeddedTexts,
     candidates: IntArray,
     references: IntArray,
+    queue: DeviceQueue,
     match: Callable[[Tensor, Tensor], BestMatches],
-) -> FloatArray:
+) -> Tensor:
     """Match pairs one by one: long ones tile by tile. Shape (W, layers, P, 3).
 
     Also on a GPU: the fused kernel would leave a pair to two of its processors.
     """
-    device = embedded.vectors.device
     pairs = []
     for candidate, reference in zip(candidates, references, strict=True):
         left, right = _place(embedded, candidate), _place(embedded, reference)
-        lengths = torch.tensor(
-            [[left.stop - left.start], [right.stop - right.start]], device=device
-        )
+        sizes = np.array([[left.stop - left.start], [right.stop - right.start]])
+        lengths = queue.send(sizes)
         matches = [match(vectors[left], vectors[right]) for vectors in embedded.vectors]
         pairs.append(
             torch.stack(
@@ -252,7 +263,7 @@ def _match_one_by_one(
                 ]
             )
         )
-    return torch.stack(pairs, dim=2).cpu().numpy()
+    return torch.stack(pairs, dim=2)
 
 
 def _place(embedded: EmbeddedTexts, text: int) -> slice:
@@ -283,18 +294,23 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
 
 
 def _match_gathered(
-    embedded: EmbeddedTexts, candidates: IntArray, references: IntArray, budget: Budget
-) -> FloatArray:
+    embedded: EmbeddedTexts,
+    candidates: IntArray,
+    references: IntArray,
+    queue: DeviceQueue,
+    budget: Budget,
+) -> Tensor:
     """Match pairs in padded batches of similar length. Shape (W, layers, P, 3)."""
     layers, _, hidden_size = embedded.vectors.shape
     longest = np.maximum(embedded.lengths[candidates], embedded.lengths[references])
     # For each token of the longer text: two embeddings, and a row of similarities.
     cost_per_token = 2 * hidden_size + int(longest.max(initial=1))
     weightings = len(embedded.weights)
-    scores = np.empty((weightings, layers, len(candidates), 3), dtype=np.float32)
+    scores = embedded.vectors.new_empty((weightings, layers, len(candidates), 3))
     for batch in plan_batches(longest, max_batch_tokens=budget.match_elements // cost_per_token):
-        left = _gather(embedded, candidates[batch])
-        right = _gather(embedded, references[batch])
+        left = _gather(embedded, candidates[batch], queue)
+        right = _gather(embedded, references[batch], queue)
+        places = queue.send(batch)
         # One layer at a time: the similarities of all layers would take L + 1 times the memory.
         for layer, vectors in enumerate(embedded.vectors):
             best = best_matches(
@@ -304,7 +320,7 @@ def _match_gathered(
                 matched = average(
                     best, left.weights[index], right.weights[index], left.lengths, right.lengths
                 )
-                scores[index, layer, batch] = _in_one(matched).cpu().numpy()
+                scores[index, layer].index_copy_(0, places, _in_one(matched))
     return scores
 
 
@@ -321,13 +337,12 @@ class _Gathered(NamedTuple):
     weights: Tensor
 
 
-def _gather(embedded: EmbeddedTexts, rows: IntArray) -> _Gathered:
-    device = embedded.vectors.device
+def _gather(embedded: EmbeddedTexts, rows: IntArray, queue: DeviceQueue) -> _Gathered:
     lengths = embedded.lengths[rows]
     steps = np.arange(lengths.max())[None, :]
     inside = steps < lengths[:, None]
     # Padding repeats the first token, a valid position; the matching masks it.
     places = embedded.starts[rows][:, None] + np.where(inside, steps, 0)
-    positions = to_device(places, device)
-    weights = embedded.weights[:, positions] * to_device(inside, device)
-    return _Gathered(positions, to_device(lengths, device), weights)
+    positions = queue.send(places)
+    weights = embedded.weights[:, positions] * queue.send(inside)
+    return _Gathered(positions, queue.send(lengths), weights)

@@ -1,10 +1,7 @@
 """BertScorer: tokenizer, encoder, weights, matching and rescaling combined."""
 
 import copy
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,7 +9,8 @@ import torch
 from bertscore_core.assembly import assemble, check_finite, too_long
 from bertscore_core.baseline import Baseline
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
-from bertscore_core.embedding import EmbeddedTexts, embed
+from bertscore_core.device_queue import DeviceQueue
+from bertscore_core.embedding import EmbeddedTexts, Engine, embed, plan_embedding
 from bertscore_core.encoder import Encoder, load_encoder
 from bertscore_core.errors import ConfigError
 from bertscore_core.given_texts import References, as_groups, check_texts, number_texts
@@ -29,7 +27,7 @@ from bertscore_core.tokens import (
     TextPairs,
     TokenizedTexts,
 )
-from bertscore_core.work import DeviceClock, Work
+from bertscore_core.work import Work
 
 
 class BertScorer:
@@ -41,20 +39,19 @@ class BertScorer:
     """
 
     def __init__(
-        self, config: ScorerConfig | str | None = None, *, clock: DeviceClock | None = None
+        self, config: ScorerConfig | str | None = None, *, queue: DeviceQueue | None = None
     ) -> None:
         """Settle the configuration and load the model. It raises all errors of a configuration.
 
         Args:
             config: How to score, or the name of a model; the embedded default model when None.
-            clock: The clock of the device, if several scorers take turns on it.
+            queue: The queue of the device, if several scorers take turns on it.
         """
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
         self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
-        self._lock = threading.Lock()  # the budget and the encoder are used by one thread at a time
-        self._clock = DeviceClock() if clock is None else clock
+        self.queue = DeviceQueue.of(self.encoder.device) if queue is None else queue
         self._budget: Budget = self.settings.budget()
 
     def sharing_model(self, config: ScorerConfig) -> "BertScorer":
@@ -234,17 +231,9 @@ class BertScorer:
         work = Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
-        with self._lock, self._timed(work):
-            every[:, :, chosen] = score_pairs(
-                self.encoder,
-                wanted,
-                Weightings(tuple(weightings)),
-                pad_id=self.tokenizer.pad_id,
-                budget=self._budget,
-                work=work,
-                shape=self.tokenizer.windows,
-                optimal=optimal,
-            )
+        every[:, :, chosen] = score_pairs(
+            self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
+        )
         for flat, weights in zip(every, weightings, strict=True):
             check_finite(flat, flat_pairs, weights, self.config.dtype)
         return [assemble(flat, pairs, self.settings) for flat in every]
@@ -259,33 +248,23 @@ class BertScorer:
             needed: Indices of those to embed, each with at least one token.
             weights: Token weights.
         """
-        with self._lock:
-            return embed(
-                self.encoder,
-                texts,
-                needed,
-                weights,
-                pad_id=self.tokenizer.pad_id,
-                budget=self._budget,
-                work=Work(),
-                shape=self.tokenizer.windows,
-            )
+        engine, work = self._engine, Work()
+        plan = plan_embedding(texts, needed, weights, budget=engine.budget, shape=engine.shape)
+        with self.queue.turn(work):
+            return embed(engine, plan, work)
+
+    @property
+    def _engine(self) -> Engine:
+        return Engine(
+            encoder=self.encoder,
+            queue=self.queue,
+            budget=self._budget,
+            pad_id=self.tokenizer.pad_id,
+            shape=self.tokenizer.windows,
+        )
 
     def _planned_tokens(self, pairs: TextPairs) -> int:
         """Return how many tokens are encoded for pairs, each distinct text once."""
         lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]
         shape = self.tokenizer.windows
         return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)
-
-    @contextmanager
-    def _timed(self, work: Work) -> Iterator[None]:
-        """Count how long the device was idle before the body, and how long it is busy in it."""
-        started = time.monotonic()
-        if self._clock.last_used is not None:
-            # Not less than 0: another scorer may have used the device in the meantime.
-            work.idle_seconds += max(started - self._clock.last_used, 0.0)
-        try:
-            yield
-        finally:
-            self._clock.last_used = time.monotonic()
-            work.busy_seconds += self._clock.last_used - started

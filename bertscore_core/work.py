@@ -17,9 +17,13 @@ class Work:
         retries: Forward passes or blocks of pairs repeated in pieces because memory was too small.
         lowered_batches: Forward passes under a budget that was lowered because memory was too
             small, in this call or before. They are not the batches that the signature names.
-        busy_seconds: Time in which the call used the device.
-        idle_seconds: Time between the previous use of the device, by scorers that share a clock,
-            and this one. 0 for the first.
+        busy_seconds: Time in which the device computed for the call.
+        idle_seconds: Time in which the device waited before work of the call, after the work that
+            it had before, of any scorer that shares its queue. 0 before the first.
+        late_seconds: Time in which the host queued work that a GPU had begun already. The GPU may
+            have waited for a part of this time, which `busy_seconds` has in it.
+        waited_seconds: Time in which the call waited for the device: for its turn to queue work,
+            and for results.
     """
 
     batches: int = 0
@@ -30,6 +34,8 @@ class Work:
     lowered_batches: int = 0
     busy_seconds: float = 0.0
     idle_seconds: float = 0.0
+    late_seconds: float = 0.0
+    waited_seconds: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
         """Return the sum of both counts."""
@@ -46,14 +52,3 @@ class Work:
     def padding(self) -> float:
         """Share of the computed tokens that are padding, 0 if there are none."""
         return 1 - self.tokens / self.padded_tokens if self.padded_tokens else 0.0
-
-
-@dataclass(slots=True, kw_only=True)
-class DeviceClock:
-    """When a device was last used, by all scorers that share the clock.
-
-    Attributes:
-        last_used: In seconds, as `time.monotonic` gives them; None before the first use.
-    """
-
-    last_used: float | None = None

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from bertscore_core.work import DeviceClock
+from bertscore_core.device_queue import DeviceQueue
 from pipelines.run.events import event
 
 logger = logging.getLogger(__name__)
@@ -22,19 +22,19 @@ def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
     return config
 
 
-def load_scorer(config: ScorerConfig, backend: str, clock: DeviceClock | None = None) -> BertScorer:
+def load_scorer(config: ScorerConfig, backend: str, queue: DeviceQueue | None = None) -> BertScorer:
     """Load a scorer on a worker.
 
     Args:
         config: How to score.
         backend: The backend with its version, as in the signature.
-        clock: The clock of the device, if several scorers take turns on it.
+        queue: The queue of the device, if several scorers take turns on it.
 
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
     started = time.monotonic()
-    scorer = BertScorer(config, clock=clock)
+    scorer = BertScorer(config, queue=queue)
     found = scorer.settings.backend_version
     if found != backend:
         raise ConfigError(

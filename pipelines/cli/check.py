@@ -7,7 +7,7 @@ from pipelines.cli.show import answer, print_error
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import absolute
 from pipelines.files.reach import before_work, reaching
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.run.exit_status import BROKEN
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, read_run
 from pipelines.run.success import successful_run
@@ -23,9 +23,7 @@ def check(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "folder", metavar="FOLDER", help="output folder of `score`, `rescale`, `baseline` or `tune`"
     )
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(arguments)
 
     shown = mask_credentials(parsed.folder)
     with before_work(), reaching("folder", parsed.folder):

@@ -8,7 +8,7 @@ from bertscore_core.errors import ConfigError
 from pipelines.cli.show import answer
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.write import write_atomically
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.run.outcome import Shown
 from pipelines.tables.difference import Comparison, compare_sides
 from pipelines.tables.sides import PUBLISHED, listed, open_side
@@ -45,9 +45,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     parser.add_argument("--language", metavar="CODE", help="compare this language only")
     parser.add_argument("--model", metavar="NAME", help="compare this model only")
     parser.add_argument("--picture", metavar="FILE.png", help="draw one comparison as well")
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(arguments)
     if parsed.picture is not None and not parsed.picture.endswith(".png"):
         raise ConfigError(
             f"--picture cannot be written: got {mask_credentials(parsed.picture)!r}; expected a "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bertscore_core.errors import ConfigError
 from pipelines.cli.show import report
 from pipelines.files.reach import before_work
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.run.exit_status import DONE, WORSE
 from pipelines.run.outcome import Outcome
 
@@ -139,6 +139,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parsed, unknown = parser.parse_known_args(arguments)
     wrong = [word for word in unknown if word.startswith("-")]
     if wrong:
-        raise unknown_flag(wrong[0], parser)
+        raise parser.unknown_flag(wrong[0])
     parsed.against += unknown  # argparse leaves over the folders that follow a flag
     return parsed

@@ -17,7 +17,7 @@ from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
 from pipelines.files.write import write_atomically
 from pipelines.idf.saved import load_idf
-from pipelines.options.flags import StrictParser, add_flags_of, unknown_flag
+from pipelines.options.flags import StrictParser, add_flags_of
 from pipelines.options.score import IDF_WORDS, ScoreOptions
 from pipelines.results.chosen_rows import extreme_rows, named_rows
 from pipelines.results.explain_rows import (
@@ -108,9 +108,7 @@ def _parse(arguments: Sequence[str]) -> Any:
         "--output", metavar="FILE", help="write FILE.html, FILE.png or FILE.svg, and print nothing"
     )
     add_flags_of(parser, ScoreOptions, _OF_TEXTS)
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(arguments)
     if parsed.run is None:
         _check_texts(parsed)
     else:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pipelines.cli.show import answer
 from pipelines.files.reach import before_work
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.results.groups import check_output, groups_of_run, write_table
 
 
@@ -30,9 +30,7 @@ def groups_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--output", metavar="FILE", help="write all groups to this file: .parquet, .pq or .csv"
     )
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(arguments)
     if parsed.output is not None:
         check_output(parsed.output, parsed.run)
     with before_work():

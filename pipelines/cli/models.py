@@ -5,7 +5,7 @@ from typing import Any
 
 from bertscore_core import EMBEDDED_MODEL, known_languages, known_models, published_baselines
 from pipelines.cli.show import answer
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.run.outcome import Shown
 
 
@@ -16,9 +16,7 @@ def models_command(arguments: Sequence[str]) -> int:
         description="Print the registry of models: names, layers, languages and baselines.",
         allow_abbrev=False,
     )
-    _, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parser.parse_strictly(arguments)
     document = {"models": registry_rows(), "languages": dict(known_languages())}
     return answer(document, [show_registry(), show_untuned()])
 

@@ -9,7 +9,7 @@ from pipelines.cli.show import answer, say
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import before_work, reaching
 from pipelines.files.write import write_atomically
-from pipelines.options.flags import StrictParser, unknown_flag
+from pipelines.options.flags import StrictParser
 from pipelines.results.groups import check_outside
 from pipelines.run.exit_status import DONE
 from pipelines.run.outcome import Shown
@@ -149,9 +149,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--force", action="store_true", help="compare runs that were scored with other settings"
     )
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(arguments)
     if not parsed.output.endswith((".html", ".htm")):
         raise ConfigError(
             f"--output cannot be written: got {mask_credentials(parsed.output)!r}; expected a name "

@@ -24,6 +24,12 @@ WINDOWS = "bertscore_windows"
 ERROR = "bertscore_error"
 SIGNATURE = "bertscore_signature"
 
+SCORES = {"precision": PRECISION, "recall": RECALL, "f1": F1}
+"""The column of each measure."""
+
+RAW_SCORES = {"precision": RAW_PRECISION, "recall": RAW_RECALL, "f1": RAW_F1}
+"""The column of each measure before rescaling, which only runs that rescale have."""
+
 # In the order in which they follow the input's columns.
 OUTPUT_COLUMNS = (
     PRECISION,

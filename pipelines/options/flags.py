@@ -42,6 +42,29 @@ class StrictParser(argparse.ArgumentParser):
         """Raise instead of ending the process."""
         raise ConfigError(f"{message}. `{self.prog} --help` lists the flags.")
 
+    def parse_strictly(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse arguments that hold nothing but this command's flags and words.
+
+        Raises:
+            ConfigError: One is unknown, missing or does not fit.
+        """
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            raise self.unknown_flag(unknown[0])
+        return parsed
+
+    def unknown_flag(self, flag: str) -> ConfigError:
+        """Return the error for an unknown flag, with the flag that is probably meant."""
+        names = [name for action in self._actions for name in action.option_strings]
+        # Of several names of an option its own is the one to learn.
+        known = [name for name in names if "--" + option_name(name[2:]).replace("_", "-") == name]
+        near = nearest(flag.partition("=")[0], known)
+        hint = f"Did you mean {near}?" if near else f"`{self.prog} --help` lists the flags."
+        return ConfigError(
+            f"unknown argument {flag.partition('=')[0]!r}: expected one of this command's flags. "
+            f"{hint} Beam's own options go after `--`."
+        )
+
 
 def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions]) -> None:
     """Add `--config` and a flag for every field of an option class, without defaults."""
@@ -76,9 +99,7 @@ def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str)
         allow_abbrev=False,
     )
     add_option_flags(parser, options)
-    parsed, unknown = parser.parse_known_args(own)
-    if unknown:
-        raise unknown_flag(unknown[0], parser)
+    parsed = parser.parse_strictly(own)
     flags = {name: value for name, value in vars(parsed).items() if value is not None}
     for name in COMMON_FLAGS:
         flags.pop(name, None)
@@ -100,19 +121,6 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         return given, []
     cut = given.index("--")
     return given[:cut], given[cut + 1 :]
-
-
-def unknown_flag(flag: str, parser: argparse.ArgumentParser) -> ConfigError:
-    """Return the error for an unknown flag, with the flag that is probably meant."""
-    names = [name for action in parser._actions for name in action.option_strings]
-    # Of several names of an option its own is the one to learn.
-    known = [name for name in names if "--" + option_name(name[2:]).replace("_", "-") == name]
-    near = nearest(flag.partition("=")[0], known)
-    hint = f"Did you mean {near}?" if near else f"`{parser.prog} --help` lists the flags."
-    return ConfigError(
-        f"unknown argument {flag.partition('=')[0]!r}: expected one of this command's flags. "
-        f"{hint} Beam's own options go after `--`."
-    )
 
 
 def field_helps(options: type[RunOptions]) -> dict[str, str]:

@@ -93,7 +93,7 @@ class ScorePairs(beam.PTransform):
             InputError: The schema lacks the fields, or their types cannot be texts.
             ConfigError: The schema already has a score column.
         """
-        left_out = frozenset() if self._handler.rescaled else _RAW
+        left_out = frozenset() if self._handler.rescaled else frozenset(columns.RAW_SCORES.values())
         left_out |= frozenset() if self._handler.windowed else {columns.WINDOWS}
         left_out |= frozenset() if self._language_field is not None else {columns.SIGNATURE}
         names = [name for name in OUTPUT_COLUMNS if name not in left_out]
@@ -126,7 +126,6 @@ class ScorePairs(beam.PTransform):
 
 _COLUMN_NAMES = dict(zip(PairScore._fields, OUTPUT_COLUMNS, strict=True))
 _COLUMN_TYPES = {_COLUMN_NAMES[name]: kind for name, kind in get_type_hints(PairScore).items()}
-_RAW = frozenset({columns.RAW_PRECISION, columns.RAW_RECALL, columns.RAW_F1})
 
 
 def _add_scores(result: PredictionResult, names: Sequence[str]) -> Any:

@@ -8,10 +8,14 @@ from bertscore_core.signature import Signature
 from pipelines.results.comparison import FieldDifference, SettingsDifference
 from pipelines.score.finished import FinishedRun
 
-NOISE = {"float32": 1e-6}
-"""How far a score may move without a reason, by number format: texts meet others in a batch."""
-REDUCED_NOISE = 4e-3
-"""The same in every other format."""
+
+def noise_of(dtype: str) -> float:
+    """Return how far a score may move without a reason: texts meet others in a batch.
+
+    Args:
+        dtype: The number format of its signature.
+    """
+    return 1e-6 if dtype == "float32" else 4e-3
 
 
 def signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
@@ -69,11 +73,10 @@ def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifferen
                     field=field, run=value, against=before[field], language=language
                 )
                 (moving if field in moves else harmless)[one] = None
-    formats = {one.dtype for pair in pairs for one in pair[1:]}
     return SettingsDifference(
         moving=tuple(moving),
         harmless=tuple(harmless),
-        noise=max(NOISE.get(one, REDUCED_NOISE) for one in formats),
+        noise=max(noise_of(one.dtype) for pair in pairs for one in pair[1:]),
     )
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from bertscore_core.errors import ConfigError
 from bertscore_core.intervals import check_confidence
-from pipelines.results.keyed_rows import MEASURES, RowColumns
+from pipelines.dump.columns import SCORES
+from pipelines.results.keyed_rows import RowColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,10 @@ class CompareOptions:
 def _check(options: CompareOptions) -> None:
     """Check options; see `CompareOptions`."""
     check_confidence(options.confidence)
-    if options.measure not in MEASURES:
+    if options.measure not in SCORES:
         raise ConfigError(
             f"--measure cannot be used: got {options.measure!r}; expected one of "
-            f"{', '.join(MEASURES)}."
+            f"{', '.join(SCORES)}."
         )
     if options.systems is None and not options.against:
         raise ConfigError(

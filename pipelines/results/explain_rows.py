@@ -5,7 +5,7 @@ RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,20 +31,12 @@ from pipelines.idf.saved import load_idf
 from pipelines.idf.tables import WHOLE, IdfTables
 from pipelines.options.languages import language_map
 from pipelines.options.score import IDF_WORDS
+from pipelines.results.comparable import noise_of
 from pipelines.score.finished import FinishedRun, RowPlace, read_rows
 from pipelines.score.records import IDF_FILE
 
-NOISE, NOISE_REDUCED = 1e-6, 4e-3
-"""By how much raw scores of equal settings may differ in float32, and in other formats."""
-
 PROGRAM = ("backend", "batch_tokens", "version", "torch", "transformers")
 """Fields of a signature that say by what program scores were made; most move nothing."""
-
-_MEASURES = (
-    (columns.RAW_PRECISION, columns.PRECISION),
-    (columns.RAW_RECALL, columns.RECALL),
-    (columns.RAW_F1, columns.F1),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,23 +140,22 @@ def _stored(
         )
     by = _idf_columns(run).language
     language = None if by is None else languages_of(column_of(table, by))[0]
+    is_rescaled = columns.RAW_F1 in table.column_names
     return StoredRow(
         place=place,
         candidate=candidate,
         references=tuple(only_strings(group)),
         language=language,
         signature=_signature(run, place, table, reason),
-        scores=_measures(table, [name for _, name in _MEASURES]),
-        raw=_measures(
-            table, [raw if raw in table.column_names else name for raw, name in _MEASURES]
-        ),
+        scores=_measures(table, columns.SCORES),
+        raw=_measures(table, columns.RAW_SCORES if is_rescaled else columns.SCORES),
         reason=reason,
         table=table,
     )
 
 
-def _measures(table: pa.Table, names: Sequence[str]) -> Measures:
-    values = (table[name].to_pylist()[0] for name in names)
+def _measures(table: pa.Table, names: Mapping[str, str]) -> Measures:
+    values = (table[name].to_pylist()[0] for name in names.values())
     return Measures(*(math.nan if value is None else float(value) for value in values))
 
 
@@ -315,7 +306,7 @@ def _setting_differences(then: Signature, now: Signature) -> list[str]:
 
 def _score_differences(row: StoredRow, explanation: Explanation, now: Signature) -> list[str]:
     """Return the raw scores that differ by more than rounding, and what may be the reason."""
-    noise = NOISE if now.dtype == "float32" else NOISE_REDUCED
+    noise = noise_of(now.dtype)
     found = [
         f"raw {name} is {here:.7f} here and was {there:.7f} in the run"
         for name, here, there in zip(Measures._fields, explanation.raw, row.raw, strict=True)

@@ -42,13 +42,6 @@ ENTRY = np.dtype(
 )
 """A row of a side: 58 bytes."""
 
-MEASURES = {
-    "f1": (columns.F1, columns.RAW_F1),
-    "precision": (columns.PRECISION, columns.RAW_PRECISION),
-    "recall": (columns.RECALL, columns.RAW_RECALL),
-}
-"""The column of each measure, and that of its scores before rescaling, where there is one."""
-
 # Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
 _HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
 _CLUSTER_KEY = "bertscore-groups"
@@ -59,7 +52,7 @@ class RowColumns:
     """The columns that a comparison needs.
 
     Attributes:
-        measure: A key of `MEASURES`.
+        measure: A key of `columns.SCORES`.
         key: Columns that pair rows; empty if file and position do.
         by: Columns of groups.
         cluster: Column of clusters.
@@ -134,7 +127,7 @@ def read_entries(
         InputError: A part is damaged, or there are too many groups.
         ConfigError: There are too many systems.
     """
-    score, raw = MEASURES[wanted.measure]
+    score, raw = columns.SCORES[wanted.measure], columns.RAW_SCORES[wanted.measure]
     names = [score, raw, columns.REFERENCE_TOKENS, *wanted.options]
     if references is not None:
         names.append(references)

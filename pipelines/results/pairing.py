@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.files.buckets import Buckets
 from pipelines.results.keyed_rows import ENTRY
 
 BUCKET_ROWS = 500_000
@@ -30,36 +31,20 @@ class Spill:
 
     def __init__(self, folder: Path, rows: int) -> None:
         """Take an empty folder, and about the number of rows to come."""
-        self._folder = folder
-        self._bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
+        bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
+        self._buckets = Buckets(folder, bits)
 
     def add(self, entries: npt.NDArray[np.void]) -> None:
-        """Append entries to the files of their buckets."""
-        buckets = self._buckets(entries)
-        order = np.argsort(buckets, kind="stable")
-        ends = np.searchsorted(buckets[order], np.arange(2**self._bits), side="right")
-        for bucket, some in enumerate(np.split(entries[order], ends[:-1])):
-            if len(some):
-                with self._path(bucket).open("ab") as file:
-                    file.write(some.tobytes())
+        """Append entries to their buckets."""
+        # Positions are numbered in turn: the product spreads them over the buckets.
+        self._buckets.add(entries, entries["high"] + entries["low"] * _GOLDEN)
 
     def buckets(self) -> Iterator[npt.NDArray[np.void]]:
-        """Yield the entries of each bucket, and delete its file."""
-        for bucket in range(2**self._bits):
-            path = self._path(bucket)
-            if path.exists():
-                yield np.fromfile(path, dtype=ENTRY)
-                path.unlink()
-
-    def _buckets(self, entries: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-        if not self._bits:
-            return np.zeros(len(entries), dtype=np.int64)
-        # Positions are numbered in turn: the product spreads them over the buckets.
-        mixed = entries["high"] + entries["low"] * _GOLDEN
-        return (mixed >> np.uint64(64 - self._bits)).astype(np.int64)
-
-    def _path(self, bucket: int) -> Path:
-        return self._folder / str(bucket)
+        """Yield the entries of each bucket that has any, and delete its file."""
+        for bucket in range(self._buckets.count):
+            entries = self._buckets.take(bucket, ENTRY)
+            if len(entries):
+                yield entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,6 +18,8 @@ MEMORY_RETRIES = "memory_retries"
 LOWERED_BATCHES = "lowered_batches"
 DEVICE_BUSY_MSEC = "device_busy_msec"
 DEVICE_IDLE_MSEC = "device_idle_msec"
+DEVICE_LATE_MSEC = "device_late_msec"
+HOST_WAITED_MSEC = "host_waited_msec"
 PARTS_WRITTEN = "parts_written"
 PARTS_KEPT = "parts_kept"
 SPLITS_FAILED = "splits_failed"
@@ -58,5 +60,7 @@ def count_work(work: Work) -> None:
     count(LOWERED_BATCHES, work.lowered_batches)
     count(DEVICE_BUSY_MSEC, round(work.busy_seconds * 1000))
     count(DEVICE_IDLE_MSEC, round(work.idle_seconds * 1000))
+    count(DEVICE_LATE_MSEC, round(work.late_seconds * 1000))
+    count(HOST_WAITED_MSEC, round(work.waited_seconds * 1000))
     if work.batches:
         observe(BATCH_MSEC, work.busy_seconds * 1000 / work.batches)

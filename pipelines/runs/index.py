@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
+from pipelines.files.buckets import Buckets
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import VALUES, RowScores, rows_file, rows_from_bytes
 
@@ -85,13 +86,6 @@ class Index:
     def rows_file(self, bucket: int) -> str:
         """Return the path of a bucket's rows, below the output folder."""
         return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.rows"
-
-
-def bucket_of(high: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
-    """Return the first bits of digests, by their high halves."""
-    if not bits:
-        return np.zeros(len(high), dtype=np.int64)
-    return (high >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def read_index(folder: OutputFolder) -> Index | None:
@@ -153,8 +147,7 @@ class _Sorter:
     """Sorts more rows than fit in memory: into buckets on the disk first, then each bucket."""
 
     def __init__(self, spill: Path, bits: int) -> None:
-        self._spill = spill
-        self._bits = bits
+        self._buckets = Buckets(spill, bits)
         self._signatures: dict[str, int] = {}
         self._reasons: dict[str, int] = {}
 
@@ -169,16 +162,7 @@ class _Sorter:
         signed = rows.signed
         entries["setting"] = _renumbered(signed.codes, signed.signatures, self._signatures)
         entries = entries[rows.scored]
-        buckets = bucket_of(entries["high"], self._bits)
-        order = np.argsort(buckets, kind="stable")
-        ends = np.searchsorted(buckets[order], np.arange(2**self._bits), side="right")
-        for bucket, some in enumerate(np.split(entries[order], ends[:-1])):
-            if len(some):
-                with self._path(bucket).open("ab") as file:
-                    file.write(some.tobytes())
-
-    def _path(self, bucket: int) -> Path:
-        return self._spill / str(bucket)
+        self._buckets.add(entries, entries["high"])
 
     def write(self, folder: OutputFolder, name: str) -> Index:
         """Sort and write the buckets, several at a time for the sake of object stores."""
@@ -186,18 +170,17 @@ class _Sorter:
             id=name,
             signatures=tuple(self._signatures),
             reasons=tuple(self._reasons),
-            rows=(0,) * 2**self._bits,
+            rows=(0,) * self._buckets.count,
         )
         with ThreadPoolExecutor(_WRITERS) as pool:
             write = partial(self._write_bucket, folder, index)
-            return replace(index, rows=tuple(pool.map(write, range(2**self._bits))))
+            return replace(index, rows=tuple(pool.map(write, range(self._buckets.count))))
 
     def _write_bucket(self, folder: OutputFolder, index: Index, bucket: int) -> int:
         """Sort and write one bucket; of rows with equal texts and settings it keeps the first."""
-        path = self._path(bucket)
-        if not path.exists():
+        entries = _sorted_once(self._buckets.take(bucket, _ENTRY))
+        if not len(entries):
             return 0
-        entries = _sorted_once(np.fromfile(path, dtype=_ENTRY))
         rows = np.empty(len(entries), dtype=ROW)
         for name in ROW.names or ():
             rows[name] = entries[name]
@@ -207,7 +190,6 @@ class _Sorter:
                 index.rows_file(bucket): rows.tobytes(),
             }
         )
-        path.unlink()
         return len(entries)
 
 

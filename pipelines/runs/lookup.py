@@ -25,12 +25,13 @@ from bertscore_core.score_changes import exact_fields, score_differences
 from bertscore_core.signature import Signature
 from pipelines.dump.splits import part_name
 from pipelines.dump.text_digests import Digests
+from pipelines.files.buckets import bucket_of
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.paths import is_remote
 from pipelines.files.read import read_bytes
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
-from pipelines.runs.index import KEY, ROW, Index, bucket_of, read_index
+from pipelines.runs.index import KEY, ROW, Index, read_index
 from pipelines.runs.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,

@@ -32,9 +32,12 @@ Group: TypeAlias = tuple[str | None, ...]
 
 MOST_GROUPS = 10_000
 
-_FINAL = (columns.PRECISION, columns.RECALL, columns.F1)
-_RAW = (columns.RAW_PRECISION, columns.RAW_RECALL, columns.RAW_F1)
-SCORE_COLUMNS = (*_FINAL, *_RAW, columns.TRUNCATED, columns.ERROR)
+SCORE_COLUMNS = (
+    *columns.SCORES.values(),
+    *columns.RAW_SCORES.values(),
+    columns.TRUNCATED,
+    columns.ERROR,
+)
 """The columns of a part that its statistics are made of, besides those of the groups."""
 
 
@@ -140,18 +143,19 @@ def grouped_rows(table: pa.Table, found: RowGroups, reused: BoolArray | None) ->
         found: Their groups.
         reused: As for `statistics_of`.
     """
+    is_rescaled = columns.RAW_F1 in table.column_names
     return GroupedRows(
         groups=found.codes,
         number=len(found.groups),
-        scores=_numbers(table, _FINAL),
-        raw=_numbers(table, _RAW) if columns.RAW_F1 in table.column_names else None,
+        scores=_numbers(table, columns.SCORES.values()),
+        raw=_numbers(table, columns.RAW_SCORES.values()) if is_rescaled else None,
         truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
         reasons=_reasons(table[columns.ERROR]),
         reused=reused,
     )
 
 
-def _numbers(table: pa.Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
+def _numbers(table: pa.Table, names: Iterable[str]) -> npt.NDArray[np.float32]:
     """Return columns side by side, NaN for null. Shape (N, names)."""
     found = [table[name].to_numpy(zero_copy_only=False).astype(np.float32) for name in names]
     return np.stack(found, axis=-1)

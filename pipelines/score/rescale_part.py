@@ -16,11 +16,7 @@ from pipelines.dump.parquet import open_parquet
 from pipelines.dump.parts import write_part
 from pipelines.score.scored_table import part_metadata
 
-_MEASURES = (
-    (columns.PRECISION, columns.RAW_PRECISION),
-    (columns.RECALL, columns.RAW_RECALL),
-    (columns.F1, columns.RAW_F1),
-)
+_MEASURES = tuple(zip(columns.SCORES.values(), columns.RAW_SCORES.values(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.config import model_part
+from bertscore_core.device_queue import DeviceQueue
 from bertscore_core.encoder import resolve_device
-from bertscore_core.work import DeviceClock
 from pipelines.loading import load_scorer
 from pipelines.score.settings import RowSetting
 
@@ -80,7 +80,7 @@ class LoadedScorers:
         """Begin without any model."""
         self._memory = ModelMemory() if memory is None else memory
         self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
-        self._clock = DeviceClock()
+        self._queue: DeviceQueue | None = None  # of the device, which is known with the first
         self._lock = threading.Lock()
 
     def __call__(self, setting: RowSetting) -> BertScorer:
@@ -93,7 +93,8 @@ class LoadedScorers:
         with self._lock:
             if model not in self._loaded:
                 self._make_room(setting)
-                scorer = load_scorer(setting.config, setting.signature.backend, self._clock)
+                scorer = load_scorer(setting.config, setting.signature.backend, self._queue)
+                self._queue = scorer.queue
                 self._loaded[model] = _Loaded(size=setting.weight_bytes, scorer=scorer)
             self._loaded.move_to_end(model)
             loaded = self._loaded[model]

@@ -304,6 +304,8 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
         "scoring_seconds": round(total.seconds, 3),
         "device_busy_seconds": round(total.work.busy_seconds, 3),
         "device_idle_seconds": round(total.work.idle_seconds, 3),
+        "device_late_seconds": round(total.work.late_seconds, 3),
+        "host_waited_seconds": round(total.work.waited_seconds, 3),
         "tokens": total.work.tokens,
         "padding": round(total.work.padding, 4),
         "batches": total.work.batches,

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,20 @@ def prepare_family(family: str) -> BenchModel:
     return BenchModel(family, folder, Shape(FAMILY_LAYERS, 256, 1024))
 
 
+def prepare_narrow(name: str) -> BenchModel:
+    """Return a model with the tokenizer and the depth of another one, and hardly any width.
+
+    Args:
+        name: `roberta-large` at its layer 17, or `embedded`.
+    """
+    layers = BUILDERS[name][1].layers
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+    build = _roberta_large if name == "roberta-large" else _bert_base
+    folder = FOLDER.resolve() / "narrow"
+    _once(folder / name, partial(build, num_hidden_layers=layers, **sizes))
+    return BenchModel(name, folder, Shape(layers, 16, 16))
+
+
 def _once(target: Path, build: Callable[[Path], None]) -> None:
     """Make a folder whole or not at all."""
     if target.exists():
@@ -105,7 +120,7 @@ def _embedded(target: Path) -> None:
             (target / path.name).symlink_to(path.resolve())
 
 
-def _bert_base(target: Path) -> None:
+def _bert_base(target: Path, **sizes: int) -> None:
     source = resolve_model("all-MiniLM-L6-v2").folder
     shutil.copy(source / "vocab.txt", target)
     config = {
@@ -123,10 +138,10 @@ def _bert_base(target: Path) -> None:
         "do_lower_case": True,
         "model_max_length": 512,
     }
-    _save(target, config, tokenizer_config)
+    _save(target, config | sizes, tokenizer_config)
 
 
-def _roberta_large(target: Path) -> None:
+def _roberta_large(target: Path, **sizes: int) -> None:
     write_word_bpe(target, WORDS)
     config = {
         "model_type": "roberta",
@@ -142,7 +157,8 @@ def _roberta_large(target: Path) -> None:
         "bos_token_id": 0,
         "eos_token_id": 2,
     }
-    _save(target, config, {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512})
+    settings = {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
+    _save(target, config | sizes, settings)
 
 
 def write_word_bpe(folder: Path, words: tuple[str, ...]) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.device_queue import DeviceQueue
+from bertscore_core.embedding import Engine
 from bertscore_core.encoder import BACKENDS, EncoderOptions
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
 from bertscore_core.kernel import score_pairs
@@ -260,16 +262,19 @@ class TestFamilies:
             ),
         )
         (actual,) = score_pairs(
-            encoder,
+            Engine(
+                encoder=encoder,
+                queue=DeviceQueue.of(encoder.device),
+                budget=Budget.for_device(encoder.device),
+                pad_id=golden["special_ids"]["pad"],
+            ),
             TextPairs(
                 texts=tokens,
                 candidates=np.arange(len(pairs)),
                 references=np.arange(len(pairs)) + len(pairs),
             ),
             Weightings((_weights(golden, references, idf=case.endswith("_idf")),)),
-            pad_id=golden["special_ids"]["pad"],
-            budget=Budget.for_device(encoder.device),
-            work=Work(),
+            Work(),
         )
         expected = _expected(golden["scores"][case])
         _assert_close(actual if every else actual[0], expected)

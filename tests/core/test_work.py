@@ -1,5 +1,7 @@
 """What the device did is counted."""
 
+import time
+
 import pytest
 import torch
 
@@ -34,10 +36,14 @@ def test_tokens_are_those_of_the_distinct_texts(tiny):
 
 def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny):
     scorer = BertScorer(tiny)
-    first, second = (scored(scorer, TEXTS, TEXTS)[1] for _ in range(2))
-    assert first.idle_seconds == 0
-    assert second.idle_seconds > 0
+    _, first = scored(scorer, TEXTS, TEXTS)
+    between = scorer.queue.begin()
+    time.sleep(0.05)
+    slept = scorer.queue.begin().moment.seconds_after(between.moment)
+    _, second = scored(scorer, TEXTS, TEXTS)
+    assert second.idle_seconds > slept > 0
     assert min(first.busy_seconds, second.busy_seconds) > 0
+    assert first.late_seconds == second.late_seconds == 0  # of a GPU alone
 
 
 def test_batches_done_again_for_lack_of_memory_are_counted(tiny, monkeypatch):

@@ -295,7 +295,7 @@ def test_bad_options_are_refused_before_rows_are_read(two, tmp_path):
         ({"key": ("nowhere",)}, r"no key column 'nowhere'.*--key"),
         ({"by": (columns.F1 + "x",)}, "no by column"),
         ({"cluster": "docment"}, "Did you mean 'document'"),
-        ({"measure": "f2"}, "expected one of f1, precision, recall"),
+        ({"measure": "f2"}, "expected one of precision, recall, f1"),
         ({"confidence": 1.5}, "between 0 and 1"),
         ({"fail_if_drop": -0.1}, "a number from 0 on"),
         ({"systems": ("a", "b")}, "got AGAINST, too"),
