@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.plan import Plan, check_all_reached
+from pipelines.dump.plan import Plan, Resources, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.splits import Split
 from pipelines.files.listing import list_files
@@ -144,7 +144,9 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             reference_column=options.reference_column,
             target_rows=target_rows,
             target_bytes=options.split_bytes,
-            workers=runner.expected_workers,
+            resources=Resources(
+                workers=runner.expected_workers, files_in_flight=options.files_in_flight
+            ),
             choosing=fields.idf.options,
             written=lambda part: [
                 join(output, name)
