@@ -59,10 +59,15 @@ class DocumentFrequencies:
         """Count N documents, each as the set of its token ids."""
         # Document and id share one integer, so that one sort finds the distinct ids of them all.
         documents = np.repeat(np.arange(len(texts), dtype=np.int64), texts.lengths)
-        distinct = np.unique((documents << 32) | texts.ids.astype(np.int64))
-        ids, counts = np.unique(distinct & 0xFFFFFFFF, return_counts=True)
+        pairs = np.sort((documents << 32) | texts.ids)
+        is_first = np.ones(len(pairs), dtype=np.bool_)
+        np.not_equal(pairs[1:], pairs[:-1], out=is_first[1:])
+        found = np.bincount(pairs[is_first] & 0xFFFFFFFF)
+        ids = np.flatnonzero(found)
         return cls(
-            num_documents=len(texts), ids=ids.astype(np.int32), counts=counts.astype(np.int64)
+            num_documents=len(texts),
+            ids=ids.astype(np.int32),
+            counts=found[ids].astype(np.int64),
         )
 
     @classmethod

@@ -1,5 +1,9 @@
 """The files of idf tables."""
 
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+
 from bertscore_core.errors import IdfError
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import read_bytes
@@ -20,6 +24,51 @@ def load_idf(path: str) -> IdfTables:
             "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
         ) from error
     return IdfTables.from_bytes(data, source=mask_credentials(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedIdf:
+    """Names saved tables in a few bytes, for elements that need them.
+
+    Attributes:
+        path: Their file.
+        fingerprint: Their fingerprint; "" if there is a problem.
+        problem: Why they must not be used, so that they are not saved; "" if they may be.
+    """
+
+    path: str
+    fingerprint: str
+    problem: str = ""
+
+    @classmethod
+    def of(cls, tables: IdfTables, path: str) -> "SavedIdf":
+        """Name tables that are in a file."""
+        fingerprint = "" if tables.problem else tables.fingerprint
+        return cls(path=path, fingerprint=fingerprint, problem=tables.problem)
+
+    def load(self) -> IdfTables:
+        """Return the tables, read once a process.
+
+        Raises:
+            IdfError: They are not there any more, or others are in their place.
+        """
+        with _loading:
+            return _load(self)
+
+
+# Without it several threads that need the same tables would each read them.
+_loading = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _load(saved: SavedIdf) -> IdfTables:
+    tables = load_idf(saved.path)
+    if tables.fingerprint != saved.fingerprint:
+        raise IdfError(
+            f"idf table {mask_credentials(saved.path)!r} has changed while the job runs: got "
+            f"{tables.fingerprint}; expected {saved.fingerprint}. Run the same command again."
+        )
+    return tables
 
 
 def note_path(name: str) -> str:

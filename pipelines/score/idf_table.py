@@ -173,6 +173,8 @@ class CountUnlessSame(beam.PTransform):
         return (
             splits
             | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
+            # Counting takes long, and so must not share a stage with a side input; see `WithIdf`.
+            | "SpreadChanged" >> beam.Reshuffle()
             | "CountChanged" >> self.count
             | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
         )

@@ -1,8 +1,9 @@
 """The scoring job: begun, run as one pipeline, and concluded.
 
-plan --> splits --> CountDocumentFrequencies --> SaveIdf ------+ (side input: the idf table)
-                                                               v
-pending --> splits --> Reshuffle --> [ReadSplit | ScoreChunk | WritePart] --> FinishRun
+plan --> splits --> CountDocumentFrequencies --> SaveIdf
+                        +-----------------------------+ (side input: the name of the idf table)
+                        v
+pending --> splits --> WithIdf --> Reshuffle --> [ReadSplit | ScoreChunk | WritePart] --> FinishRun
 """
 
 import dataclasses
@@ -70,6 +71,7 @@ from pipelines.score.show_warnings import run_warnings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.steps import ScoreSplits
 from pipelines.score.summary import RunGoal, RunTotals
+from pipelines.score.to_score import WithIdf
 
 
 def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
@@ -239,9 +241,10 @@ def build_score_pipeline(
     results = (
         root
         # Split: what to read, a few hundred bytes each.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
+        # ToScore: the same, and the name of the idf tables.
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), WithIdf(table, idf.path))
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> with_accelerator(ScoreSplits(spec, table), accelerator)
+        | "ScoreSplits" >> with_accelerator(ScoreSplits(spec), accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 

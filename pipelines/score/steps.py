@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import no_annotations
 
 from pipelines.dump.parquet import UNREADABLE
@@ -17,8 +17,7 @@ from pipelines.dump.read_split import read_rows
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
-from pipelines.idf.steps import is_incomplete
-from pipelines.idf.tables import IdfTables
+from pipelines.loading import spare_the_collector
 from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
@@ -34,6 +33,7 @@ from pipelines.score.rows import RowProgress, score_table
 from pipelines.score.scorers import LoadedScorers
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
+from pipelines.score.to_score import ToScore
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
+        spare_the_collector()  # before models are loaded, which may be dropped later
         scorers = LoadedScorers(self._memory)
         if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
             scorers(self._settings.sole)
@@ -123,24 +124,21 @@ class ScoreSplits(beam.PTransform):
 
     If an earlier run has made a part of a split, it is compared with the split's rows first.
 
-    The idf tables are a side input of the reader and not of the scoring step: Beam does not fuse a
-    step that has a side input with the steps before it, and would store the rows between the two.
+    No step here has a side input: Beam does not fuse a step that has one with the steps before it,
+    and would store the rows between the two. See also `WithIdf`.
 
     Attributes:
         spec: The run.
-        idf: Singleton with the idf tables, or None.
     """
 
     spec: ScoreSpec
-    idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several outputs
-    def expand(self, splits: beam.PCollection[Split]) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, splits: beam.PCollection[ToScore]) -> beam.pvalue.DoOutputsTuple:
         """Read, score and write in one stage; only splits and records cross its boundaries."""
-        idf = None if self.idf is None else AsSingleton(self.idf)
         handler = ChunkModelHandler(self.spec)
         # Chunk: the rows of one split.
-        reader = beam.ParDo(ReadSplit(self.spec), idf).with_output_types(Chunk)
+        reader = beam.ParDo(ReadSplit(self.spec)).with_output_types(Chunk)
         read = splits | "ReadSplit" >> reader.with_outputs(REUSED, FAILED, main="chunks")
         records = (
             read.chunks
@@ -166,9 +164,11 @@ class ReadSplit(beam.DoFn):
         self._fields = spec.fields
         self._labels = spec.settings.labels
 
-    def process(self, element: Split, idf: IdfTables | None = None) -> Iterator[Any]:
+    def process(self, chosen: ToScore) -> Iterator[Any]:
         """Yield the chunk, the part reused, or the failure."""
-        earlier = None if is_incomplete(idf) else read_record(self._folder, element.part_name)
+        element, idf = chosen.split, chosen.idf
+        problem = "" if idf is None else idf.problem
+        earlier = None if problem else read_record(self._folder, element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
             element, earlier, self._digest, fingerprint, self._labels
@@ -182,8 +182,8 @@ class ReadSplit(beam.DoFn):
         except UNREADABLE as error:
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
-        if is_incomplete(idf):
-            yield self._failed(element, "" if idf is None else idf.problem)
+        if problem:
+            yield self._failed(element, problem)
             return
         fields = self._fields
         digests = RowDigests.of(
@@ -201,7 +201,8 @@ class ReadSplit(beam.DoFn):
                 return
         if earlier is not None:  # it must not be left if the split cannot be scored
             discard_part(self._folder, element)
-        yield Chunk(split=element, table=rows.table, lines=rows.lines, digests=digests, idf=idf)
+        tables = None if idf is None else idf.load()
+        yield Chunk(split=element, table=rows.table, lines=rows.lines, digests=digests, idf=tables)
 
     def _failed(self, split: Split, reason: str) -> TaggedOutput:
         counters.count(counters.SPLITS_FAILED)

@@ -11,6 +11,7 @@ import pytest
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable
 from pipelines.dump.columns import IdfColumns
 from pipelines.idf.row_keys import NO_KEY, row_keys
+from pipelines.idf.saved import SavedIdf
 from pipelines.idf.tables import WHOLE, IdfKey, IdfTables
 
 
@@ -57,6 +58,22 @@ def test_file_of_several_tables_gives_them_back_whatever_their_order():
 def test_file_without_any_table_can_be_read():
     empty = IdfTables(tables={}, corpus="c", group_columns=("testset",))
     assert same(IdfTables.from_bytes(empty.to_bytes()), empty)
+
+
+def test_tables_named_by_their_fingerprint_are_read_once_and_never_taken_for_others(tmp_path):
+    path = tmp_path / "idf.npz"
+    path.write_bytes(GROUPS.to_bytes())
+    named = SavedIdf.of(GROUPS, str(path))
+    assert same(named.load(), GROUPS)
+    other = IdfTables.of(table())
+    path.write_bytes(other.to_bytes())
+    assert named.load() is named.load()
+    assert same(SavedIdf.of(other, str(path)).load(), other)
+    with pytest.raises(IdfError, match=f"{other.fingerprint}; expected {GROUPS.fingerprint}"):
+        named.load()  # read again, since a process keeps the tables of one run
+    path.unlink()
+    with pytest.raises(IdfError, match="cannot be read"):
+        named.load()
 
 
 def test_fingerprint_of_several_tables_depends_on_their_keys_and_weights():

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
@@ -145,10 +146,27 @@ def test_only_small_things_cross_stages(tmp_path):
     add_score_pipeline(pipeline, job)
     steps, crossing = crossing_producers(pipeline)
     fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
+    count = "CountDocumentFrequencies/CountSplit"
     assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
     assert "ScoreSplits/WritePart" in fused
     assert "SaveIdf/WriteTable" in crossing
     assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
+    # Prism keeps a core busy while a stage with a side input has work: no long one may have any.
+    with_side_inputs = steps_with_side_inputs(pipeline)
+    assert any("NameTables" in name for name in with_side_inputs)
+    for long in (fused, next(names for names in steps if count in names)):
+        assert not with_side_inputs.intersection(long)
+
+
+def steps_with_side_inputs(pipeline):
+    steps = pipeline.to_runner_api().components.transforms.values()
+    payload = beam_runner_api_pb2.ParDoPayload
+    return {
+        step.unique_name
+        for step in steps
+        if step.spec.urn == "beam:transform:pardo:v1"
+        and payload.FromString(step.spec.payload).side_inputs
+    }
 
 
 def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
