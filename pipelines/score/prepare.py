@@ -25,6 +25,7 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
+from pipelines.run.supervised import restarts_so_far
 from pipelines.runs.row_scores import rows_file
 from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.given_idf import check_given_idf, check_groups
@@ -231,8 +232,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             digest=digest,
             goal=_goal(planned, standing, to_report),
             model_memory=ModelMemory(
-                limit=options.model_memory,
-                processes=planned.runner.workers if planned.runner.is_local else None,
+                limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
             detached=planned.runner.detached,
             reuse=None if planned.reuse is None else planned.reuse.source,
@@ -265,6 +265,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
+        restarts=restarts_so_far(),
         carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
     )
 

@@ -19,6 +19,7 @@ from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.loading import spare_the_collector
 from pipelines.run import counters, live
+from pipelines.run.device_loss import ending_with_the_device
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import rows_file, rows_to_bytes
@@ -68,7 +69,8 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         spare_the_collector()  # before models are loaded, which may be dropped later
         scorers = LoadedScorers(self._memory)
         if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
-            scorers(self._settings.sole)
+            with ending_with_the_device():
+                scorers(self._settings.sole)
         return scorers
 
     def run_inference(
@@ -77,7 +79,9 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         """Score one chunk."""
         started = time.perf_counter()
         progress = RowProgress(len(batch))
-        with live.doing(record_name(batch.split.part_name), lambda: progress.share):
+        part = batch.split.part_name
+        doing = live.doing(record_name(part), lambda: progress.share, part)
+        with doing, ending_with_the_device():
             scored = score_table(
                 model,
                 batch.table,
@@ -178,7 +182,9 @@ class ReadSplit(beam.DoFn):
             yield self._reused(ReusedPart(record=record, rewritten=False))
             return
         try:
-            rows = read_rows(element)
+            name = element.part_name
+            with live.doing(record_name(name), lambda: 0.0, name):
+                rows = read_rows(element)
         except UNREADABLE as error:
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return
