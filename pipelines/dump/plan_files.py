@@ -265,7 +265,7 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
         _RejectedError: If they cannot, or the footer cannot be read.
     """
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank.path)
+        layout = _named_layout(blank)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
     scores = columns.candidate is not None
     # Without candidates only references are read, and other columns may be as they like.
@@ -278,16 +278,16 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     return layout
 
 
-def _named_layout(path: str) -> FileLayout:
+def _named_layout(blank: Split) -> FileLayout:
     """Read the footer of a Parquet file.
 
     Raises:
         InputError: If it is not one; the message names another format that it plainly has.
     """
     try:
-        return read_layout(path)
+        return read_layout(blank.path, blank.file_size, blank.file_version)
     except InputError as error:
-        hint = not_parquet_hint(path, read_head(path))
+        hint = not_parquet_hint(blank.path, read_head(blank.path))
         if hint is None:
             raise
         raise InputError(hint) from error

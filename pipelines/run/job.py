@@ -120,10 +120,9 @@ def run_job(
         if options.dry_run:
             with reaching("output", options.output):
                 return Outcome(shown=kind.show(planned), is_answer=True)
-        refused = kind.refuse(planned)
-        if refused is not None:
+        if (refused := kind.refuse(planned)) is not None:
             return refused
-    handed_over = threading.Event()
+    handed_over, at_work = threading.Event(), threading.Event()
     with ExitStack() as stack:
         terminal = stack.enter_context(original_terminal())
         with first_writing(options):
@@ -133,11 +132,13 @@ def run_job(
                     say=say,
                     lost=partial(end_for, terminal=terminal),
                     handed_over=handed_over,
+                    at_work=at_work,
                 )
             )
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
+        at_work.set()
         try:
             for stage in kind.stages(job):
                 _run_stage(stage, folder, say, quiet=quiet)
@@ -179,6 +180,7 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,
+                known=stage.known,
                 started=started,
                 unit=stage.unit,
                 first=stage.first,

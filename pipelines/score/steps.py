@@ -25,7 +25,8 @@ from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import rows_file, rows_to_bytes
 from pipelines.score.chunks import Chunk, ScoredChunk
 from pipelines.score.earlier import finder
-from pipelines.score.records import PartRecord, read_record, record_name, record_path
+from pipelines.score.earlier_records import EarlierRecords
+from pipelines.score.part_record import PartRecord, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
@@ -164,6 +165,7 @@ class ReadSplit(beam.DoFn):
     def __init__(self, spec: ScoreSpec) -> None:
         """Keep the settings of the run."""
         self._folder = spec.folder
+        self._earlier = EarlierRecords(spec.folder)
         self._digest = spec.digest
         self._fields = spec.fields
         self._labels = spec.settings.labels
@@ -172,7 +174,7 @@ class ReadSplit(beam.DoFn):
         """Yield the chunk, the part reused, or the failure."""
         element, idf = chosen.split, chosen.idf
         problem = "" if idf is None else idf.problem
-        earlier = None if problem else read_record(self._folder, element.part_name)
+        earlier = None if problem else self._earlier.find(element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
             element, earlier, self._digest, fingerprint, self._labels

@@ -11,7 +11,7 @@ from bertscore_core.work import Work
 from pipelines.dump.language_codes import by_name, words_for
 from pipelines.dump.lines import fewer_names
 from pipelines.dump.splits import Split
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 
 SHOWN_FAILURES = 100
 """Most failed splits, rejected files and orphan parts named in the summary. All are counted."""

@@ -80,6 +80,8 @@ class Faults:
     Attributes:
         happened: How often each fault happened.
         watch: Is called with each request before it is answered; None for nobody.
+        happened: Faults so far, by kind.
+        requests: Method and path of each request since this was set to a list; None for no list.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], seed: int = 0) -> None:
@@ -90,6 +92,7 @@ class Faults:
         self._rules: dict[str, tuple[FaultRule, float]] = {}
         self.happened: Counter[str] = Counter()
         self.watch: Callable[[dict[str, Any]], object] | None = None
+        self.requests: list[tuple[str, str]] | None = None
 
     def set(self, rule: FaultRule) -> None:
         """Let a rule hold from now on, in the place of an earlier one for the same client."""
@@ -102,6 +105,8 @@ class Faults:
             return self._control(environ, start_response)
         if self.watch is not None:
             self.watch(environ)
+        if self.requests is not None:
+            self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         rule, kind = self._draw(environ)
         if rule is None:
             return self._application(environ, start_response)
