@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import InputFile, expand_inputs
-from pipelines.dump.plan import Plan, check_all_reached
+from pipelines.dump.plan import Plan, Resources, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.splits import Split
 from pipelines.files.listing import list_files
