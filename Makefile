@@ -6,6 +6,7 @@
 #   make check    formatting, lint, types, import contracts, and `make quick`
 #   make engines  the longest tests, and those that need another engine: some fifteen minutes
 #   make configs  write configs/*/local.yaml and docker/flex/score.json from the classes of options
+#   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
 #   make fuzz     fuzz the readers of files and texts for ten minutes (Linux)
@@ -31,7 +32,7 @@ PINS := pyproject.toml constraints.txt
 DEMO_OUTPUT := build/demo-scores
 GOLDEN_VENV := build/golden-venv
 
-.PHONY: help demo test quick check engines configs golden bench fuzz clean
+.PHONY: help demo test quick check engines configs lock golden bench fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -68,6 +69,10 @@ check: $(VENV)/.test-stamp
 
 configs: $(VENV)/.demo-stamp
 	$(BIN)/python -m configs.generate
+
+# After a change of a version. Needs Linux on x86-64, Python 3.11 and the network.
+lock: $(VENV)/.demo-stamp
+	$(BIN)/python docker/lock.py
 
 # The reference implementation needs an older transformers than the project: its own environment.
 golden: $(GOLDEN_VENV)/.stamp

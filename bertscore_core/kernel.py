@@ -212,13 +212,10 @@ def _match_whole(
         for side in (candidates, references)
         for values in (embedded.starts[side], embedded.lengths[side])
     ]
+    shorter = np.minimum(embedded.lengths[candidates], embedded.lengths[references])
+    match = partial(fused.greedy_match_ragged, longest=int(shorter.max(initial=0)))
     scores = [
-        torch.stack(
-            [
-                _in_one(fused.greedy_match_ragged(vectors, weights, *places))
-                for vectors in embedded.vectors
-            ]
-        )
+        torch.stack([_in_one(match(vectors, weights, *places)) for vectors in embedded.vectors])
         for weights in embedded.weights
     ]
     return torch.stack(scores)
@@ -240,7 +237,7 @@ def _match_one_by_one(
 ) -> Tensor:
     """Match pairs one by one: long ones tile by tile. Shape (W, layers, P, 3).
 
-    Also on a GPU: the fused kernel would leave a pair to two of its processors.
+    Also on a GPU: the fused kernel would leave a pair to one of its processors.
     """
     pairs = []
     for candidate, reference in zip(candidates, references, strict=True):
@@ -285,7 +282,7 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
     one = torch.ones(1, dtype=torch.int64, device=device)
     try:
         matching_triton.greedy_match_ragged(
-            torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one
+            torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one, longest=1
         )
     except Exception as error:  # compilers raise errors of many types
         logger.warning("pairs are matched without the fused kernel: %s", error)

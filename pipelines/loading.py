@@ -1,8 +1,10 @@
 """Load a scorer on a worker, with or without Beam around it."""
 
+import gc
 import logging
 import time
 from dataclasses import replace
+from functools import cache
 
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
 from bertscore_core.device_queue import DeviceQueue
@@ -52,3 +54,15 @@ def load_scorer(config: ScorerConfig, backend: str, queue: DeviceQueue | None = 
         )
     )
     return scorer
+
+
+@cache
+def spare_the_collector() -> None:
+    """Take what is loaded by now out of the sight of the garbage collector, once a process.
+
+    The libraries of a worker are 600,000 objects. Now and then the collector would look at all of
+    them, which holds up every thread for some 0.4 seconds, and a GPU with them. For processes that
+    score and end, not for those of users: a cycle that becomes garbage later is not found.
+    """
+    gc.collect()
+    gc.freeze()

@@ -52,7 +52,10 @@ ENGINE_FILES = {
     "spark_job_server_jar": "Beam's job server for Spark",
 }
 
-TORCH_DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
+TORCH_DEVICES = [
+    "cpu",
+    *([pytest.param("cuda:0", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []),
+]
 
 
 @pytest.fixture(autouse=True, scope="module")

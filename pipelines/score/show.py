@@ -106,6 +106,9 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows.append(("seconds", f"{summary['seconds']:.1f}"))
     if summary["pairs_per_second"] is not None:
         rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
+    busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
+    if busy:
+        rows.append(("device busy", f"{busy:.1f} s, and {idle:.1f} s without work"))
     rows.append(("output", output))
     if summary["signature"] is not None:
         rows.append(("signature", summary["signature"]))

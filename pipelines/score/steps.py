@@ -17,6 +17,7 @@ from pipelines.dump.read_split import read_rows
 from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
+from pipelines.loading import spare_the_collector
 from pipelines.run import counters, live
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
@@ -64,6 +65,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         Raises:
             ConfigError: This worker's backend has another version than the signature names.
         """
+        spare_the_collector()  # before models are loaded, which may be dropped later
         scorers = LoadedScorers(self._memory)
         if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
             scorers(self._settings.sole)

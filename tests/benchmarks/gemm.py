@@ -1,10 +1,11 @@
-"""The fastest matrix product this machine does, against which useful work is measured.
+"""The product limit of this machine: its fastest matrix product, in each number format.
 
     python -m tests.benchmarks.gemm
 
-On a CPU two paths are timed: torch.matmul, and oneDNN with the weights laid out beforehand, which
-uses wider kernels on some processors. The peak is the best of both over a few shapes, the smaller
-ones like those of an encoder. On CUDA it is one large torch.matmul.
+Useful work a second as a share of it is what carries over from one processor to another. On a CPU
+three paths are timed: torch.matmul, oneDNN with the weights laid out beforehand, and a chain of
+products in OpenVINO. Which is the fastest depends on the processor, so the limit is the best of all
+over a few shapes, the smaller ones like those of an encoder. On CUDA it is one large torch.matmul.
 """
 
 import argparse
@@ -12,26 +13,37 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from torch import Tensor
+
+from bertscore_core import openvino_runtime
 
 CPU_SHAPES = ((1024, 384, 1536), (1024, 1024, 4096), (2048, 2048, 2048))
 """Rows, inner length and columns of the products."""
+CHAIN = 8
+"""Products in a row in OpenVINO, which lays out each one's weights when it compiles them."""
 CUDA_SHAPES = ((8192, 8192, 8192),)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Best rates of one number format, in FLOP/s; 0 where a path does not exist."""
+    """Best rates of one number format, in FLOP/s; 0 where a path does not exist.
+
+    Attributes:
+        matmul: torch.matmul.
+        packed: oneDNN with the weights laid out beforehand.
+        chain: A chain of products in OpenVINO.
+    """
 
     matmul: float
     packed: float
+    chain: float
 
     @property
     def best(self) -> float:
-        """The faster path."""
-        return max(self.matmul, self.packed)
+        """The fastest path."""
+        return max(self.matmul, self.packed, self.chain)
 
 
 def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> Peak:
@@ -45,7 +57,8 @@ def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> Peak:
     shapes = CPU_SHAPES if device == "cpu" else CUDA_SHAPES
     plain = [_matmul_rate(shape, DTYPES[dtype], device, seconds) for shape in shapes]
     packed = [_packed_rate(shape, DTYPES[dtype], seconds) for shape in shapes if device == "cpu"]
-    return Peak(max(plain), max(packed, default=0.0))
+    chain = [_chain_rate(shape, dtype, seconds) for shape in shapes if device == "cpu"]
+    return Peak(max(plain), max(packed, default=0.0), max(chain, default=0.0))
 
 
 @torch.inference_mode()
@@ -71,8 +84,33 @@ def _packed_rate(shape: tuple[int, int, int], dtype: torch.dtype, seconds: float
         return 0.0
 
 
+def _chain_rate(shape: tuple[int, int, int], dtype: str, seconds: float) -> float:
+    """Time `CHAIN` products in a row, from the inner length to the columns and back."""
+    installed = openvino_runtime.openvino_version() is not None
+    known = dtype in openvino_runtime.OPENVINO_DTYPES
+    if not installed or not known or not openvino_runtime.computes_in(dtype):
+        return 0.0
+    rows, inner, columns = shape
+    openvino = openvino_runtime._import_openvino()
+    operations = openvino.opset13
+    random = np.random.default_rng(0)
+    texts = operations.parameter([rows, inner], np.float32)
+    states = texts
+    for number in range(CHAIN):
+        ends = (inner, columns) if number % 2 == 0 else (columns, inner)
+        weight = random.standard_normal(ends[::-1], dtype=np.float32) / np.float32(ends[0] ** 0.5)
+        states = operations.matmul(states, operations.constant(weight), False, True)
+    model = openvino.Model([states], [texts])
+    request = openvino_runtime._compiled(model, dtype, torch.get_num_threads(), 1)
+    request = request.create_infer_request()
+    request.set_input_tensor(
+        openvino.Tensor(random.standard_normal((rows, inner), dtype=np.float32))
+    )
+    return CHAIN * _rate(request.infer, shape, "cpu", seconds)
+
+
 def _rate(
-    product: Callable[[], Tensor], shape: tuple[int, int, int], device: str, seconds: float
+    product: Callable[[], object], shape: tuple[int, int, int], device: str, seconds: float
 ) -> float:
     """Return FLOP/s of the fastest of several short runs."""
     wait: Callable[[], None] = torch.cuda.synchronize if device != "cpu" else lambda: None
@@ -90,7 +128,7 @@ def _rate(
     return repeats * work / best
 
 
-def _timed(product: Callable[[], Tensor], repeats: int, wait: Callable[[], None]) -> float:
+def _timed(product: Callable[[], object], repeats: int, wait: Callable[[], None]) -> float:
     wait()
     started = time.perf_counter()
     for _ in range(repeats):
@@ -118,6 +156,7 @@ def main() -> None:
             seconds=[],
             matmul_gflops=round(peak.matmul / 1e9, 1),
             packed_gflops=round(peak.packed / 1e9, 1),
+            chain_gflops=round(peak.chain / 1e9, 1),
             peak_gflops=round(peak.best / 1e9, 1),
             threads=torch.get_num_threads(),
         )

@@ -8,6 +8,13 @@ peaks; bert-score on the same device (the package when it can be imported, else 
 the line says which) against this library in every number format, in turn; useful FLOP/s as a share
 of the bfloat16 peak; the rate with texts tokenised beforehand, as the job does beside the device;
 shares of time; F1's drift; device memory; and a sweep of the batch budget.
+
+    python -m tests.benchmarks.gpu --first-contact
+
+On a machine that has just been given a GPU: eight parts in under 8 minutes, each of which passes or
+fails, from the card's facts to what a job does when the device breaks. See `first_contact.kit` for
+what to bring to a machine without network. The findings are printed, and are in
+`first_contact.json` in the folder that `--out` names.
 """
 
 import argparse
@@ -22,6 +29,7 @@ import torch
 
 from bertscore_core import BertScorer, ScorerConfig, kernel
 from tests.benchmarks import gemm
+from tests.benchmarks.first_contact import launch
 from tests.benchmarks.harness import Recorder, add_out, interleave, version_of
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.plain_loop import PlainLoop
@@ -254,7 +262,10 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cuda", help="cpu serves to try the script only")
     add_out(parser)
+    launch.add_flags(parser)
     given = parser.parse_args()
+    if given.first_contact:
+        raise SystemExit(launch.run(given))
     if given.device != "cpu" and not torch.cuda.is_available():
         raise SystemExit(
             f"no CUDA device: torch {torch.__version__} finds none (built for CUDA "

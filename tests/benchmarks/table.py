@@ -3,7 +3,8 @@
     python -m tests.benchmarks.table build/bench/*.jsonl > tables.md
 
 One table for each benchmark and model, in the order in which they were measured. Of results for the
-same thing the latest counts. The machine stands once above the tables measured on it.
+same thing the latest counts. The machine stands once above the tables measured on it, with the
+share of its product limit (`tests.benchmarks.gemm`) that each side reaches.
 """
 
 import argparse
@@ -21,12 +22,13 @@ HEADINGS = {
     "to_paper": "x of the paper",
     "useful_gflops": "useful GFLOP/s",
     "useful_tflops": "useful TFLOP/s",
-    "share_of_peak": "of peak",
-    "share_of_bfloat16_peak": "of bf16 peak",
+    "share_of_peak": "of limit",
+    "share_of_bfloat16_peak": "of bf16 limit",
     "matmul_gflops": "torch.matmul GFLOP/s",
     "packed_gflops": "pre-packed GFLOP/s",
-    "peak_gflops": "peak GFLOP/s",
-    "peak_tflops": "peak TFLOP/s",
+    "chain_gflops": "OpenVINO chain GFLOP/s",
+    "peak_gflops": "limit GFLOP/s",
+    "peak_tflops": "limit TFLOP/s",
     "padding": "padding",
     "overhead": "overhead",
     "share_tokenizing": "tokenising",
@@ -77,7 +79,7 @@ def to_markdown(results: Sequence[dict[str, Any]]) -> str:
     machine = None
     for where, benchmark, model in sorted(groups, key=lambda key: key[0]):
         if where != machine:
-            blocks.append(where)
+            blocks += [where, *_shares(where, results)]
             machine = where
         named = model not in ("", "-")
         blocks.append(f"## {benchmark}: {model}" if named else f"## {benchmark}")
@@ -92,6 +94,33 @@ def describe(machine: dict[str, Any]) -> str:
     cores = f"{facts.pop('cores', '?')} cores"
     versions = ", ".join(f"{name} {value}" for name, value in facts.items())
     return f"{'; '.join(filter(None, where))}; {cores}; {versions}"
+
+
+def _shares(where: str, results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what each side reaches of the machine's product limit, with a column for each model.
+
+    Useful work is counted from tokens without padding, so that shares can be compared between
+    machines, where ratios cannot.
+    """
+    lines = [
+        line
+        for line in results
+        if line["benchmark"] == "peer" and "share_of_peak" in line and "peak_gflops" in line
+    ]
+    lines = [line for line in lines if describe(line["machine"]) == where]
+    if not lines:
+        return []
+    models = list(dict.fromkeys(line["model"] for line in lines))
+    cells = {
+        (line["what"], line["model"]): f"{_cell('share_of_peak', line['share_of_peak'])} of "
+        f"{_cell('peak_gflops', line['peak_gflops'])} GFLOP/s"
+        for line in lines
+    }
+    rows = [["", *models], ["---"] * (len(models) + 1)]
+    sides = dict.fromkeys(line["what"] for line in lines)
+    rows += [[side, *(cells.get((side, model), "") for model in models)] for side in sides]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return ["## share of this machine's product limit", table]
 
 
 def _table(lines: Sequence[dict[str, Any]], *, with_model: bool) -> str:

@@ -6,8 +6,11 @@ tests of this process are left alone.
 
 import math
 import multiprocessing
+import re
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 pytest.importorskip("triton", reason="Triton is made for Linux only")
 
-from bertscore_core import greedy_match, matching_triton
+from bertscore_core import BertScorer, ScorerConfig, greedy_match, kernel, matching_triton
 from tests.support.plain_matching import greedy_match_pair
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -64,13 +67,15 @@ def make_pairs(count, hidden, seed=0) -> list[Pair]:
     ]
 
 
-def run_ragged(vectors, weights, indices, dtype, device) -> np.ndarray:
+def run_ragged(vectors, weights, indices, dtype, device, programs) -> np.ndarray:
     """Run the kernel in this process. Returns (P, 3)."""
     assert matching_triton.is_available(torch.device(device))
+    matching_triton._MOST_PROGRAMS = programs
     scores = matching_triton.greedy_match_ragged(
         torch.from_numpy(vectors).to(device, getattr(torch, dtype)),
         torch.from_numpy(weights).to(device),
         *(torch.from_numpy(index).to(device) for index in indices),
+        longest=int(np.minimum(indices[1], indices[3]).max()),
     )
     return torch.stack(scores, dim=1).cpu().numpy()
 
@@ -106,21 +111,33 @@ DEVICES = [
 
 
 @pytest.fixture(scope="module", params=DEVICES)
-def ragged(request) -> Iterator[Ragged]:
-    """Score pairs with the kernel: interpreted for the CPU, compiled for the GPU."""
+def device_of(request) -> str:
+    """Return where the kernel runs: interpreted on the CPU, compiled on the GPU."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def pool(device_of) -> Iterator[ProcessPoolExecutor]:
+    """Return a process that runs the kernel."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes,
     ):
-        patch.setenv("TRITON_INTERPRET", "1" if request.param == "cpu" else "0")
-        pool.submit(int).result()  # the process starts here, and takes this environment along
+        patch.setenv("TRITON_INTERPRET", "1" if device_of == "cpu" else "0")
+        processes.submit(int).result()  # it starts here, and takes this environment along
         patch.undo()
+        yield processes
 
-        def match(pairs, dtype="float32", lead=0) -> torch.Tensor:
-            task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, request.param)
-            return torch.from_numpy(task.result())
 
-        yield match
+@pytest.fixture(scope="module")
+def ragged(pool, device_of) -> Ragged:
+    """Return a function that scores pairs with the kernel."""
+
+    def match(pairs, dtype="float32", lead=0, programs=4096) -> torch.Tensor:
+        task = pool.submit(run_ragged, *lay_out(pairs, lead), dtype, device_of, programs)
+        return torch.from_numpy(task.result())
+
+    return match
 
 
 def match_padded(pairs: list[Pair]) -> torch.Tensor:
@@ -227,9 +244,22 @@ def test_scores_have_the_same_bits_in_any_company_and_place(ragged):
     assert torch.equal(ragged(pairs[3:4], lead=1), scores[3:4])
 
 
+def test_a_program_that_takes_several_pairs_gives_each_the_same_bits(ragged):
+    """Maxima of the pair before, which wait in the same memory, must not be seen."""
+    pairs = make_pairs(30, 16, seed=7)
+    assert torch.equal(ragged(pairs, programs=4), ragged(pairs))
+
+
+def test_swapping_candidate_and_reference_swaps_precision_and_recall(ragged):
+    pairs = make_pairs(30, 16, seed=8)
+    there, back = ragged(pairs), ragged([(right, left) for left, right in pairs])
+    assert torch.equal(back[:, [1, 0, 2]].isnan(), there.isnan())
+    assert_equal_scores(back[:, [1, 0, 2]], there)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtype):
-    if dtype == "bfloat16" and request.node.callspec.params["ragged"] == "cpu":
+def test_half_precision_loses_nothing_after_the_embeddings(device_of, ragged, dtype):
+    if dtype == "bfloat16" and device_of == "cpu":
         pytest.skip("Triton's interpreter multiplies the bits of bfloat16 as if they were integers")
     pairs = make_pairs(10, 40, seed=11)
     scores = ragged(pairs, dtype=dtype)
@@ -240,12 +270,39 @@ def test_half_precision_loses_nothing_after_the_embeddings(request, ragged, dtyp
     assert_equal_scores(scores, match_padded(rounded))
 
 
+def score_with_kernel(folder, pairs, device) -> np.ndarray:
+    """Score texts with a model in this process, matched by the kernel."""
+    kernel._fused_matching = lambda device: matching_triton
+    return score_texts(folder, pairs, device)
+
+
+def score_texts(folder, pairs, device="cpu") -> np.ndarray:
+    config = ScorerConfig(model=folder, num_layers=2, max_length=48, device=device, backend="torch")
+    scores = BertScorer(config).score(*map(list, zip(*pairs, strict=True)))
+    return np.stack([scores.precision, scores.recall, scores.f1], axis=1)
+
+
+def test_scorer_that_matches_with_the_kernel_gives_the_same_scores(pool, device_of, tiny_folder):
+    """The way through the library that only a GPU takes otherwise."""
+    folder = str(tiny_folder("bert"))
+    texts = [" ".join("abcdefgh"[k * i % 8] for k in range(i)) for i in (1, 5, 29, 31, 44, 60)]
+    pairs = [(left, right) for left in texts for right in texts[::2]]
+    found = pool.submit(score_with_kernel, folder, pairs, device_of).result()
+    np.testing.assert_allclose(found, score_texts(folder, pairs), rtol=0, atol=INVARIANCE_ATOL)
+    assert np.ptp(found[:, 2]) > 0.1
+
+
 def test_no_pairs_give_no_scores():
     none = torch.empty(0, dtype=torch.int64)
     scores = matching_triton.greedy_match_ragged(
-        torch.empty(0, 16), torch.empty(0), none, none, none, none
+        torch.empty(0, 16), torch.empty(0), none, none, none, none, longest=0
     )
     assert [(part.shape, part.dtype) for part in scores] == [((0,), torch.float32)] * 3
+
+
+MOST_REGISTERS, MOST_SPILLED_BYTES = 208, 64
+"""Of a thread. With more registers fewer programs run at once; a few numbers outside the inner loop
+may be spilled."""
 
 
 @pytest.mark.parametrize(
@@ -253,35 +310,75 @@ def test_no_pairs_give_no_scores():
     [
         (75, "fp32", "fma.rn.f32"),
         (80, "fp32", "fma.rn.f32"),
+        (89, "fp32", "fma.rn.f32"),
         (90, "fp32", "fma.rn.f32"),
         (100, "fp32", "fma.rn.f32"),
         (80, "bf16", "f32.bf16.bf16.f32"),
         (90, "fp16", "f32.f16.f16.f32"),
     ],
 )
-def test_kernel_compiles_for_gpus_in_full_precision(
+def test_kernel_compiles_for_gpus_in_full_precision_and_fits_them(
     capability, dtype, product, tmp_path, monkeypatch
 ):
     """No GPU is needed for that, and the interpreter accepts what the compiler does not."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    compiled = compile_kernel(capability, dtype)
+    code = compiled.asm["ptx"]
+    assert product in code
+    assert "tf32" not in code
+    assert compiled.metadata.shared <= 48 << 10  # what every GPU gives a program
+    used = assemble(code, tmp_path)
+    assert used.registers <= MOST_REGISTERS
+    assert used.spilled_bytes <= MOST_SPILLED_BYTES
+
+
+def compile_kernel(capability, dtype):
+    """Compile the kernel as a launch with aligned tensors does."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    types = {"vectors": f"*{dtype}", "weights": "*fp32", "averages": "*fp32"}
-    types |= {"starts": "*i64", "lengths": "*i64"}
-    sizes = {"hidden": 384, **matching_triton._TILE}
-    compiled = compile(
-        ASTSource(
-            matching_triton.kernel,
-            types | dict.fromkeys(sizes, "constexpr"),
-            constexprs=sizes,
-        ),
-        target=GPUTarget("cuda", capability, 32),
-        options={"num_warps": matching_triton._WARPS},
+    types = {"vectors": f"*{dtype}", "weights": "*fp32", "starts": "*i64", "lengths": "*i64"}
+    types |= {"averages": "*fp32", "maxima": "*fp32"}
+    aligned = {(place,): [["tt.divisibility", 16]] for place in range(len(types))}
+    types |= {"pairs": "i32", "longest": "i32"}
+    sizes = {"hidden": 1024, **matching_triton._TILE}
+    source = ASTSource(
+        matching_triton.kernel,
+        types | dict.fromkeys(sizes, "constexpr"),
+        constexprs=sizes,
+        attrs=aligned,
     )
-    assert product in compiled.asm["ptx"]
-    assert "tf32" not in compiled.asm["ptx"]
-    assert compiled.metadata.shared <= 48 << 10  # what every GPU gives a program
+    options = {"num_warps": matching_triton._WARPS}
+    return compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+class Used(NamedTuple):
+    """What a thread of the kernel takes."""
+
+    registers: int
+    spilled_bytes: int
+
+
+def assemble(code, folder) -> Used:
+    """Assemble PTX for the GPU that it names, with the assembler that comes with Triton."""
+    architecture = re.search(r"^\.target (sm_(\d+)\w*)", code, re.MULTILINE)
+    # Triton has another one for Blackwell and later.
+    name = "ptxas-blackwell" if int(architecture[2]) >= 100 else "ptxas"
+    assembler = Path(matching_triton.triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+    if not assembler.is_file():
+        pytest.skip(f"this build of Triton has no {name}")
+    source = folder / "kernel.ptx"
+    source.write_text(code)
+    command = [assembler, "--verbose", f"--gpu-name={architecture[1]}", source]
+    done = subprocess.run(
+        [*command, "--output-file", folder / "kernel.cubin"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    registers = re.search(r"Used (\d+) registers", done.stderr)
+    spilled = re.findall(r"(\d+) bytes spill", done.stderr)
+    assert registers
+    assert spilled
+    return Used(int(registers[1]), sum(map(int, spilled)))
 
 
 def test_cpu_has_no_kernel_unless_interpreted():

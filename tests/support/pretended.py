@@ -115,7 +115,9 @@ class PretendedDevice:
     def matching(self) -> SimpleNamespace:
         """Return a stand-in for the module of the fused kernel; matching takes no time here."""
 
-        def match(vectors: Tensor, weights: Tensor, starts: Tensor, *_: Tensor) -> Any:
+        def match(
+            vectors: Tensor, weights: Tensor, starts: Tensor, *_: Tensor, longest: int
+        ) -> Any:
             return (torch.full(starts.shape, _SCORE, dtype=vectors.dtype),) * 3
 
         return SimpleNamespace(greedy_match_ragged=match)

@@ -191,10 +191,10 @@ def test_the_card_of_the_config_is_one_of_those_with_flags():
 
 @builds
 @pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
-def test_a_gpu_machine_runs_one_process_with_two_threads(path):
+def test_a_gpu_machine_runs_one_process_with_some_threads(path):
     job = scoring_job(print_job(path))
     assert "no_use_multiple_sdk_containers" in job["experiments"]
-    assert job["workers"]["numThreadsPerWorker"] == 2
+    assert job["workers"]["numThreadsPerWorker"] == (4 if path == SCORE_DATAFLOW else 2)
 
 
 @builds

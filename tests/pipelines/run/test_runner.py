@@ -1,11 +1,14 @@
 """Which runner a job gets, and how cores are shared."""
 
+import os
+
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 
 from bertscore_core import ConfigError
 from pipelines.options.score import ScoreOptions
 from pipelines.run.runner import Runner, usable_cores
+from pipelines.run.workers import share_cores
 
 
 def options(*beam, workers=1):
@@ -62,6 +65,23 @@ def test_cores_are_shared_out_among_workers():
     cores = usable_cores()
     assert Runner.of(options()).threads == cores
     assert Runner.of(options(workers=cores * 5)).threads == 1
+
+
+@pytest.mark.parametrize("name", ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"])
+@pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (9, "1")])
+def test_threads_of_all_workers_together_are_the_cores(monkeypatch, name, workers, threads):
+    """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
+    monkeypatch.setattr("pipelines.run.runner.usable_cores", lambda: 8)
+    monkeypatch.setattr(os, "environ", {})
+    share_cores(Runner.of(options(workers=workers)))
+    assert os.environ[name] == threads
+    assert "TOKENIZERS_PARALLELISM" not in os.environ
+
+
+def test_threads_that_the_user_chose_are_kept(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"RAYON_NUM_THREADS": "5"})
+    share_cores(Runner.of(options(workers=2)))
+    assert os.environ["RAYON_NUM_THREADS"] == "5"
 
 
 def test_a_value_that_beam_refuses_is_refused_before_any_work():

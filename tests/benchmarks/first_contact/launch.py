@@ -1,0 +1,144 @@
+"""Runs the parts of first contact one after the other, each in a process and a time of its own."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.first_contact.report import FAIL, Finding, read_findings, verdict
+from tests.benchmarks.harness import BUILD, machine
+
+ROOT = Path(__file__).parents[3]
+
+PARTS: dict[str, int] = {
+    "card": 30,
+    "gpu_tests": 65,
+    "families": 70,
+    "profiled": 30,
+    "rates": 55,
+    "sweep": 95,
+    "threads": 85,
+    "faults": 45,
+}
+"""Seconds that each part may take, start of the process included: together under 8 minutes."""
+
+KIT = BUILD.parent / "first-contact-kit"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of first contact."""
+    parser.add_argument("--first-contact", action="store_true", help="run all checks and measures")
+    parser.add_argument("--kit", type=Path, default=KIT, help="what was brought along (see kit.py)")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; figures mean nothing")
+    parser.add_argument(
+        "--time-factor", type=float, default=1.0, help="stretches every part's time"
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the parts; return 1 if any has failed."""
+    folder = given.out or BUILD / "first-contact"
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = _environment(given.kit, folder)
+    document: dict[str, Any] = {"machine": dict(machine()), "device": given.device, "parts": {}}
+    started = time.monotonic()
+    for number, name in enumerate(PARTS, start=1):
+        if name not in given.only:
+            continue
+        limit = PARTS[name] * given.time_factor
+        print(f"{number}. {name} (at most {limit:.0f} s)", flush=True)
+        begun = time.monotonic()
+        findings = _run_part(name, given, folder, environment, limit)
+        seconds = round(time.monotonic() - begun, 1)
+        status = verdict(findings)
+        print(f"{status} {name}, {seconds} s", flush=True)
+        document["parts"][name] = {
+            "status": status,
+            "seconds": seconds,
+            "findings": [asdict(finding) for finding in findings],
+        }
+        document["seconds"] = round(time.monotonic() - started, 1)
+        (folder / "first_contact.json").write_text(
+            json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8"
+        )
+    statuses = {name: part["status"] for name, part in document["parts"].items()}
+    print("  ".join(f"{name}={status}" for name, status in statuses.items()))
+    print(f"{document['seconds']} s; the figures are in {folder / 'first_contact.json'}")
+    return int(FAIL in statuses.values())
+
+
+def _run_part(
+    name: str,
+    given: argparse.Namespace,
+    folder: Path,
+    environment: dict[str, str],
+    limit: float,
+) -> list[Finding]:
+    lines = folder / f"{name}.jsonl"
+    lines.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "tests.benchmarks.first_contact.part", name]
+    command += ["--device", given.device, "--kit", str(given.kit.resolve())]
+    command += ["--out", str(lines.resolve()), "--seconds", str(limit)]
+    command += ["--quick"] if given.quick else []
+    ended = ""
+    with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stderr=log, start_new_session=True
+        )
+        try:
+            status = process.wait(limit)
+            if status not in (0, 1):
+                ended = f"the process ended with status {status}; expected 0"
+        except subprocess.TimeoutExpired:
+            ended = f"took more than its {limit:.0f} s"
+            os.killpg(process.pid, 9)  # its own children as well
+            process.wait()
+    findings = read_findings(lines)
+    if ended:
+        last = Finding(name, "runs to its end", FAIL, f"{ended}; see {log.name}")
+        print(f"  {last.line()}", flush=True)
+        findings.append(last)
+    return findings
+
+
+def _environment(kit: Path, folder: Path) -> dict[str, str]:
+    """Return the variables of a part: no network, and imports from this checkout and the kit."""
+    site = folder.resolve() / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    if find_spec("apache_beam") is None:
+        for wheel in sorted(kit.glob("wheels/*.whl")):
+            with zipfile.ZipFile(wheel) as packed:
+                packed.extractall(site)
+    write_metadata(site)
+    paths = [str(ROOT), str(site), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def write_metadata(site: Path) -> None:
+    """Say which version of this project a checkout is, as its installation would.
+
+    Signatures name it. The file is looked for on the path of imports.
+    """
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    folder = site / f"bertscore_beam-{project['version']}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n",
+        encoding="utf-8",
+    )

@@ -1,0 +1,308 @@
+"""What GPUs should reach, worked out and not measured: the tables of configs/ and docs/.
+
+    python -m tests.benchmarks.roofline
+
+The time of a token is that of its matrix products, at a share of the card's peak, and that of all
+other passes over memory, at a share of its bandwidth, one after the other. Shares come from
+NVIDIA's tables of BERT-large on TensorRT (`TENSORRT`) where a card has one, and are assumptions
+where it has none (`ASSUMED_SHARES`). Everything else is counted. The tests compare the tables that
+this prints with those in the pages.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import ceil
+
+from tests.benchmarks.harness import Shape
+
+ROBERTA_LARGE = Shape(layers=17, hidden=1024, inner=4096)
+ALL_LAYERS = Shape(layers=24, hidden=1024, inner=4096)
+TOKENS = 28
+"""Tokens of a text, its special ones included; a pair has two texts."""
+
+MEMORY_SHARE = 0.855
+"""Of the bandwidth: 2.87 of an H100's 3.35 TB/s, as kernels that only copy reach it."""
+
+BATCH_TOKENS = 32_768
+PADDING = 0.053
+"""Of batches of `BATCH_TOKENS` that are padded: measured on 20,000 and 100,000 rows."""
+
+# Bytes of a token and layer for every element of the hidden state, beside what products read and
+# write, which overlaps with their arithmetic. Under autocast, with attention fused, H elements:
+# attention 8 (Q, K, V in, its output out, in 2 bytes each); four inputs of products cast from 4 to
+# 2 bytes, 6 each; two sums of 2 and 4 bytes into 4, 10 each; two layer norms in 4 bytes, 8 each;
+# GELU on the 4 H elements between the feed-forward's products, 2 bytes in and 2 out: 16.
+AUTOCAST_BYTES = 8 + 4 * 6 + 2 * 10 + 2 * 8 + 16
+# The same in float32, where nothing is cast: attention 16, sums 12, norms 8, GELU 32.
+FLOAT32_BYTES = 16 + 2 * 12 + 2 * 8 + 32
+# TensorRT keeps all of it in 2 bytes and fuses sums with norms: attention 8, those 6 each, GELU 16.
+TENSORRT_BYTES = 8 + 2 * 6 + 16
+CAST_WEIGHT_BYTES = 6
+"""To cast a weight: 4 bytes read, 2 written."""
+
+FLOAT32_SHARE = 0.5
+"""Of the peak in float32; an assumption."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A GPU in a machine of Google Cloud; peaks as in NVIDIA's data sheets, without sparsity.
+
+    Attributes:
+        name: As people call it.
+        machine: Machine type.
+        dollars: For an hour of both, the list price in us-central1 in September 2026.
+        tflops: Peak of products in bfloat16 (T4: float16), TFLOP/s.
+        float32_tflops: Peak outside the tensor cores, TFLOP/s.
+        bandwidth: Of its memory, GB/s.
+        split_rows: `--split-rows` in the flags of the card.
+    """
+
+    name: str
+    machine: str
+    dollars: float
+    tflops: float
+    float32_tflops: float
+    bandwidth: float
+    split_rows: int
+
+
+CARDS = {
+    "T4": Card(
+        name="T4",
+        machine="n1-standard-8 with one T4",
+        dollars=0.73,
+        tflops=65,
+        float32_tflops=8.1,
+        bandwidth=320,
+        split_rows=20_000,
+    ),
+    "L4": Card(
+        name="L4",
+        machine="g2-standard-8",
+        dollars=0.85,
+        tflops=121,
+        float32_tflops=30.3,
+        bandwidth=300,
+        split_rows=20_000,
+    ),
+    "A100": Card(
+        name="A100 40 GB",
+        machine="a2-highgpu-1g",
+        dollars=3.67,
+        tflops=312,
+        float32_tflops=19.5,
+        bandwidth=1555,
+        split_rows=50_000,
+    ),
+    "H100": Card(
+        name="H100 80 GB",
+        machine="a3-highgpu-1g",
+        dollars=10.98,
+        tflops=989,
+        float32_tflops=67,
+        bandwidth=3350,
+        split_rows=100_000,
+    ),
+}
+
+TENSORRT = {"A100": 51.61, "T4": 482.84}
+"""Mean milliseconds of BERT-large, 24 layers, on 128 texts of 128 tokens in float16.
+
+https://github.com/NVIDIA/TensorRT/blob/007c3470/demo/BERT/README.md#performance
+"""
+
+SIZES = (1_000_000, 100_000_000, 10_000_000_000)
+"""Pairs, for the tables of docs/scale.md."""
+
+REQUESTS_A_SPLIT = 5
+"""At most, to read, score and record a split in an object store."""
+OBJECTS_A_SPLIT = 3
+"""A part, its record, and the digests of its rows."""
+
+ASSUMED_SHARES = {"L4": 0.52, "H100": 0.63}
+"""Of the peak, in products, for cards without a table: all that TensorRT reaches of an A100's, its
+other work included, for an H100; between that and a T4's for an L4, which 72 W hold down."""
+
+
+def per_second(bandwidth: float) -> float:
+    """Return the bytes a second that passes over memory reach, of a bandwidth in GB/s."""
+    return MEMORY_SHARE * bandwidth * 1e9
+
+
+def tensorrt_share(card: str) -> float:
+    """Return the share of a card's peak that TensorRT reaches in its products."""
+    texts, tokens = 128, 128
+    work = ALL_LAYERS.flops([tokens] * texts)
+    passes = TENSORRT_BYTES * ALL_LAYERS.hidden * ALL_LAYERS.layers * texts * tokens
+    seconds = TENSORRT[card] / 1e3 - passes / per_second(CARDS[card].bandwidth)
+    return work / seconds / (CARDS[card].tflops * 1e12)
+
+
+def product_share(card: str) -> float:
+    """Return the share of a card's peak that products are taken to reach."""
+    return tensorrt_share(card) if card in TENSORRT else ASSUMED_SHARES[card]
+
+
+def token_seconds(card: str, *, packed: bool) -> tuple[float, float]:
+    """Return the seconds of a token of roberta-large to layer 17: products, other passes.
+
+    Args:
+        card: Name in `CARDS`.
+        packed: Texts are laid end to end and weights were cast when they were loaded. Otherwise
+            batches are padded, and each casts all weights again.
+    """
+    shape, facts = ROBERTA_LARGE, CARDS[card]
+    products = shape.flops([TOKENS]) / TOKENS / (product_share(card) * facts.tflops * 1e12)
+    passes = AUTOCAST_BYTES * shape.hidden * shape.layers
+    if packed:
+        return products, passes / per_second(facts.bandwidth)
+    weights = shape.layers * (4 * shape.hidden**2 + 2 * shape.hidden * shape.inner)
+    passes += CAST_WEIGHT_BYTES * weights / BATCH_TOKENS
+    more = 1 + PADDING
+    return more * products, more * passes / per_second(facts.bandwidth)
+
+
+def rate(card: str, *, packed: bool = True) -> int:
+    """Return pairs a second, rounded to what such a model is worth: 50, or 500 above 5,000."""
+    exact = 1 / (2 * TOKENS * sum(token_seconds(card, packed=packed)))
+    step = 50 if exact < 5_000 else 500
+    return step * round(exact / step)
+
+
+def peak_share(card: str, *, packed: bool = True) -> float:
+    """Return useful work as a share of the card's peak."""
+    useful = ROBERTA_LARGE.flops([TOKENS]) / TOKENS
+    return useful / sum(token_seconds(card, packed=packed)) / (CARDS[card].tflops * 1e12)
+
+
+def baseline_hours(card: str) -> float:
+    """Return hours for a million pairs through all layers in float32."""
+    shape, facts = ALL_LAYERS, CARDS[card]
+    products = shape.flops([TOKENS]) / (FLOAT32_SHARE * facts.float32_tflops * 1e12)
+    passes = FLOAT32_BYTES * shape.hidden * shape.layers * TOKENS / per_second(facts.bandwidth)
+    return 2 * 1_000_000 * (products + passes) / 3600
+
+
+def hours(pairs: int, card: str) -> float:
+    """Return hours of one card for so many pairs."""
+    return pairs / rate(card) / 3600
+
+
+def cards_table() -> str:
+    """Return the table of configs/README.md."""
+    heading = (
+        "card", "machine type", "$ an hour", "`score`: pairs a second", "share of the peak",
+        "a split takes", "$ for a million pairs", "`baseline`: a million pairs take", "$",
+    )  # fmt: skip
+    rows = []
+    for name, card in CARDS.items():
+        split, baseline = card.split_rows / rate(name), baseline_hours(name)
+        rows.append(
+            (
+                card.name,
+                card.machine,
+                f"{card.dollars:.2f}",
+                f"{rate(name):,}",
+                f"{peak_share(name):.0%} of {card.tflops:,.0f} TFLOP/s",
+                f"{split:.0f} s",
+                f"{hours(1_000_000, name) * card.dollars:.2f}",
+                duration(baseline),
+                f"{baseline * card.dollars:.2f}",
+            )
+        )
+    return markdown(heading, rows)
+
+
+def arithmetic_table() -> str:
+    """Return where the rates come from, for docs/scale.md."""
+    heading = (
+        "card", "peak, TFLOP/s", "of it in products", "memory, GB/s", "products, µs a token",
+        "other passes, µs a token", "pairs a second", "padded, weights cast in every batch",
+    )  # fmt: skip
+    rows = []
+    for name, card in CARDS.items():
+        products, passes = token_seconds(name, packed=True)
+        source = "TensorRT" if name in TENSORRT else "assumed"
+        rows.append(
+            (
+                name,
+                f"{card.tflops:,.0f}",
+                f"{product_share(name):.0%}, {source}",
+                f"{card.bandwidth:,.0f}",
+                f"{products * 1e6:.2f}",
+                f"{passes * 1e6:.2f}",
+                f"{rate(name):,}",
+                f"{rate(name, packed=False):,}",
+            )
+        )
+    return markdown(heading, rows)
+
+
+def hours_table() -> str:
+    """Return splits, hours and machines for so many pairs, for docs/scale.md."""
+    heading = ("pairs", "card", "splits", "of rows", "hours of one", "machines for 8 hours")
+    rows = [
+        (
+            f"{pairs:,}",
+            card,
+            f"{ceil(pairs / CARDS[card].split_rows):,}",
+            f"{CARDS[card].split_rows:,}",
+            duration(hours(pairs, card)),
+            f"{ceil(hours(pairs, card) / 8):,}",
+        )
+        for pairs in SIZES
+        for card in ("L4", "A100", "H100")
+    ]
+    return markdown(heading, rows)
+
+
+def requests_table() -> str:
+    """Return requests and objects of an object store, for docs/scale.md."""
+    heading = ("pairs", "rows of a split", "splits", "requests, at most", "objects")
+    rows = [
+        (
+            f"{pairs:,}",
+            f"{split_rows:,}",
+            f"{pairs // split_rows:,}",
+            f"{pairs // split_rows * REQUESTS_A_SPLIT:,}",
+            f"{pairs // split_rows * OBJECTS_A_SPLIT:,}",
+        )
+        for pairs in SIZES
+        for split_rows in (20_000, 100_000)
+    ]
+    return markdown(heading, rows)
+
+
+def duration(given: float) -> str:
+    """Return hours for people: minutes below one hour, one decimal below ten."""
+    if given < 1:
+        minutes = max(1, round(60 * given))
+        return f"{minutes} minute{'s' * (minutes > 1)}"
+    return f"{given:.1f} hours" if given < 10 else f"{given:,.0f} hours"
+
+
+def markdown(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table."""
+    head = list(heading)
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "configs/README.md": cards_table,
+    "docs/scale.md, hours": hours_table,
+    "docs/scale.md, requests": requests_table,
+    "docs/scale.md, arithmetic": arithmetic_table,
+}
+"""The tables by the page that has them."""
+
+
+def main() -> None:
+    """Print the tables."""
+    for place, table in TABLES.items():
+        print(f"{place}\n\n{table()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""First contact with a GPU, tried without one."""
+
+import argparse
+import json
+import time
+from importlib.metadata import distributions
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.benchmarks.first_contact import card, families, launch, profiled, rates, sweep
+from tests.benchmarks.first_contact.given import Given
+from tests.benchmarks.first_contact.kit import in_8_bits, spread_out
+from tests.benchmarks.first_contact.report import (
+    FAIL,
+    NOTE,
+    PASS,
+    SKIP,
+    Checks,
+    read_findings,
+    verdict,
+)
+from tests.benchmarks.harness import Shape
+
+
+@pytest.fixture
+def given(tmp_path):
+    """Return what a part is given for a try on the CPU."""
+    return Given("cpu", tmp_path / "kit", tmp_path, quick=True, seconds=600)
+
+
+def test_part_fails_with_any_failure_and_passes_if_anything_was_seen(tmp_path):
+    checks = Checks("some", tmp_path / "some.jsonl")
+    assert verdict(checks.findings) == SKIP
+    checks.skip("a", "no device")
+    assert verdict(checks.findings) == SKIP
+    checks.note("b", rate=2.5)
+    assert verdict(checks.findings) == PASS
+    with checks.guarded("c"):
+        raise RuntimeError("CUDA error: out of luck\nadvice")
+    checks.check("d", passed=True)
+    assert verdict(checks.findings) == FAIL
+    read = read_findings(tmp_path / "some.jsonl")
+    assert read == checks.findings
+    assert [finding.status for finding in read] == [SKIP, NOTE, FAIL, PASS]
+    assert read[2].why == "RuntimeError: CUDA error: out of luck"
+
+
+def test_all_parts_together_stay_below_eight_minutes():
+    assert sum(launch.PARTS.values()) < 8 * 60
+
+
+def test_checkout_says_its_version_without_being_installed(tmp_path):
+    launch.write_metadata(tmp_path)
+    (found,) = distributions(path=[str(tmp_path)])
+    (installed,) = distributions(name="bertscore-beam", path=[str(tmp_path)])
+    assert found.metadata["Name"] == "bertscore-beam"
+    assert installed.version in (launch.ROOT / "pyproject.toml").read_text()
+
+
+def test_model_of_a_kit_comes_back_in_float32_nearly_as_it_was(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    weights = {
+        "matrix": torch.randn(30, 20, generator=generator),
+        "bias": torch.randn(20, generator=generator),
+        "ids": torch.arange(4)[None],
+        "row of zeros": torch.zeros(2, 3),
+    }
+    small = {}
+    for name, values in weights.items():
+        small |= in_8_bits(name, values)
+    kit = tmp_path / "kit"
+    kit.mkdir()
+    (kit / "config.json").write_text("{}")
+    save_file(small, kit / "model.safetensors")
+    assert small["matrix"].dtype == torch.int8
+    spread_out(kit, tmp_path / "model")
+    found = load_file(tmp_path / "model" / "model.safetensors")
+    assert (tmp_path / "model" / "config.json").exists()
+    assert found.keys() == weights.keys()
+    for name in ("bias", "ids", "row of zeros"):
+        assert torch.equal(found[name], weights[name])
+    limit = weights["matrix"].abs().amax(dim=1, keepdim=True) / 254
+    assert ((found["matrix"] - weights["matrix"]).abs() <= limit * 1.001).all()
+
+
+def test_prediction_is_the_sum_of_computing_and_moving():
+    limits = rates.Limits(flops=1e12, bytes=1e9)
+    shape = Shape(2, 10, 40)
+    computing = shape.flops([7]) / 7 / (rates.REACHED * 1e12)
+    moving = 2 * 10 * rates.BYTES_PER_NUMBER / 1e9
+    assert limits.tokens_per_second(shape, 7) == pytest.approx(1 / (computing + moving))
+
+
+def test_kernels_are_sorted_by_their_names():
+    names = {
+        "void pytorch_flash::flash_fwd_kernel<...>": "attention",
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80": "attention",
+        "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n": "product",
+        "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT": "product",
+        "Memcpy HtoD (Pinned -> Device)": "copy",
+        "void at::native::vectorized_layer_norm_kernel<float>": "other",
+    }
+    assert {name: profiled.kind_of(name) for name in names} == names
+    assert profiled.shares({"aten::mm": 3.0, "aten::gelu": 1.0}) == {
+        "product": 0.75,
+        "other": 0.25,
+    }
+
+
+def test_idle_time_is_what_no_kernel_covers():
+    def kernel(name, start, end):
+        span = SimpleNamespace(start=start, end=end)
+        return SimpleNamespace(
+            name=name, device_type=torch.autograd.DeviceType.CUDA, time_range=span
+        )
+
+    checks = Checks("profiled")
+    events = [
+        kernel("long gemm", 0, 50),
+        kernel("within it", 10, 20),
+        kernel("flash", 80, 100),
+        SimpleNamespace(name="of the host", device_type=torch.autograd.DeviceType.CPU),
+    ]
+    profiled.report_kernels(checks, "model", events)
+    kernels, busy = checks.findings
+    assert kernels.figures["kernels"] == 3
+    assert kernels.figures["attention_kernels"] == ["flash"]
+    assert busy.figures["idle"] == pytest.approx(0.3)
+    assert busy.status == FAIL
+
+
+def test_families_beyond_their_tolerance_fail():
+    checks = Checks("families")
+    expected = np.array([0.5, 0.7, np.nan])
+    for found in ([0.5, 0.7004, np.nan], [0.5, 0.702, np.nan], [0.5, 0.7, 0.1]):
+        families.compare(checks, "bert, float16", "float16", np.array(found), expected)
+    assert [finding.status for finding in checks.findings] == [PASS, FAIL, FAIL]
+
+
+@pytest.mark.model
+def test_families_agree_with_themselves_on_the_cpu(given, monkeypatch):
+    monkeypatch.setattr(families, "QUICK", ("bert",))
+    checks = Checks("families")
+    families.run(checks, given)
+    assert [(found.what, found.status) for found in checks.findings] == [
+        ("bert, float32", PASS),
+        ("bert, bfloat16", PASS),
+    ]
+
+
+def test_card_is_skipped_where_there_is_none(given, monkeypatch):
+    monkeypatch.setattr(card, "measure_product", lambda *_: None)
+    checks = Checks("card")
+    card.run(checks, given)
+    assert {finding.status for finding in checks.findings} == {SKIP}
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [((9, 0), True), ((8, 9), True), ((8, 0), True), ((7, 5), False), ((10, 0), False)],
+)
+def test_device_runs_code_of_its_own_generation(capability, expected):
+    built = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_103", "compute_120"]
+    assert card.is_built_for(capability, built) is expected
+
+
+def test_each_switch_is_tried_beside_the_default(given):
+    names = [name for name, _, _ in sweep.variants(given)]
+    assert names[0] == "as by default"
+    assert {"texts padded", "weights cast in each pass"} < set(names)
+
+
+def arguments(out, *only, **options):
+    flags = {"device": "cpu", "quick": True, "time_factor": 1.0, "kit": out / "none"}
+    return argparse.Namespace(out=out, only=only, **(flags | options))
+
+
+@pytest.mark.process
+def test_part_that_takes_too_long_is_ended_and_fails(tmp_path):
+    begun = time.monotonic()
+    assert launch.run(arguments(tmp_path, "card", time_factor=1e-3)) == 1
+    assert time.monotonic() - begun < 60
+    part = json.loads((tmp_path / "first_contact.json").read_text())["parts"]["card"]
+    assert part["status"] == FAIL
+    assert "took more than its" in part["findings"][-1]["why"]
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_all_parts_run_on_a_cpu_as_far_as_they_go(tmp_path, capfd):
+    """With times that a busy machine keeps to."""
+    status = launch.run(arguments(tmp_path, *launch.PARTS, time_factor=10))
+    said = capfd.readouterr().out
+    document = json.loads((tmp_path / "first_contact.json").read_text())
+    failed = [
+        (name, found["what"], found["why"])
+        for name, part in document["parts"].items()
+        for found in part["findings"]
+        if found["status"] == FAIL
+    ]
+    assert failed == []
+    assert status == 0
+    assert list(document["parts"]) == list(launch.PARTS)
+    assert all(f"PASS {name}, " in said for name in launch.PARTS)
+    assert "SKIP the card  no CUDA device was asked for" in said

@@ -1,0 +1,56 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import roofline
+from tests.benchmarks.roofline import CARDS, TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "configs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("place", TABLES)
+def test_the_pages_have_the_tables_that_the_script_prints(place):
+    page = (ROOT / place.partition(",")[0]).read_text(encoding="utf-8")
+    assert TABLES[place]() in page
+
+
+def test_the_model_gives_back_the_times_it_was_fitted_to():
+    """BERT-large on TensorRT: products at the share found, and its own passes over memory."""
+    for card, milliseconds in roofline.TENSORRT.items():
+        tokens, facts, shape = 128 * 128, CARDS[card], roofline.ALL_LAYERS
+        products = shape.flops([128] * 128) / (roofline.product_share(card) * facts.tflops * 1e12)
+        passes = tokens * 24 * 1024 * 36 / (0.855 * facts.bandwidth * 1e9)
+        assert 1e3 * (products + passes) == pytest.approx(milliseconds)
+
+
+def test_a_rate_is_what_a_count_by_hand_gives():
+    # A token of an H100: 17 layers of 2 * 12 * 1024^2 + 4 * 28 * 1024 operations at 63% of 989e12,
+    # and 17 * 84 * 1024 bytes at 85.5% of 3,350e9; 56 tokens a pair.
+    products = 17 * (24 * 1024**2 + 112 * 1024) / (0.63 * 989e12)
+    passes = 17 * 84 * 1024 / (0.855 * 3350e9)
+    assert roofline.token_seconds("H100", packed=True) == pytest.approx((products, passes))
+    assert roofline.rate("H100") == pytest.approx(1 / (56 * (products + passes)), abs=250)
+
+
+def test_padding_and_casts_cost_what_they_are_said_to():
+    for card in CARDS:
+        products, passes = roofline.token_seconds(card, packed=True)
+        padded_products, padded_passes = roofline.token_seconds(card, packed=False)
+        assert padded_products == pytest.approx(1.053 * products)
+        # 12.6 million weights of 6 bytes, shared by 32,768 tokens, beside 84 * 1024 bytes.
+        assert padded_passes == pytest.approx(1.053 * passes * (1 + 12 * 1024 * 6 / 32768 / 84))
+        assert roofline.rate(card, packed=False) < roofline.rate(card)
+
+
+def test_no_page_gives_a_card_another_rate():
+    """Wherever a card and a rate stand in one line of a table, the rate is the script's."""
+    rates = [roofline.rate(card, packed=packed) for card in CARDS for packed in (True, False)]
+    known = {f"{rate:,}" for rate in rates}
+    found = []
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if re.search(r"\b(T4|L4|A100|H100)\b", line):
+                found += re.findall(r"\b([\d,]+) pairs (?:a|per) second", line)
+    assert set(found) <= known

@@ -1,0 +1,146 @@
+"""What only a GPU can show: its attention kernels, copies, formats, and its lack of memory.
+
+The same code is tested on the CPU elsewhere, where other kernels run. Models are tiny and random.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from bertscore_core import BertScorer, ScorerConfig, encoder, kernel, scorer
+from bertscore_core.device_queue import DeviceQueue
+from bertscore_core.work import Work
+from tests.support.tolerances import INVARIANCE_ATOL, PARITY_ATOL
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.model,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+DEVICE = "cuda:0"
+PACKED = ("bert", "roberta", "xlm_roberta", "albert", "distilbert", "electra")
+HALF = {"float32": PARITY_ATOL, "bfloat16": 5e-3, "float16": 1e-3}
+CANDIDATES = [" ".join("abcdefgh"[(i * k) % 8] for k in range(1 + i % 31)) for i in range(90)]
+REFERENCES = CANDIDATES[7:] + CANDIDATES[:7]
+
+
+def make_scorer(folder, device=DEVICE, **options) -> BertScorer:
+    config = {"num_layers": 2, "max_length": 40, "backend": "torch", **options}
+    return BertScorer(ScorerConfig(model=str(folder), device=device, **config))
+
+
+def f1(folder, device=DEVICE, **options) -> np.ndarray:
+    return make_scorer(folder, device, **options).score(CANDIDATES, REFERENCES).f1
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("family", PACKED)
+def test_packed_attention_scores_as_padded_attention_on_a_cpu(tiny_folder, family, dtype):
+    """Flash attention in half precision, memory-efficient attention in float32."""
+    folder = tiny_folder(family)
+    expected = f1(folder, "cpu", attention="sdpa")
+    assert expected.std() > 0.01
+    assert np.abs(f1(folder, dtype=dtype) - expected).max() <= HALF[dtype]
+    assert np.abs(f1(folder, dtype=dtype, attention="sdpa") - expected).max() <= HALF[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_both_kernels_for_packed_texts_agree_in_half_precision(dtype):
+    """A T4 has the second alone."""
+    packed_attention = pytest.importorskip("bertscore_core.packed_attention")
+    query, key, value = torch.randn(
+        3, 1, 77, 4, 32, device=DEVICE, dtype=getattr(torch, dtype), generator=seeded()
+    )
+    ends = torch.tensor([0, 40, 41, 77], dtype=torch.int32, device=DEVICE)
+    given = (query, key, value, ends, 40, 32**-0.5)
+    chosen = packed_attention._kernel(torch.device(DEVICE), query.dtype)(*given)
+    efficient = packed_attention.attend_efficiently(*given)
+    on_host = packed_attention.attend_by_lengths(
+        *(part.float().cpu() for part in given[:3]), ends.cpu(), *given[4:]
+    )
+    for found in (chosen, efficient):
+        torch.testing.assert_close(found.float().cpu(), on_host, atol=2e-2, rtol=0)
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator(DEVICE).manual_seed(0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_weights_cast_once_give_the_same_bits_as_autocast(tiny_folder, dtype, monkeypatch):
+    folder = tiny_folder("bert")
+    # Not the encoders that tests share: those have been cast, or would stay as they are.
+    monkeypatch.setattr(scorer, "load_encoder", encoder.load_encoder)
+    once = f1(folder, dtype=dtype)
+    monkeypatch.setattr(encoder, "cast_products", lambda model, dtype: None)
+    assert np.array_equal(f1(folder, dtype=dtype), once)
+
+
+def test_copies_are_pinned_and_arrive_whole():
+    queue = DeviceQueue.of(torch.device(DEVICE))
+    for size in (0, 1, 100_000):
+        values = np.arange(size, dtype=np.float32)
+        fetched = queue.fetch(queue.send(values))
+        assert fetched.kept.is_pinned()
+        assert np.array_equal(queue.received(fetched, Work()), values)
+
+
+def test_many_copies_in_flight_do_not_overwrite_each_other():
+    """Pinned memory is reused; not before its copy has ended."""
+    queue = DeviceQueue.of(torch.device(DEVICE))
+    busy = torch.randn(2048, 2048, device=DEVICE)
+    for _ in range(20):
+        busy = busy @ busy / busy.norm()
+    sent = [queue.send(np.full(10_000, number, dtype=np.int64)) for number in range(50)]
+    assert [int(values.min()) for values in sent] == list(range(50))
+    assert [int(values.max()) for values in sent] == list(range(50))
+
+
+def test_fused_kernel_is_used_and_scores_as_the_padded_one(tiny_folder, monkeypatch, caplog):
+    folder = tiny_folder("bert")
+    kernel._fused_matching.cache_clear()
+    assert kernel._fused_matching(torch.device(DEVICE)) is not None, caplog.text
+    fused = f1(folder)
+    assert np.array_equal(f1(folder), fused)
+    monkeypatch.setattr(kernel, "_fused_matching", lambda device: None)
+    assert np.abs(f1(folder) - fused).max() <= INVARIANCE_ATOL
+
+
+def test_float32_is_multiplied_exactly_and_switches_stay_as_they_were(tiny_folder):
+    """A convolution of DeBERTa would use TF32."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    assert np.abs(f1(tiny_folder("deberta_v2")) - f1(tiny_folder("deberta_v2"), "cpu")).max() <= (
+        PARITY_ATOL
+    )
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
+
+
+def test_too_little_memory_is_retried_with_smaller_batches(tiny_folder):
+    tried = make_scorer(tiny_folder("bert"), max_batch_tokens=1 << 20)
+    candidates, references = CANDIDATES * 300, REFERENCES * 300
+    pairs = tried.tokenize(
+        [f"{text} {number % 997}" for number, text in enumerate(candidates)],
+        [f"{text} {number % 991}" for number, text in enumerate(references)],
+    )
+    weights = tried.token_weights(None)
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    expected = tried.score_tokenized(pairs, weights, Work()).f1
+    peak = torch.cuda.max_memory_reserved()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    work = Work()
+    torch.cuda.set_per_process_memory_fraction(peak / 2 / total)
+    try:
+        found = tried.score_tokenized(pairs, weights, work).f1
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert work.retries > 0
+    assert np.abs(found - expected).max() <= PARITY_ATOL
+
+
+def test_device_of_a_scorer_is_the_one_asked_for(tiny_folder):
+    made = make_scorer(tiny_folder("bert")).encoder
+    assert made.device == next(made.model.parameters()).device == torch.device(DEVICE)

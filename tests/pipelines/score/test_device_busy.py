@@ -1,0 +1,85 @@
+"""The job gives a device its next split before it is done with the one before."""
+
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.run.local_runner import LocalRunner
+from pipelines.score.show import show_summary
+from tests.support.jobs import job_options, run_options
+from tests.support.pretended import PretendedDevice, PretendedMoment, pretend
+
+pytestmark = pytest.mark.job
+
+GENEROUS = 60.0
+SPLITS, ROWS = 6, 20
+
+
+class _Held(PretendedMoment):
+    """A moment that a thread waits for until the device has been given the work of two splits."""
+
+    def __init__(self, device, moment):
+        super().__init__(moment)
+        self._device = device
+
+    def wait(self):
+        self._device.waits += 1
+        assert self._device.has_two.wait(GENEROUS), "the second split came only after the first"
+        super().wait()
+
+
+class _HeldDevice(PretendedDevice):
+    """A device that is done with nothing before it has the work of two splits."""
+
+    def __init__(self, tokens_per_second):
+        super().__init__(tokens_per_second)
+        self.has_two = threading.Event()
+        self.matched = self.waits = 0
+
+    def mark(self):
+        return _Held(self, super().mark()._moment)
+
+    def matching(self):
+        self.matched += 1
+        if self.matched == 2:
+            self.has_two.set()
+        return super().matching()
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """Run a job of two threads on the device; the device, the summary, and the scores."""
+    folder, device = tmp_path_factory.mktemp("busy"), _HeldDevice(1e5)
+    texts = [f"cat number {row}" for row in range(SPLITS * ROWS)]
+    pq.write_table(
+        pa.table({"candidate": texts, "reference": texts[::-1]}), folder / "dump.parquet"
+    )
+    options = job_options(folder / "dump.parquet", folder / "out", split_rows=ROWS, backend="torch")
+    flags = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
+    with pytest.MonkeyPatch.context() as patch:
+        pretend(patch, device)
+        summary = run_options(options, LocalRunner(), flags)
+    scores = pq.read_table(folder / "out" / "dump.parquet")["bertscore_f1"]
+    return device, summary, scores
+
+
+def test_second_split_is_queued_before_the_first_is_done(outcome):
+    device, summary, scores = outcome
+    assert device.matched == device.waits == summary["parts"] == SPLITS
+    assert scores.to_pylist() == [0.5] * SPLITS * ROWS
+
+
+def test_summary_says_how_long_the_device_computed_and_waited(outcome):
+    device, summary, _ = outcome
+    assert summary["device_busy_seconds"] >= device.busy_seconds - 0.001  # rounded
+    assert summary["device_idle_seconds"] > 0
+    assert summary["host_waited_seconds"] > 0
+
+
+def test_summary_for_people_shows_a_device_without_work(outcome):
+    _, summary, _ = outcome
+    shown = dict(show_summary(summary, "out").rows)
+    busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
+    assert shown["device busy"] == f"{busy:.1f} s, and {idle:.1f} s without work"
