@@ -9,6 +9,7 @@
     │   └── SignatureError                 earlier results were made with other settings
     ├── ModelLoadError                     the weights or the tokenizer cannot be loaded
     ├── DeviceMemoryError                  not even the longest text alone fits the memory
+    ├── DeviceLostError                    the GPU has failed, and this process cannot use it again
     └── InputError (also ValueError)       the texts, pairs or files cannot be used
 
 Every message says what is wrong, what it got, what was expected, and what to do. None contains the
@@ -50,6 +51,10 @@ class ModelLoadError(BertScoreError):
 
 class DeviceMemoryError(BertScoreError):
     """Memory is too small even for the smallest batch."""
+
+
+class DeviceLostError(BertScoreError):
+    """The GPU has failed; only a new process can use it again."""
 
 
 class InputError(BertScoreError, ValueError):

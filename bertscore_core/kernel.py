@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core.batching import plan_batches
+from bertscore_core.device_loss import is_device_lost
 from bertscore_core.device_queue import DeviceQueue, Fetched
 from bertscore_core.embedding import EmbeddedTexts, EmbeddingPlan, Engine, embed, plan_embedding
 from bertscore_core.encoder import Encoder
@@ -285,6 +286,8 @@ def _fused_matching(device: torch.device) -> ModuleType | None:
             torch.ones((1, 1), device=device), one.float(), one - 1, one, one - 1, one, longest=1
         )
     except Exception as error:  # compilers raise errors of many types
+        if is_device_lost(error):
+            raise
         logger.warning("pairs are matched without the fused kernel: %s", error)
         return None
     return matching_triton

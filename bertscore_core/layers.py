@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertscore_core.device_loss import is_device_lost
 from bertscore_core.errors import ConfigError
 
 SEMANTICS = ("hidden", "cut")
@@ -167,7 +168,10 @@ def _differences(model: Any, norms: list[nn.Module], layers: set[int]) -> list[f
         for index, norm in enumerate(norms):
             try:
                 apart = float((_unit(norm(states[layer])) - expected).norm(dim=-1).max())
-            except RuntimeError:  # the norm has another width
+            except RuntimeError as error:
+                if is_device_lost(error):
+                    raise
+                # The norm has another width.
                 apart = float("inf")
             # NaN compares false with everything, so `max` could lose it.
             largest[index] = max(largest[index], apart if apart == apart else float("inf"))

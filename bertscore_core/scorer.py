@@ -9,6 +9,7 @@ import torch
 from bertscore_core.assembly import assemble, check_finite, too_long
 from bertscore_core.baseline import Baseline
 from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
+from bertscore_core.device_loss import noticing_a_lost_device
 from bertscore_core.device_queue import DeviceQueue
 from bertscore_core.embedding import EmbeddedTexts, Engine, embed, plan_embedding
 from bertscore_core.encoder import Encoder, load_encoder
@@ -50,7 +51,8 @@ class BertScorer:
         self.settings: Settings = settle(as_config(config))
         if self.config.num_threads is not None:
             torch.set_num_threads(self.config.num_threads)
-        self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
+        with noticing_a_lost_device():
+            self.encoder: Encoder = load_encoder(self.settings.files, self.settings.encoder_options)
         self.queue = DeviceQueue.of(self.encoder.device) if queue is None else queue
         self._budget: Budget = self.settings.budget()
 
@@ -194,6 +196,7 @@ class BertScorer:
 
         Raises:
             ConfigError: the encoder's numbers are not finite, for example after an overflow.
+            DeviceLostError: the GPU has failed; this process cannot use it again.
         """
         return self.score_with_each(pairs, [weights], work)[0]
 
@@ -219,6 +222,7 @@ class BertScorer:
 
         Raises:
             ConfigError: the encoder's numbers are not finite, or scipy is missing.
+            DeviceLostError: the GPU has failed; this process cannot use it again.
         """
         if optimal:
             check_optimal()
@@ -231,9 +235,10 @@ class BertScorer:
         work = Work() if work is None else work
         wanted = flat_pairs.select(chosen)
         work.planned_tokens += self._planned_tokens(wanted)
-        every[:, :, chosen] = score_pairs(
-            self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
-        )
+        with noticing_a_lost_device():
+            every[:, :, chosen] = score_pairs(
+                self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
+            )
         for flat, weights in zip(every, weightings, strict=True):
             check_finite(flat, flat_pairs, weights, self.config.dtype)
         return [assemble(flat, pairs, self.settings) for flat in every]
@@ -250,7 +255,7 @@ class BertScorer:
         """
         engine, work = self._engine, Work()
         plan = plan_embedding(texts, needed, weights, budget=engine.budget, shape=engine.shape)
-        with self.queue.turn(work):
+        with noticing_a_lost_device(), self.queue.turn(work):
             return embed(engine, plan, work)
 
     @property

@@ -67,7 +67,7 @@ GROUPS = {
         "max_batch_tokens",
         "model_memory",
     ),
-    "The work": ("workers", "split_rows", "split_bytes"),
+    "The work": ("workers", "restarts", "split_rows", "split_bytes"),
     "The results": ("group_by",),
     "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
     "The command": ("overwrite", "dry_run", "print_job"),
@@ -116,7 +116,7 @@ NOTES = {
     "a little (docs/speed.md).",
     "max_batch_tokens": "Lower it when memory runs out.",
     "overwrite": "Without it the run is refused if there are such results in the output folder.",
-    "workers": "Torch's threads are divided among them. With one GPU, one is best.",
+    "workers": "Torch's threads are divided among them. With GPUs, one for each is best.",
 }
 """What a file adds to the description of an option, in any job."""
 
@@ -219,6 +219,7 @@ TUNE = LocalConfig(
 
 TEMPLATE_LEFT_OUT = {
     "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
+    "restarts": "is for local workers; Dataflow replaces its own",
     "workers": "counts local workers; Dataflow has its own parameter",
     "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
     "print_job": "nobody sees what the launcher prints",

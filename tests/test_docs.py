@@ -50,6 +50,7 @@ NEEDED = {
 FOREIGN_FLAGS = {
     "--build", "--detach", "--profile",  # docker compose
     "--extra-index-url",  # pip
+    "--first-contact",  # tests.benchmarks.gpu
     "--flink_job_server_jar",  # pytest
 }  # fmt: skip
 

@@ -26,6 +26,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
 from pipelines.loading import load_scorer
 from pipelines.run import counters, live
+from pipelines.run.device_loss import ending_with_the_device
 from pipelines.run.folder import OutputFolder
 from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
@@ -183,14 +184,16 @@ class BaselineModelHandler(ModelHandler[_ReadPairs, _SummedPairs, BertScorer]):
 
     def load_model(self) -> BertScorer:
         """Load the scorer, once a process."""
-        return load_scorer(self._config, self._backend)
+        with ending_with_the_device():
+            return load_scorer(self._config, self._backend)
 
     def run_inference(
         self, batch: _ReadPairs, model: BertScorer, inference_args: dict[str, Any] | None = None
     ) -> Sequence[_SummedPairs]:
         """Score one part."""
         work = Work()
-        with live.doing(layout.below_moments(batch.part.moments), lambda: work.share):
+        name = layout.below_moments(batch.part.moments)
+        with live.doing(name, lambda: work.share), ending_with_the_device():
             return [_SummedPairs(batch.part, sum_scores(model, batch.table, work, batch.idf))]
 
     def get_num_bytes(self, batch: _ReadPairs) -> int:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import cast
 
-from bertscore_core import BertScoreError, ConfigError
+from bertscore_core import BertScoreError, ConfigError, DeviceLostError
 from pipelines.cli.manner import Manner, printing
 from pipelines.cli.models import models_command
+from pipelines.cli.restarts import with_restarts
 from pipelines.cli.show import print_error
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.reach import NotBegunError
@@ -33,11 +34,14 @@ from pipelines.run.exit_status import (
     REFUSED,
     TOO_MANY_REJECTS,
     UNUSABLE,
+    WORKER_DIED,
     interrupted,
 )
 from pipelines.run.lock import FolderLostError
 from pipelines.run.printing import EscapingFormatter, escape_text
 from pipelines.run.streams import forgive_output
+from pipelines.run.supervised import supervisor_folder
+from pipelines.run.supervisor import WorkersDiedError
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
@@ -46,6 +50,11 @@ _JOBS = ("score", "rescale", "idf", "baseline", "tune")
 
 _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 """The line of a traceback that names the error."""
+
+_BROKEN = (FolderLostError, DeviceLostError)
+"""Errors on purpose that the same command may not meet again."""
+
+_CONTINUES = "Finished parts are kept, and the same command continues from there."
 
 HELP = """\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
@@ -105,9 +114,13 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
+    if supervisor_folder() is not None and _is_device_loss(error):
+        return WORKER_DIED  # the supervisor has been told why, and says so
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
-    elif isinstance(error, BertScoreError) and not isinstance(error, FolderLostError):
+    elif isinstance(error, WorkersDiedError):
+        words += f"\n{_CONTINUES}"
+    elif isinstance(error, BertScoreError) and not isinstance(error, _BROKEN):
         status = UNUSABLE
     elif isinstance(error, REFUSED):
         status, words = UNUSABLE, f"{words} ({type(error).__name__})"
@@ -118,8 +131,15 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
             logging.getLogger(__name__).error("unexpected error", exc_info=error)
         words = f"the {'job' if is_job else 'command'} stopped: {_words(_cause(error))}"
         if is_job:
-            words += "\nFinished parts are kept, and the same command continues from there."
+            words += f"\n{_CONTINUES}"
     return print_error(words, status)
+
+
+def _is_device_loss(error: BaseException | None) -> bool:
+    """Tell whether a GPU has failed in this process: Beam's errors may only contain that one."""
+    if error is None or isinstance(error, DeviceLostError):
+        return error is not None
+    return DeviceLostError.__name__ in str(error) or _is_device_loss(error.__cause__)
 
 
 def _words(text: str) -> str:
@@ -149,9 +169,13 @@ def _cause(error: BaseException) -> str:
 def score_command(arguments: Sequence[str]) -> int:
     """Score a dump."""
     options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
-    from pipelines.cli.score import score
 
-    return score(options)
+    def job() -> int:
+        from pipelines.cli.score import score
+
+        return score(options)
+
+    return with_restarts(("score", *arguments), options, job)
 
 
 def rescale_command(arguments: Sequence[str]) -> int:
@@ -168,9 +192,13 @@ def rescale_command(arguments: Sequence[str]) -> int:
 def idf_command(arguments: Sequence[str]) -> int:
     """Count the references of a dump."""
     options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
-    from pipelines.cli.idf import count_idf
 
-    return count_idf(options)
+    def job() -> int:
+        from pipelines.cli.idf import count_idf
+
+        return count_idf(options)
+
+    return with_restarts(("idf", *arguments), options, job)
 
 
 def baseline_command(arguments: Sequence[str]) -> int:
@@ -189,9 +217,13 @@ def baseline_command(arguments: Sequence[str]) -> int:
     prog = "bertscore-beam baseline"
     options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
     check_installed(pages=not options.sentences)
-    from pipelines.cli.baseline import make_baselines
 
-    return make_baselines(options)
+    def job() -> int:
+        from pipelines.cli.baseline import make_baselines
+
+        return make_baselines(options)
+
+    return with_restarts(("baseline", *arguments), options, job)
 
 
 def groups_command(arguments: Sequence[str]) -> int:
@@ -222,9 +254,13 @@ def tune_command(arguments: Sequence[str]) -> int:
 
     options = cast("TuneOptions", read_options(TuneOptions, arguments, "bertscore-beam tune"))
     check_packages()
-    from pipelines.cli.tune import tune
 
-    return tune(options)
+    def job() -> int:
+        from pipelines.cli.tune import tune
+
+        return tune(options)
+
+    return with_restarts(("tune", *arguments), options, job)
 
 
 def check_command(arguments: Sequence[str]) -> int:

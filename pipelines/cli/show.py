@@ -29,7 +29,7 @@ def report(outcome: Outcome) -> int:
         for shown in outcome.shown:
             show(shown)
     for words in outcome.warnings:
-        print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr)
+        warn(words)
     return printed() if outcome.is_answer else outcome.status
 
 
@@ -49,6 +49,11 @@ def answer(document: Any, shown: Sequence[Shown] | str) -> int:
         for one in shown:
             show(one)
     return printed()
+
+
+def warn(words: str) -> None:
+    """Print a warning on standard error, however quiet the command is to be."""
+    print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr, flush=True)
 
 
 def print_json(document: Any) -> None:

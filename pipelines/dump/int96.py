@@ -12,11 +12,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
 from pipelines.dump.batches import take
 from pipelines.dump.nested import leaf_arrays
+from pipelines.files.ranges import RemoteFile
 
 COARSE = "us"
 """The unit if it is exact: every reader knows it, and Spark reads nothing finer."""
@@ -70,7 +70,7 @@ def int96_paths(schema: pq.ParquetSchema) -> tuple[str, ...]:
 
 def int96_ranges(
     file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
+    source: pa.NativeFile | RemoteFile,
     paths: Sequence[str],
     groups: Sequence[int],
     skip: int = 0,

@@ -5,17 +5,18 @@ permission, no network) stays an `OSError`.
 """
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
 from pipelines.dump.int96 import COARSE
 from pipelines.dump.null_lists import null_lists_message
 from pipelines.files.credentials import mask_credentials
-from pipelines.files.read import open_source
+from pipelines.files.ranges import RemoteFile, fetch, reads_one_version
+from pipelines.files.read import open_source, source_size
 
 UNREADABLE = (InputError, OSError)
 """What reading a split raises when its file is damaged, missing or out of reach. The split is then
@@ -23,18 +24,50 @@ left for the next run, and the others continue: one bad sector must not stop the
 
 # Bytes fetched at a time for each column. An object store answers a request in about the time that
 # it takes to send 4 MiB.
-_BUFFER_BYTES = 4 * 1024 * 1024
+BUFFER_BYTES = 4 * 1024 * 1024
+
+
+class _Footers:
+    """The footers of the files that this process has read last, so that splits share them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: dict[object, pq.FileMetaData] = {}
+
+    def get(self, key: object) -> pq.FileMetaData | None:
+        """Return the footer of a version of a file; None if it is not known."""
+        with self._lock:
+            return self._known.get(key)
+
+    def put(self, key: object, footer: pq.FileMetaData) -> None:
+        """Keep a footer, and forget the one that was kept longest if there are too many."""
+        with self._lock:
+            self._known[key] = footer
+            if len(self._known) > self._most:
+                self._known.pop(next(iter(self._known)))
+
+
+_FOOTERS = _Footers(most=8)
 
 
 @contextlib.contextmanager
 def open_parquet(
-    path: str, timestamp_unit: str = COARSE
-) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | AbstractBufferedFile]]:
+    path: str,
+    timestamp_unit: str = COARSE,
+    *,
+    size: int | None = None,
+    version: str = "",
+    whole: bool = False,
+) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile | RemoteFile]]:
     """Open a Parquet file; damaged bytes raise `InputError`, also while the file is read.
 
     Args:
         path: Path of the file.
         timestamp_unit: Unit in which to read its INT96 timestamps.
+        size: As for `open_source`.
+        version: As for `open_source`.
+        whole: Whether all of the file is wanted, so that it may be fetched at once.
 
     Yields:
         The file, and the source of its bytes.
@@ -43,14 +76,20 @@ def open_parquet(
         InputError: If it is not a whole, undamaged Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_source(path) as source:
+    with open_source(path, size=size, version=version) as source:
         try:
+            if whole:
+                fetch(source, 0, source_size(source))
+            known = (path, size, version) if version and reads_one_version(path) else None
             file = pq.ParquetFile(
                 source,
-                buffer_size=_BUFFER_BYTES,
+                metadata=_FOOTERS.get(known),
+                buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 coerce_int96_timestamp_unit=timestamp_unit,
             )
+            if known is not None and not whole:
+                _FOOTERS.put(known, file.metadata)
             yield file, source
         except InputError:
             raise

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.spec import AbstractBufferedFile
 
 from bertscore_core.errors import InputError
+from pipelines.dump import parquet
 from pipelines.dump.batches import take
 from pipelines.dump.columns import roots_of
 from pipelines.dump.int96 import int96_paths, int96_ranges, not_exact_message
@@ -15,12 +15,15 @@ from pipelines.dump.nested import check_indices, largest_in, leaves
 from pipelines.dump.parquet import open_parquet
 from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
+from pipelines.files.ranges import RemoteFile
 from pipelines.files.read import source_size
 
 MAX_DECODED_BYTES = 1 << 30
 """Bytes that the rows of a split may take in memory, sixteen times the default size of a split on
 disk. Splits are cut by their size on disk, where a dictionary can make large columns very small."""
 
+# Row groups of so many buffers are fetched as a whole, also if only some of their rows are wanted.
+_AHEAD_BUFFERS = 16
 # Rows decoded at a time inside an oversized row group.
 _BATCH_ROWS = 4096
 # Bytes of decoded rows in one batch, where rows can be very large.
@@ -50,7 +53,13 @@ def read_parquet(split: Split, columns: Sequence[str] | None = None) -> pa.Table
             take more than `MAX_DECODED_BYTES` in memory and more than twice what they take on disk.
         OSError: If it cannot be reached.
     """
-    with open_parquet(split.path, split.timestamp_unit) as (file, source):
+    with open_parquet(
+        split.path,
+        split.timestamp_unit,
+        size=split.file_size,
+        version=split.file_version,
+        whole=columns is None and split.num_rows == split.file_rows,
+    ) as (file, source):
         _check_unchanged(split, file.metadata, source_size(source))
         names = None if columns is None else roots_of(file.schema_arrow, columns)
         table = _read_rows(file, source, split, names)
@@ -69,7 +78,7 @@ def read_parquet(split: Split, columns: Sequence[str] | None = None) -> pa.Table
 
 def _read_rows(
     file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
+    source: pa.NativeFile | RemoteFile,
     split: Split,
     columns: list[str] | None,
 ) -> pa.Table:
@@ -80,6 +89,8 @@ def _read_rows(
         return pa.Table.from_batches([], file.schema_arrow)
     stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
     limit = max(MAX_DECODED_BYTES, 2 * stored * split.num_rows // available)
+    if isinstance(source, RemoteFile) and stored <= _AHEAD_BUFFERS * parquet.BUFFER_BYTES:
+        _fetch_ahead(file, source, groups, columns)
     largest = _largest_row(file, source, groups, columns, limit)
     if split.skip_rows == 0 and split.num_rows == available and largest * available <= limit:
         # All bytes are wanted, so they can be fetched in advance, in a few large requests.
@@ -104,9 +115,21 @@ def _read_rows(
     return pa.Table.from_batches(wanted)
 
 
+def _fetch_ahead(
+    file: pq.ParquetFile, source: RemoteFile, groups: list[int], columns: list[str] | None
+) -> None:
+    """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.
+
+    Arrow joins the ranges of all columns if it may fetch them in advance, which it does for the
+    first row. Where they lie is not looked up here: see `_largest_row`.
+    """
+    ahead = pq.ParquetFile(source, metadata=file.metadata, pre_buffer=True)
+    next(ahead.iter_batches(1, row_groups=groups, columns=columns), None)
+
+
 def _check_timestamps(
     file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
+    source: pa.NativeFile | RemoteFile,
     split: Split,
     columns: list[str] | None,
 ) -> None:
@@ -126,7 +149,7 @@ def _check_timestamps(
 
 def _largest_row(
     file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
+    source: pa.NativeFile | RemoteFile,
     groups: Sequence[int],
     columns: list[str] | None,
     limit: int,
@@ -153,7 +176,7 @@ def _largest_row(
 
 def _peek(
     file: pq.ParquetFile,
-    source: pa.NativeFile | AbstractBufferedFile,
+    source: pa.NativeFile | RemoteFile,
     group: int,
     columns: list[str] | None,
 ) -> int:

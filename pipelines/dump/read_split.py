@@ -1,6 +1,7 @@
 """Read the rows of one split, whatever the format of its file."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pipelines.dump.partitions import with_partitions
 from pipelines.dump.read_parquet import file_changed, read_parquet
 from pipelines.dump.read_text import read_text
 from pipelines.dump.splits import Split
+from pipelines.files.ranges import is_other_version, reads_one_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,8 @@ def read_rows(split: Split) -> SplitRows:
     """Read the rows of a split with all columns; see `read_split` for errors."""
     if not split.is_text:
         return SplitRows(table=read_split(split))
-    table, lines = read_text(split)
-    _check_version(split)
+    with _one_version(split):
+        table, lines = read_text(split)
     return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
 
 
@@ -55,17 +57,29 @@ def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
     if split.is_text:
         table = read_rows(split).table
     else:
-        table = with_partitions(read_parquet(split, columns), split.partitions)
-        _check_version(split)
+        with _one_version(split):
+            rows = read_parquet(split, columns)
+        table = with_partitions(rows, split.partitions)
     return table if columns is None else table.select(roots_of(table.schema, columns))
 
 
-def _check_version(split: Split) -> None:
-    """Check that the file is still the one that was planned.
+@contextlib.contextmanager
+def _one_version(split: Split) -> Iterator[None]:
+    """Check that what the body reads is the file that was planned.
+
+    Where the reads themselves do not tell, the file is asked for its version at the end.
 
     Raises:
         InputError: It has changed.
     """
-    version = file_version(split.path) if split.file_version else ""
+    try:
+        yield
+    except OSError as error:
+        if not is_other_version(error):
+            raise
+        raise file_changed(split, "another version", f"version {split.file_version}") from error
+    if not split.file_version or reads_one_version(split.path):
+        return
+    version = file_version(split.path)
     if version != split.file_version:
         raise file_changed(split, f"version {version}", f"version {split.file_version}")

@@ -21,6 +21,8 @@ from pipelines.files.credentials import mask_credentials
 
 # Bytes parsed at a time. If Arrow refuses them, they are parsed line by line.
 _PARSED_BYTES = 1024 * 1024
+# Bytes fetched behind a split, for the end of its last line.
+_LINE_BYTES = 64 * 1024
 
 
 def read_text(split: Split) -> tuple[pa.Table, Lines]:
@@ -35,7 +37,10 @@ def read_text(split: Split) -> tuple[pa.Table, Lines]:
     """
     kind, codec = Format(split.format), Codec(split.codec)
     schema = schema_from_text(split.schema)
-    with open_text(split.path, codec) as source:
+    span = (0, split.file_size) if codec else (split.start - 1, split.stop + _LINE_BYTES)
+    with open_text(
+        split.path, codec, size=split.file_size, version=split.file_version, span=span
+    ) as source:
         if source.size != split.file_size:
             raise file_changed(split, f"{source.size} bytes", f"{split.file_size} bytes")
         read = _own_lines if is_cut_blindly(kind, codec) else _whole_piece

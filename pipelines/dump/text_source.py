@@ -8,6 +8,7 @@ import pyarrow as pa
 from bertscore_core.errors import InputError
 from pipelines.dump.formats import HEAD_BYTES, Codec
 from pipelines.files.credentials import mask_credentials
+from pipelines.files.ranges import fetch
 from pipelines.files.read import open_source, source_size
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -51,18 +52,32 @@ class TextSource:
 
 
 @contextlib.contextmanager
-def open_text(path: str, codec: Codec) -> Iterator[TextSource]:
+def open_text(
+    path: str,
+    codec: Codec,
+    *,
+    size: int | None = None,
+    version: str = "",
+    span: tuple[int, int] = (0, 0),
+) -> Iterator[TextSource]:
     """Open a text file; damaged compression raises `InputError`, also while the file is read.
+
+    Args:
+        path: Path of the file.
+        codec: How it is compressed.
+        size: As for `open_source`.
+        version: As for `open_source`.
+        span: First byte that is wanted, and one past the last; fetched at once.
 
     Raises:
         InputError: The compressed bytes are damaged.
         OSError: The file cannot be reached.
     """
-    with open_source(path) as source:
-        size = source_size(source)
+    with open_source(path, size=size, version=version) as source:
+        fetch(source, *span)
         stream = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
         try:
-            yield TextSource(stream, codec, size)
+            yield TextSource(stream, codec, source_size(source))
         except pa.ArrowException as error:
             raise _damaged(path, codec, error) from error
         except OSError as error:

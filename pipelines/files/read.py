@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractBufferedFile
 
-from pipelines.files.paths import IO_THREADS, resolve
+from pipelines.files.paths import IO_THREADS, protocols, resolve
+from pipelines.files.ranges import S3, RemoteFile, open_remote
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -23,8 +23,15 @@ class NoFileError(OSError):
     """A path names a FIFO, a device or a socket, which may block forever when it is opened."""
 
 
-def open_source(path: str) -> pa.NativeFile | AbstractBufferedFile:
+def open_source(
+    path: str, *, size: int | None = None, version: str = ""
+) -> pa.NativeFile | RemoteFile:
     """Open a file for Arrow to read. The caller closes it; `source_size` returns its size.
+
+    Args:
+        path: Path of the file.
+        size: Its size in bytes if it is known: a remote file is not asked for it again then.
+        version: Its version if it is known, as `ranges.open_remote` takes it.
 
     Raises:
         OSError: If it is not there or may not be read.
@@ -34,11 +41,11 @@ def open_source(path: str) -> pa.NativeFile | AbstractBufferedFile:
     if isinstance(fs, LocalFileSystem):
         check_is_regular(inner)
         return pa.OSFile(inner, "rb")
-    # Arrow asks for exactly the ranges it needs; fsspec's read-ahead would fetch 50 MB around each.
-    return fs.open(inner, "rb", cache_type="none")
+    remote: RemoteFile = open_remote(fs, inner, size, version)
+    return remote
 
 
-def source_size(source: pa.NativeFile | AbstractBufferedFile) -> int:
+def source_size(source: pa.NativeFile | RemoteFile) -> int:
     """Return the size in bytes of an open file that `open_source` returned."""
     return int(source.size() if callable(source.size) else source.size or 0)
 
@@ -67,7 +74,9 @@ def read_bytes(path: str) -> bytes:
         FileNotFoundError: If it is not there.
     """
     fs, inner = resolve(path)
-    return bytes(fs.cat_file(inner))
+    # s3fs would ask for the size first, to read a large file in several requests at once.
+    one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
+    return bytes(fs.cat_file(inner, **one_request))
 
 
 def read_many(paths: Sequence[str]) -> list[bytes | None]:

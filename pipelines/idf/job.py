@@ -308,7 +308,7 @@ def conclude_idf(job: IdfJob) -> Outcome:
         few = few_rows_words(seen, planned.options.min_rows)
         return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
     with worker_errors():
-        folder.check()  # the table is outside the folder, whose own writes check the lock
+        folder.look()  # the table is outside the folder, whose own writes check the lock
         write_atomically(planned.table, folder.read(_TABLE_FILE))
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)

@@ -44,7 +44,11 @@ class RunOptions:
 
     Attributes:
         output: Where the result is written.
-        workers: Number of worker processes.
+        workers: Number of worker processes; `auto` takes one for each GPU of this machine that
+            scores here, and 1 where there is none.
+        restarts: How often the run may go on by itself after a worker process of this machine has
+            died, in new workers from what is finished. Remote runners replace their workers
+            themselves.
         overwrite: Replace results that were made with other settings.
         dry_run: Check everything, print the plan and stop.
         print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
@@ -53,7 +57,8 @@ class RunOptions:
     """
 
     output: str
-    workers: int = 1
+    workers: int | Literal["auto"] = "auto"
+    restarts: int = 0
     overwrite: bool = False
     dry_run: bool = False
     print_job: bool = False
@@ -69,7 +74,9 @@ class RunOptions:
             expected="a place that can be written to",
             cure="Use a local folder, s3:// or gs://; http is for reading only.",
         )
-        check_at_least("workers", self.workers, 1)
+        if self.workers != "auto":
+            check_at_least("workers", self.workers, 1)
+        check_at_least("restarts", self.restarts, 0)
 
     def _check_texts(self, *names: str) -> None:
         """Raise if a field holds a blank text."""

@@ -25,12 +25,13 @@ class RescaleOptions(RunOptions):
         """Refuse options of other commands: there is no pipeline here."""
         super().__post_init__()
         self._check_texts("run", "baseline", "language")
-        for name, default in (("workers", 1), ("print_job", False), ("beam", ())):
+        unused = {"workers": ("auto", 1), "restarts": (0,), "print_job": (False,), "beam": ((),)}
+        for name, defaults in unused.items():
             value = getattr(self, name)
             check_value(
                 name,
                 value,
-                fine=value == default,
+                fine=value in defaults,
                 expected="nothing: a run is rescaled in this process, in seconds a million rows",
                 cure="Leave it out.",
             )

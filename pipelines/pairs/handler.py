@@ -32,6 +32,7 @@ from pipelines.pairs.fields import (
 )
 from pipelines.pairs.settings import ByLanguage, ConfigLike, Idf, check_idf, read_idf, settle_pairs
 from pipelines.run import counters
+from pipelines.run.device_loss import ending_with_the_device
 from pipelines.score.rows import PairTexts, score_texts
 from pipelines.score.scored_pairs import ScoredPairs
 from pipelines.score.scorers import LoadedScorers, ModelMemory
@@ -227,7 +228,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         settings, idf = self._on_worker()
         scorers = LoadedScorers(self._memory)
         if settings.sole is not None:
-            scorers(settings.sole)
+            with ending_with_the_device():
+                scorers(settings.sole)
         return PairScorer(
             scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
         )
@@ -265,7 +267,8 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
                 texts.in_languages(languages, model.settings),
                 keys_of_languages(languages),
             )
-        scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
+        with ending_with_the_device():
+            scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
         counters.count_pairs(scored.summary())
         counters.count_work(scored.work)
         several = [not isinstance(reference, str) for reference in references]

@@ -1,4 +1,6 @@
-"""Exit statuses of the command line."""
+"""Exit statuses of the command line, of its workers, and of a command that a supervisor started."""
+
+import signal
 
 DONE = 0
 BROKEN = 1
@@ -11,6 +13,23 @@ texts, or parts of missing inputs."""
 WORSE = 4
 """Compared, and the gate of the comparison was not passed: the run is worse than another."""
 
+DEVICE_LOST = 75
+"""Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
+WORKER_DIED = 76
+"""Of a command with a supervisor: a worker died in a way that new workers may not share."""
+
+DEADLY = frozenset(
+    {
+        signal.SIGKILL,  # sent by the kernel where memory is short
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGILL,
+        signal.SIGFPE,
+    }
+)
+"""Signals by which a process dies that nobody has asked to end."""
+
 REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
 """Errors of the file system that a retry does not cure."""
 
@@ -18,3 +37,17 @@ REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryE
 def interrupted(number: int) -> int:
     """Return the status that a shell gives after a signal: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
+
+
+def is_death(code: int) -> bool:
+    """Tell whether a return code means that a process died, and a new one may not.
+
+    Args:
+        code: As `subprocess` gives it, -9 for SIGKILL; or as a shell does, 137.
+    """
+    return code in (DEVICE_LOST, WORKER_DIED) or any(code in (-one, 128 + one) for one in DEADLY)
+
+
+def shell_status(code: int) -> int:
+    """Return a return code as a shell gives it: 128 and the signal for a process that it ended."""
+    return code if code >= 0 else interrupted(-code)

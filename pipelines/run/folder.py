@@ -36,7 +36,8 @@ class OutputFolder:
     """The folder of a run. Files are named by their path below it.
 
     Each call that changes the folder first checks that the run still holds the lock: another run
-    may have taken the folder over while this process was suspended. A check is one small read.
+    may have taken the folder over while this process was suspended. On an object store a check is
+    good for some seconds, see `run.lock`.
 
     Attributes:
         root: Its path, as `absolute` returns it.
@@ -56,15 +57,27 @@ class OutputFolder:
         return join(self.root, name) if name else self.root
 
     def check(self) -> None:
-        """Check that the run still holds the folder.
+        """Check before a write that the run still holds the folder.
 
         Raises:
             FolderLostError: Another run has taken it over.
             OSError: It cannot be reached.
         """
+        self._held().check()
+
+    def look(self) -> None:
+        """Look whether the run still holds the folder, however short ago a check was.
+
+        Raises:
+            FolderLostError: Another run has taken it over.
+            OSError: It cannot be reached.
+        """
+        self._held().look()
+
+    def _held(self) -> RunLock:
         if self.lock is None:
             raise RuntimeError(f"{self.shown!r} is open for reading only: no lock is held on it.")
-        self.lock.check()
+        return self.lock
 
     def holds_lock(self) -> bool:
         """Tell whether the run still holds the folder.
@@ -73,7 +86,7 @@ class OutputFolder:
             OSError: It cannot be reached.
         """
         try:
-            self.check()
+            self.look()
         except FolderLostError:
             return False
         return True
@@ -115,13 +128,13 @@ class OutputFolder:
         self.write_all({name: data})
 
     def write_all(self, contents: Mapping[str, bytes]) -> None:
-        """Write files one after the other, in the order given, after one check of the lock.
+        """Write files one after the other, in the order given.
 
         Raises:
             FolderLostError: Another run has taken the folder over.
         """
-        self.check()
         for name, data in contents.items():
+            self.check()  # each time: the write before may have taken long
             write_atomically(self.path(name), data)
 
     def store(self, name: str, source: str | os.PathLike[str]) -> None:

@@ -6,11 +6,12 @@ A `JobKind` holds the functions of one job. The lock on the output folder, the r
 progress, dry run and `--print-job` are the same for every job and are here.
 """
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ from rich.console import Console
 from pipelines.files.reach import NotBegunError, before_work, reaching
 from pipelines.options.base import RunOptions
 from pipelines.run.describe import print_job
+from pipelines.run.exit_status import interrupted
 from pipelines.run.folder import OutputFolder
 from pipelines.run.live import live_folder
 from pipelines.run.lock import hold
@@ -26,6 +28,8 @@ from pipelines.run.outcome import Outcome, Shown
 from pipelines.run.progress import RunProgress, show_progress
 from pipelines.run.runner import Runner
 from pipelines.run.stage import Stage
+from pipelines.run.supervised import end_with_the_supervisor, restarts_so_far
+from pipelines.run.watchdog import leave
 from pipelines.run.workers import (
     end_for,
     first_writing,
@@ -108,16 +112,17 @@ def run_job(
         return Outcome(text=text, is_json=True, is_answer=True)
     if not kind.may_detach:
         runner.check_waits()
+    runner.check_restarts(options.restarts)
     runner.check(options)
+    end_with_the_supervisor(partial(leave, interrupted(signal.SIGTERM)))
     with before_work():
         planned = kind.prepare(options, runner)
         if options.dry_run:
             with reaching("output", options.output):
                 return Outcome(shown=kind.show(planned), is_answer=True)
-        refused = kind.refuse(planned)
-        if refused is not None:
+        if (refused := kind.refuse(planned)) is not None:
             return refused
-    handed_over = threading.Event()
+    handed_over, at_work = threading.Event(), threading.Event()
     with ExitStack() as stack:
         terminal = stack.enter_context(original_terminal())
         with first_writing(options):
@@ -127,11 +132,13 @@ def run_job(
                     say=say,
                     lost=partial(end_for, terminal=terminal),
                     handed_over=handed_over,
+                    at_work=at_work,
                 )
             )
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
+        at_work.set()
         try:
             for stage in kind.stages(job):
                 _run_stage(stage, folder, say, quiet=quiet)
@@ -139,7 +146,16 @@ def run_job(
             raise ConnectionError(str(error)) from error
         if runner.detached:
             handed_over.set()  # the workers still need the lock when this process has ended
-        return kind.conclude(job)
+        return _with_restarts(kind.conclude(job))
+
+
+def _with_restarts(outcome: Outcome) -> Outcome:
+    """Say how often the run was restarted, if it was."""
+    if not (restarts := restarts_so_far()):
+        return outcome
+    times = "once" if restarts == 1 else f"{restarts} times"
+    words = f"The run was restarted {times}, since a worker had died."
+    return replace(outcome, warnings=(words, *outcome.warnings))
 
 
 def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
@@ -164,6 +180,7 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,
+                known=stage.known,
                 started=started,
                 unit=stage.unit,
                 first=stage.first,

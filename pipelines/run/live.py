@@ -16,12 +16,14 @@ from pathlib import Path
 
 from bertscore_core import ConfigError
 from pipelines.run.private_folder import make_private_folder, remove_private_folder
+from pipelines.run.supervised import LIVE_FOLDER, supervisor_folder
 
 FOLDER_VARIABLE = "BERTSCORE_BEAM_LIVE"
 """Environment variable with the folder."""
 
 _SECONDS = 1.0
 _SUFFIX = ".json"
+_WORDS_SUFFIX = ".words"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +44,24 @@ class _Reporter:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._doing: dict[str, Callable[[], float]] = {}
+        self._doing: dict[str, tuple[Callable[[], float], str]] = {}
         self._counted = 0
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._file = folder / f"{os.getpid()}{_SUFFIX}"
         threading.Thread(target=self._write_often, name="live", daemon=True).start()
 
     @contextmanager
-    def doing(self, name: str, share: Callable[[], float]) -> Iterator[None]:
+    def doing(self, name: str, share: Callable[[], float], shown: str) -> Iterator[None]:
         with self._lock:
-            self._doing[name] = share
+            self._doing[name] = share, shown
+        self._write()  # at once: the process may die of the element
         try:
             yield
         finally:
             with self._lock:
                 self._doing.pop(name, None)
+            self._write()
 
     def counted(self, rows: int) -> None:
         with self._lock:
@@ -66,18 +71,27 @@ class _Reporter:
         pause = threading.Event()
         # Without the folder the stage has ended.
         while not pause.wait(_SECONDS) and self.folder.exists():
+            self._write()
+
+    def _write(self) -> None:
+        # The whole of it by one thread at a time: no older state may follow a newer one.
+        with self._writing, suppress(OSError):  # progress must not fail a run
             with self._lock:
                 doing, counted = dict(self._doing), self._counted
-            state = {"counted": counted, "doing": _shares(doing)}
+            in_hand = sorted(shown for _, shown in doing.values())
+            state = {"counted": counted, "doing": _shares(doing), "in_hand": in_hand}
             unfinished = self._file.with_suffix(".tmp")
-            with suppress(OSError):  # progress must not fail a run
-                unfinished.write_text(json.dumps(state))
-                unfinished.replace(self._file)
+            unfinished.write_text(json.dumps(state))
+            unfinished.replace(self._file)
+
+    def in_hand(self) -> list[str]:
+        with self._lock:
+            return sorted(shown for _, shown in self._doing.values())
 
 
-def _shares(doing: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+def _shares(doing: Mapping[str, tuple[Callable[[], float], str]]) -> dict[str, float]:
     shares = {}
-    for name, share in doing.items():
+    for name, (share, _) in doing.items():
         with suppress(Exception):  # progress must not fail a run
             shares[name] = share()
     return shares
@@ -100,18 +114,19 @@ def _reporter() -> _Reporter | None:
 
 
 @contextmanager
-def doing(name: str, share: Callable[[], float]) -> Iterator[None]:
+def doing(name: str, share: Callable[[], float], shown: str = "") -> Iterator[None]:
     """Report, while the body runs, how much of an element is done.
 
     Args:
         name: Name of the file that will show that the element is done, as in `Stage.amounts`.
         share: Returns the share that is done, from 0 to 1. It is called from another thread.
+        shown: What people know the element by; "" for its name.
     """
     reporter = _reporter()
     if reporter is None:
         yield
         return
-    with reporter.doing(name, share):
+    with reporter.doing(name, share, shown or name):
         yield
 
 
@@ -120,6 +135,21 @@ def counted(rows: int) -> None:
     reporter = _reporter()
     if reporter is not None:
         reporter.counted(rows)
+
+
+def in_hand() -> tuple[str, ...]:
+    """Return the elements that this process is at work on."""
+    reporter = _reporter()
+    return () if reporter is None else tuple(reporter.in_hand())
+
+
+def leave_words(words: str) -> None:
+    """Say why this process ends, for whoever is told of its death."""
+    reporter = _reporter()
+    if reporter is not None:
+        with suppress(OSError):  # the log has them as well
+            state = json.dumps({"words": words, "in_hand": reporter.in_hand()})
+            (reporter.folder / f"{os.getpid()}{_WORDS_SUFFIX}").write_text(state)
 
 
 @contextmanager
@@ -131,8 +161,8 @@ def live_folder(*, enabled: bool) -> Iterator[Path | None]:
     """
     folder = None
     if enabled:
-        with suppress(ConfigError):  # a run without such a folder shows less progress
-            folder = make_private_folder(0)
+        with suppress(ConfigError, OSError):  # a run without such a folder shows less progress
+            folder = _make_folder()
     if folder is None:
         yield None
         return
@@ -148,6 +178,16 @@ def live_folder(*, enabled: bool) -> Iterator[Path | None]:
         remove_private_folder(folder)
 
 
+def _make_folder() -> Path:
+    """Make the folder: a supervisor reads the one in its own when this process has died."""
+    supervisor = supervisor_folder()
+    if supervisor is None:
+        return make_private_folder(0)
+    folder = supervisor / LIVE_FOLDER
+    folder.mkdir()
+    return folder
+
+
 def read_live(folder: Path | None) -> Live:
     """Return the reports of all workers together."""
     counted, found = 0, {}
@@ -157,3 +197,32 @@ def read_live(folder: Path | None) -> Live:
             counted += state["counted"]
             found.update(state["doing"])
     return Live(counted=counted, doing=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastReport:
+    """What a process that died had reported.
+
+    Attributes:
+        in_hand: The elements that it was at work on, as people know them.
+        words: Why it ended; "" if it could not say.
+    """
+
+    in_hand: tuple[str, ...] = ()
+    words: str = ""
+
+
+def last_report(process: int, folder: Path | None = None) -> LastReport:
+    """Return what a process of this machine has reported last.
+
+    Args:
+        process: Its number.
+        folder: Folder with the reports; None for that of this process's workers.
+    """
+    if folder is None:
+        folder = Path(os.environ.get(FOLDER_VARIABLE, os.devnull))
+    for suffix in (_WORDS_SUFFIX, _SUFFIX):
+        with suppress(OSError, ValueError):
+            state = json.loads((folder / f"{process}{suffix}").read_text())
+            return LastReport(in_hand=tuple(state["in_hand"]), words=state.get("words", ""))
+    return LastReport()

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -36,8 +36,9 @@ from apache_beam.utils import thread_pool_executor
 from google.protobuf import json_format, text_format
 
 from bertscore_core import ConfigError
+from pipelines.run.devices import variables_of_workers
 from pipelines.run.private_folder import make_private_folder, remove_private_folder
-from pipelines.run.watchdog import WORKER_THREAD
+from pipelines.run.watchdog import WORKER_THREAD, WorkerExitError
 
 IN_THIS_THREAD, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processing"
 """Where workers run: values of Beam's option --direct_running_mode."""
@@ -61,14 +62,16 @@ _LAST_CALLS_SECONDS = 5
 class LocalRunner(FnApiRunner):
     """FnApiRunner that starts its workers itself, in processes, in threads or in a worker pool."""
 
-    def __init__(self, pool: str | None = None) -> None:
+    def __init__(self, pool: str | None = None, gpus: Sequence[str] = ()) -> None:
         """Choose where workers come from.
 
         Args:
             pool: Address of a worker pool, HOST:PORT; None to go by --direct_running_mode.
+            gpus: The GPUs that worker processes are spread over, as `gpus_to_share` returns them.
         """
         super().__init__()
         self._pool = pool
+        self._gpus = gpus
         self._make: _Make | None = None
 
     def run_pipeline(
@@ -83,11 +86,19 @@ class LocalRunner(FnApiRunner):
         if self._pool is not None:
             self._make = _in_pool(self._pool)
         else:
-            self._make = _MAKERS.get(direct.direct_running_mode)
+            self._make = self._makers().get(direct.direct_running_mode)
         if self._make is not None:
             check_beam()
         direct.direct_running_mode = IN_THIS_THREAD
         return super().run_pipeline(pipeline, options)
+
+    def _makers(self) -> dict[str, "_Make"]:
+        """Return the functions that make workers, by the mode."""
+        variables = variables_of_workers(self._gpus)
+        return {
+            PROCESSES: partial(_WorkerProcess, variables=variables),
+            THREADS: partial(_WorkerThread, b"{}"),
+        }
 
     def run_stages(self, stage_context: Any, stages: Any) -> Any:
         """Run the fused stages as Beam does, on the workers of this module."""
@@ -226,6 +237,16 @@ class _WorkerThread(worker_handlers.EmbeddedGrpcWorkerHandler):
 class _WorkerProcess(worker_handlers.GrpcWorkerHandler):
     """A worker process."""
 
+    def __init__(self, *given: Any, variables: Iterator[dict[str, str]]) -> None:
+        """Take the environment variables of the next worker.
+
+        Args:
+            given: What Beam gives every worker.
+            variables: Those of one worker after the other.
+        """
+        super().__init__(*given)
+        self._variables = next(variables)
+
     def port_from_worker(self, port: str) -> str:
         """Return where a worker finds a port."""
         return port
@@ -241,6 +262,7 @@ class _WorkerProcess(worker_handlers.GrpcWorkerHandler):
             [sys.executable, "-m", "apache_beam.runners.worker.sdk_worker_main"],
             env={
                 **os.environ,
+                **self._variables,
                 **{name: text_format.MessageToString(where) for name, where in given.items()},
                 "PIPELINE_OPTIONS": json_format.MessageToJson(options),
                 "WORKER_ID": self.worker_id,
@@ -256,7 +278,7 @@ class _WorkerProcess(worker_handlers.GrpcWorkerHandler):
 
 def _wait_for(process: "subprocess.Popen[bytes]") -> None:
     if code := process.wait():
-        raise RuntimeError(f"Worker subprocess exited with return code {code}")
+        raise WorkerExitError(process.pid, code)
 
 
 def _in_pool(address: str) -> "_Make":
@@ -268,8 +290,3 @@ def _in_pool(address: str) -> "_Make":
 
 _Make = Callable[..., worker_handlers.WorkerHandler]
 """(State servicer, provision info, server) -> a worker that is not started yet."""
-
-_MAKERS: dict[str, _Make] = {
-    PROCESSES: _WorkerProcess,
-    THREADS: partial(_WorkerThread, b"{}"),
-}

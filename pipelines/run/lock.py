@@ -6,22 +6,22 @@ A run that finds a lock is refused while the holder lives. A lock is stale at on
 ran on this machine and has ended. Otherwise it is stale if the number of heartbeats has not changed
 for `STALE_SECONDS`, measured by the run that waits: clocks of two machines are never compared.
 
-A stale lock can be taken over by mistake, if its holder was only suspended. So a worker checks
-before it writes that its run still holds the lock, and a run that has lost the lock ends.
+A stale lock can be taken over by mistake, if its holder was only suspended, and workers on other
+machines may outlive the command that started them. So a worker checks before it writes that its run
+still holds the lock, and a run that has lost the lock ends.
+
+On a local disk a worker looks at the lock before each write. On an object store, where a look is a
+request, it writes for `LOOK_SECONDS` after a look. So a run that takes over a lock there, or finds
+one that an unfinished run has left, waits for longer than that before it reads or changes anything.
+A write that was sent before may still arrive later, on any store: see `run.success`.
 """
 
-import json
-import os
 import posixpath
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bertscore_core.errors import BertScoreError, ConfigError
 from pipelines.files.credentials import mask_credentials
@@ -29,11 +29,19 @@ from pipelines.files.delete import delete, delete_if_empty, is_empty_folder
 from pipelines.files.paths import is_remote, join
 from pipelines.files.read import read_bytes
 from pipelines.files.write import create_exclusively, write_atomically
+from pipelines.run.holder import Holder, describe
 
 LOCK_FILE = "_manifest/lock.json"
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0
 """Six heartbeats: a run keeps its lock while the store is slow for a moment."""
+
+LOOK_SECONDS = 5.0
+"""How long a worker may write to an object store after it has seen that its run holds the lock."""
+
+LEASE_SECONDS = LOOK_SECONDS + 1.0
+"""How long a run that takes over a lock there waits, so that no worker of the other still writes.
+The clocks of two machines may run at different speeds, so it is a little more."""
 
 _RENAME_SECONDS = 0.2
 """How long a file may be missing where it is replaced by a copy and not by a rename."""
@@ -53,64 +61,6 @@ class FolderLostError(BertScoreError):
     """Another run has taken the output folder over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """The process that works on a folder.
-
-    Attributes:
-        run: Identifies the run.
-        machine: Name of its host.
-        process: Process number there.
-        place: Distinguishes processes of equal number: the boot of the machine, the container, and
-            the start of the process; "" where the system does not tell.
-        beats: Heartbeats so far.
-    """
-
-    run: str
-    machine: str
-    process: int
-    place: str
-    beats: int = 0
-
-    @classmethod
-    def here(cls) -> "Holder":
-        """Return this process as the holder of a new run."""
-        process = os.getpid()
-        return cls(
-            run=uuid.uuid4().hex,
-            machine=socket.gethostname(),
-            process=process,
-            place=_place(process),
-        )
-
-    def to_json(self) -> bytes:
-        """Return the lock's content."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_json(cls, data: bytes) -> "Holder | None":
-        """Read a lock's content; None if it is not a lock of this program."""
-        try:
-            fields: dict[str, Any] = json.loads(data)
-            holder = cls(**fields)
-        except (ValueError, TypeError):
-            return None
-        is_valid = type(holder.process) is int and type(holder.place) is str
-        return holder if is_valid else None
-
-    def is_gone(self) -> bool:
-        """Whether the process has certainly ended; False if that cannot be known."""
-        mine = _place(os.getpid())
-        if not self.place or not mine or _container(self.place) != _container(mine):
-            return False
-        there = _place(self.process)
-        return there != self.place if there else not _exists(self.process)
-
-    def is_alive(self) -> bool:
-        """Whether the process is certainly alive; False if that cannot be known."""
-        return bool(self.place) and _place(self.process) == self.place
-
-
 @dataclass(frozen=True, slots=True)
 class RunLock:
     """A lock that is held.
@@ -124,7 +74,21 @@ class RunLock:
     run: str
 
     def check(self) -> None:
-        """Check that the run still holds the lock.
+        """Check before a write that the run still holds the lock; see the head of this file.
+
+        Raises:
+            FolderLostError: It does not.
+            OSError: The folder cannot be reached.
+        """
+        if not is_remote(self.output):
+            self.look()
+        elif not _LOOKS.is_fresh(self):
+            began = Moment.now()
+            self.look()
+            _LOOKS.note(self, began)
+
+    def look(self) -> None:
+        """Look whether the run still holds the lock.
 
         Raises:
             FolderLostError: It does not.
@@ -139,7 +103,7 @@ class RunLock:
         if holder is None or holder.run != self.run:
             raise FolderLostError(
                 f"output {mask_credentials(self.output)!r} belongs to another run now: got "
-                f"{_describe(holder)}; expected this one. Let the other finish; nothing is lost."
+                f"{describe(holder)}; expected this one. Let the other finish; nothing is lost."
             )
 
     def release(self) -> None:
@@ -149,8 +113,70 @@ class RunLock:
             FolderLostError: It does not.
             OSError: The folder cannot be reached.
         """
-        self.check()
+        self.look()
+        _LOOKS.forget()
         delete(join(self.output, LOCK_FILE))
+
+    def leave(self, holder: Holder) -> None:
+        """Give the lock up, which this run must still hold, while workers of it may still write.
+
+        On an object store a lock stays that tells so; on a local disk workers look before each
+        write, and it is deleted.
+
+        Raises:
+            FolderLostError: The run does not hold the lock.
+            OSError: The folder cannot be reached.
+        """
+        if not is_remote(self.output):
+            self.release()
+            return
+        self.look()
+        _LOOKS.forget()
+        write_atomically(join(self.output, LOCK_FILE), replace(holder, run="").to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment by two clocks of this machine, in seconds.
+
+    Attributes:
+        running: By a clock that nobody sets; it may stand still while the machine is suspended.
+        wall: The time of day, which may be set.
+    """
+
+    running: float
+    wall: float
+
+    @classmethod
+    def now(cls) -> "Moment":
+        """Return this moment."""
+        return cls(running=time.monotonic(), wall=time.time())
+
+    def is_within(self, seconds: float, now: "Moment") -> bool:
+        """Tell whether less time has passed until now, by both clocks."""
+        return all(
+            0 <= passed < seconds for passed in (now.running - self.running, now.wall - self.wall)
+        )
+
+
+class _Looks:
+    """When this process last began to look at a lock and saw that its run holds it."""
+
+    def __init__(self) -> None:
+        self._began: dict[RunLock, Moment] = {}
+
+    def is_fresh(self, lock: RunLock) -> bool:
+        began = self._began.get(lock)
+        return began is not None and began.is_within(LOOK_SECONDS, Moment.now())
+
+    def note(self, lock: RunLock, began: Moment) -> None:
+        self._began = {lock: began}  # a process works for one run at a time
+
+    def forget(self) -> None:
+        self._began = {}
+
+
+_LOOKS = _Looks()
 
 
 @contextmanager
@@ -160,6 +186,7 @@ def hold(
     say: Callable[[str], None],
     lost: Callable[[FolderLostError], None],
     handed_over: threading.Event | None = None,
+    at_work: threading.Event | None = None,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
 
@@ -170,6 +197,8 @@ def hold(
         handed_over: Set by the body when it leaves the lock to the workers of a detached job. The
             heartbeats end then, so another run can take the folder over. These workers write
             nothing after that.
+        at_work: Set by the body when workers begin. If it fails after that, some of them may still
+            write for a moment, and the lock tells so to the next run.
 
     Raises:
         FolderInUseError: Another run is at work on the folder.
@@ -183,14 +212,19 @@ def hold(
     stop = threading.Event()
     beating = threading.Thread(target=_beat, args=(lock, holder, stop, lost), daemon=True)
     beating.start()
+    is_done = False
     try:
         yield lock
+        is_done = True
     finally:
         stop.set()
         beating.join()
         if handed_over is None or not handed_over.is_set():
             with suppress(Exception):  # a lock that stays is stale, which does no harm
-                lock.release()
+                if is_done or at_work is None or not at_work.is_set():
+                    lock.release()
+                else:
+                    lock.leave(holder)
                 delete_if_empty(posixpath.dirname(path))
                 if not is_somebodys:
                     delete_if_empty(output)
@@ -213,7 +247,7 @@ def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
                 if _read(path) != there:
                     continue
                 write_atomically(path, mine)
-                time.sleep(_SETTLE_SECONDS)
+                time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
         else:
             if is_remote(path):  # not every S3-compatible store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)
@@ -238,15 +272,17 @@ def _wait_until_stale(path: str, there: bytes, say: Callable[[str], None]) -> No
         FolderInUseError: Its holder lives.
     """
     holder = Holder.from_json(there)
+    if holder is not None and holder.has_left:
+        return
     if holder is not None and holder.is_gone():
         say(
-            f"An earlier run ({_describe(holder)}) ended without releasing the output. This one "
+            f"An earlier run ({describe(holder)}) ended without releasing the output. This one "
             "takes it over."
         )
         return
     if holder is None or not holder.is_alive():
         say(
-            f"The output is locked by {_describe(holder)}; watching for {STALE_SECONDS:.0f} s "
+            f"The output is locked by {describe(holder)}; watching for {STALE_SECONDS:.0f} s "
             "whether that run still lives."
         )
         end = time.monotonic() + STALE_SECONDS
@@ -257,7 +293,7 @@ def _wait_until_stale(path: str, there: bytes, say: Callable[[str], None]) -> No
         if now in (there, None):
             return
     raise FolderInUseError(
-        f"another run is at work on this output: got a lock of {_describe(holder)}; expected none. "
+        f"another run is at work on this output: got a lock of {describe(holder)}; expected none. "
         "Wait until it is done, stop it, or choose another --output."
     )
 
@@ -275,7 +311,7 @@ def _beat(
         with suppress(Exception):
             started = time.monotonic()
             try:
-                lock.check()
+                lock.look()
                 holder = replace(holder, beats=holder.beats + 1)
                 write_atomically(join(lock.output, LOCK_FILE), holder.to_json())
                 if time.monotonic() - started > STALE_SECONDS:
@@ -293,37 +329,3 @@ def _read(path: str) -> bytes | None:
     with suppress(FileNotFoundError):
         return read_bytes(path)
     return None
-
-
-def _describe(holder: Holder | None) -> str:
-    return (
-        "an unknown process" if holder is None else f"process {holder.process} on {holder.machine}"
-    )
-
-
-def _place(process: int) -> str:
-    """Return where and since when a process runs: "boot/container/start", "" if unknown."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        container = os.readlink("/proc/self/ns/pid")
-        # The name of the program, in parentheses, may contain blanks; the start is field 22.
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    # An ended process is listed as Z until its parent reads its status.
-    return f"{boot}/{container}/{'gone' if fields[0] == 'Z' else fields[19]}"
-
-
-def _exists(process: int) -> bool:
-    """Tell whether there is a process of that number, even another user's."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _container(place: str) -> str:
-    return place.rpartition("/")[0]

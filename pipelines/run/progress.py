@@ -40,6 +40,7 @@ class RunProgress:
         amounts: Mapping[str, int],
         started: float,
         unit: str,
+        known: frozenset[str] = frozenset(),
         first: tuple[int, str] = (0, ""),
         live: Path | None = None,
     ) -> None:
@@ -51,11 +52,13 @@ class RunProgress:
                 folder.
             started: When the run began, in seconds since the epoch.
             unit: Unit of the amounts.
+            known: Files of those that count as there, whether they are or not.
             first: How much a step before the main one reads, and the unit of it.
             live: Folder with the reports of local workers, if there are any.
         """
         self._folder = folder
         self._amounts = amounts
+        self._known = known
         self._unit = unit
         self._first, self._first_unit = first
         self._live = live
@@ -71,7 +74,7 @@ class RunProgress:
             OSError: The folder cannot be listed at the moment.
         """
         began = time.monotonic()
-        there = self._amounts.keys() & list_files(self._folder).keys()
+        there = self._amounts.keys() & (list_files(self._folder).keys() | self._known)
         self.look_seconds = time.monotonic() - began
         live = read_live(self._live)
         reported = {

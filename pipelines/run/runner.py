@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+import math
 import os
 import re
 import socket
@@ -26,7 +27,9 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import is_file
 from pipelines.files.write import can_write_below
 from pipelines.options.base import RunOptions
+from pipelines.options.scoring import ScoringOptions
 from pipelines.run.dataflow import check_credentials, check_needs
+from pipelines.run.devices import gpus_to_share
 from pipelines.run.local_runner import IN_THIS_THREAD, PROCESSES, LocalRunner, check_beam
 
 _FN_API = "fnapi"
@@ -65,6 +68,8 @@ class Runner:
         workers: Number of worker processes.
         pool: Address of a worker pool, HOST:PORT; None without one.
         detached: Whether the job is detached: this process submits it and does not wait for it.
+        gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
+            options name one.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Runner:
     workers: int
     pool: str | None
     detached: bool
+    gpus: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: RunOptions) -> "Runner":
@@ -94,20 +100,25 @@ class Runner:
         template = parsed.view_as(GoogleCloudOptions).template_location
         waits = not parsed.view_as(StandardOptions).no_wait_until_finish
         pool = _worker_pool(parsed) if name == _FN_API else None
+        is_local = name == _FN_API and pool is None
+        device = options.device if isinstance(options, ScoringOptions) else "cpu"
+        gpus = gpus_to_share(device) if is_local else ()
+        workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
         if given is None:
             flags.append(f"--runner={_LOCAL_RUNNER}")
         if name != _FN_API:
             flags.extend(_NOTHING_STAGED)
-        elif options.workers > 1:
+        elif workers > 1:
             flags += [] if pool else [f"--direct_running_mode={PROCESSES}"]
-            flags.append(f"--direct_num_workers={options.workers}")
+            flags.append(f"--direct_num_workers={workers}")
         return cls(
             name=name,
             flags=tuple(flags),
-            workers=options.workers,
+            workers=workers,
             pool=pool,
             detached=bool(template) or not waits,
+            gpus=gpus,
         )
 
     @property
@@ -152,6 +163,11 @@ class Runner:
         return max(usable_cores() // self.workers, 1) if self.is_local else None
 
     @property
+    def workers_of_a_device(self) -> int | None:
+        """Local workers that share the memory of a device; None if the workers run elsewhere."""
+        return math.ceil(self.workers / max(len(self.gpus), 1)) if self.is_local else None
+
+    @property
     def beam_options(self) -> PipelineOptions:
         """Beam's options, a new object each time, since runners change it."""
         return PipelineOptions(list(self.flags))
@@ -194,6 +210,18 @@ class Runner:
                 "--template_location; expected neither. Only `score` can be submitted that way."
             )
 
+    def check_restarts(self, restarts: int) -> None:
+        """Check that this process sees its workers die, if the run is to go on after that.
+
+        Raises:
+            ConfigError: The runner replaces them itself.
+        """
+        if restarts and (not self.is_fn_api or self.detached):
+            raise ConfigError(
+                f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
+                "expected 0, since it replaces workers that die by itself. Leave it out."
+            )
+
     def check_output(self, output: str) -> None:
         """Check that workers can write where the output goes.
 
@@ -228,7 +256,7 @@ class Runner:
             return new_pipeline(self.beam_options)
         # Beam warns that several workers need another mode. `LocalRunner` sets that mode itself.
         logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
-        return new_pipeline(self.beam_options, LocalRunner(self.pool))
+        return new_pipeline(self.beam_options, LocalRunner(self.pool, self.gpus))
 
     def _check_detached(self, chosen: PipelineOptions) -> None:
         """Raise if the job is detached and its runner, job service or workers need this process."""

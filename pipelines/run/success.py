@@ -25,9 +25,10 @@ def declare_success(folder: OutputFolder, run: str, **notes: object) -> None:
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
+    folder.look()
     folder.write(SUCCESS_FILE, json.dumps({"run": run, **notes}, indent=2).encode())
     try:
-        folder.check()
+        folder.look()
     except FolderLostError:
         if is_marked_by(folder, run):
             # Without the lock, which is lost. It is this run's own file in another run's folder.

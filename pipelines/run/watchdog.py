@@ -14,12 +14,20 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from pipelines.run.exit_status import interrupted
+from pipelines.run.exit_status import BROKEN, interrupted, is_death
+from pipelines.run.live import LastReport, last_report
 from pipelines.run.printing import escape_text
 from pipelines.run.private_folder import remove_private_folders
+from pipelines.run.supervised import (
+    Death,
+    advice_for,
+    note_death,
+    status_of_a_death,
+    supervisor_folder,
+)
 
-_INTERRUPTED = (f"return code -{signal.SIGINT.value}", f"return code {128 + signal.SIGINT.value}")
-"""How Beam reports an interrupted worker. Ctrl-C interrupts all processes of a terminal."""
+_INTERRUPTED = (-signal.SIGINT, interrupted(signal.SIGINT))
+"""Return codes of an interrupted worker. Ctrl-C interrupts all processes of a terminal."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,32 +58,39 @@ _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed workers."""
 
 
+class WorkerExitError(RuntimeError):
+    """A worker process has ended with an error.
+
+    Attributes:
+        process: Its number.
+        code: Its return code.
+    """
+
+    def __init__(self, process: int, code: int) -> None:
+        """Keep both."""
+        super().__init__(f"return code {code}")
+        self.process = process
+        self.code = code
+
+
 @contextmanager
-def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> Iterator[None]:
+def end_when_a_worker_dies(terminal: TextIO, log: Path | None) -> Iterator[None]:
     """End this process with a message as soon as one of its worker processes has died.
 
     Parts are whole or missing, so the same command can continue. The other workers end when their
-    connection to this process breaks.
+    connection to this process breaks. A supervisor is told, and prints the message itself.
 
     Args:
         terminal: Where to print the message.
         log: The log of the workers.
-        status: Exit status.
     """
     before = threading.excepthook
     dying = threading.Event()
     telling = threading.Lock()  # never released: the first who tells ends this process
 
-    def end_with(cause: str) -> None:
+    def end_with(error: BaseException | None) -> NoReturn:
         telling.acquire()
-        terminal.write(
-            f"bertscore-beam: a worker process died ({cause}). A return code of 137 or -9 means "
-            "that it was killed, most often for lack of memory: try fewer --workers or a smaller "
-            "--split-rows. Finished parts are kept; the same command continues from there."
-            f"{'' if log is None else f' The log of the workers is {log}.'}\n"
-        )
-        terminal.flush()
-        leave(status)
+        _leave_after_a_death(error, terminal, log)
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
@@ -85,13 +100,12 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
             before(error)
             return
         dying.set()
-        cause = escape_text(str(error.exc_value))
         if thread == _LISTENING_THREAD:
             time.sleep(_RETURN_CODE_SECONDS)
-            cause = "its connection broke"
-        if cause.endswith(_INTERRUPTED):
+            end_with(None)
+        if getattr(error.exc_value, "code", None) in _INTERRUPTED:
             _leave_interrupted(terminal, log, signal.SIGINT)
-        end_with(cause)
+        end_with(error.exc_value)
 
     threading.excepthook = end
     try:
@@ -102,10 +116,42 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None, status: int) -> I
         if dying.wait(_NOTICE_SECONDS):
             time.sleep(_RETURN_CODE_SECONDS + _LAST_CALL_SECONDS)
         elif _CONNECTION_BROKE in str(error):  # on a busy machine the thread is late
-            end_with("its connection broke")
+            end_with(None)
         raise
     finally:
         threading.excepthook = before
+
+
+def _leave_after_a_death(
+    error: BaseException | None, terminal: TextIO, log: Path | None
+) -> NoReturn:
+    """End this process since a worker has died, and say why.
+
+    Args:
+        error: How it ended; None if its connection broke.
+        terminal: Where to print the message.
+        log: The log of the workers.
+    """
+    code, report = None, LastReport()
+    cause = "its connection broke" if error is None else escape_text(str(error))
+    if isinstance(error, WorkerExitError):
+        code, report = error.code, last_report(error.process)
+        if report.words:
+            cause = escape_text(report.words)
+    may_go_on = error is None or (code is not None and is_death(code))
+    advice, where = advice_for(code), "" if log is None else str(log)
+    if may_go_on and supervisor_folder() is not None:
+        note_death(Death(cause=cause, advice=advice, in_hand=report.in_hand, log=where))
+        leave(status_of_a_death())
+    hands = f" It was at work on {', '.join(report.in_hand)}." if report.in_hand else ""
+    restarts = " (with --restarts N by itself)" if may_go_on else ""
+    terminal.write(
+        f"bertscore-beam: a worker process died ({cause}). {advice}{hands} Finished parts are "
+        f"kept; the same command continues from there{restarts}."
+        f"{where and f' The log of the workers is {where}.'}\n"
+    )
+    terminal.flush()
+    leave(BROKEN)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def local_workers(runner: Runner) -> Iterator[TextIO]:
     with (
         worker_errors(),
         workers_log_to_file(enabled=separate) as (terminal, log),
-        end_when_a_worker_dies(terminal, log, BROKEN),
+        end_when_a_worker_dies(terminal, log),
         end_when_workers_do_not_come(runner.workers if separate else 0, terminal, BROKEN),
         end_when_interrupted(terminal, log, elsewhere=runner.is_remote),
     ):

@@ -21,7 +21,9 @@ from pipelines.run.success import declare_success, is_marked_by
 from pipelines.runs.index import write_index
 from pipelines.score.group_steps import GroupRun
 from pipelines.score.group_table import GroupRow
-from pipelines.score.records import IDF_FILE, PartRecord, delete_plans
+from pipelines.score.pack_steps import PackRecords
+from pipelines.score.part_record import PartRecord
+from pipelines.score.records import IDF_FILE, delete_plans, pack_records
 from pipelines.score.rejects import FILES_FILE, rejected_files
 from pipelines.score.resume import stale_parts
 from pipelines.score.run_groups import read_groups, write_groups
@@ -66,6 +68,8 @@ class FinishRun(beam.PTransform):
         """Add up, then write; the output is a single element."""
         records, reused, failures = results
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
+        # Nobody needs their names, but whoever looks at the folder waits until they are written.
+        packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
         totals = (
             (
                 records | "OfRecord" >> beam.Map(RunTotals.of_record),
@@ -76,9 +80,9 @@ class FinishRun(beam.PTransform):
             | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
         )
         if not self.spec.group_by:
-            return totals | "WriteSummary" >> beam.Map(_finish, idf, spec=self.spec)
-        groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf))
-        return totals | "WriteSummary" >> beam.Map(_finish, idf, groups, spec=self.spec)
+            return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, spec=self.spec)
+        groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
+        return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, groups, spec=self.spec)
 
 
 def finish_run(
@@ -135,6 +139,7 @@ def finish_run(
     else:
         folder.delete(FILES_FILE)
     index_rows(folder, parts.records)
+    pack_records(folder, parts.found)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -171,6 +176,7 @@ def _describe(folder: OutputFolder, idf: IdfTables) -> dict[str, Any]:
 def _finish(
     totals: RunTotals,
     idf: IdfTables | None,
+    packs: Sequence[str],
     groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,

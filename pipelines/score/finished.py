@@ -16,7 +16,8 @@ from pipelines.files.paths import absolute
 from pipelines.files.reach import reaching
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from pipelines.run.success import successful_run
-from pipelines.score.records import PartRecord, read_part_sizes, read_records
+from pipelines.score.part_record import PartRecord
+from pipelines.score.records import read_part_sizes, read_records
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
 _READ_AHEAD = 3

@@ -20,7 +20,7 @@ from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import OutputFolder
 from pipelines.score.group_table import GroupRow, group_row
 from pipelines.score.groups import Group, add_merging, statistics_of_part
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 from pipelines.score.run_parts import parts_of_run
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import RunTotals
@@ -33,10 +33,12 @@ class GroupRun(beam.PTransform):
     Attributes:
         spec: The run.
         idf: Side input with the idf tables, or None.
+        packs: Side input that is there when the records are packed, or None.
     """
 
     spec: ScoreSpec
     idf: Any = None
+    packs: Any = None
 
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
@@ -44,7 +46,7 @@ class GroupRun(beam.PTransform):
         return (
             totals
             # PartRecord: the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, spec=self.spec)
+            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> beam.Reshuffle()
             # (group as JSON, statistics): of one part.
             | "GroupPart" >> beam.ParDo(GroupPart(self.spec.folder, self.spec.group_by))
@@ -54,7 +56,9 @@ class GroupRun(beam.PTransform):
         )
 
 
-def _records(_: RunTotals, idf: IdfTables | None, *, spec: ScoreSpec) -> Iterable[PartRecord]:
+def _records(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterable[PartRecord]:
     return parts_of_run(spec, idf).records
 
 

@@ -24,7 +24,7 @@ from pipelines.dump.columns import can_choose, column_of, has_column
 from pipelines.dump.languages import dictionary_of
 from pipelines.idf.row_keys import values_as_text
 from pipelines.score.finished import read_part_columns
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 from pipelines.score.reused_rows import unpacked_rows
 
 Group: TypeAlias = tuple[str | None, ...]

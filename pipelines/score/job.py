@@ -46,16 +46,16 @@ from pipelines.score.estimate import estimate_words
 from pipelines.score.finish import FinishRun, finish_run
 from pipelines.score.group_table import GROUPS_FILE
 from pipelines.score.idf_table import IdfSource, idf_table
+from pipelines.score.kept_plan import keep_plan
+from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
 from pipelines.score.plan_settings import rows_without_setting, table_fields
 from pipelines.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
 from pipelines.score.records import (
     IDF_FILE,
-    PARTS_FOLDER,
     PENDING_FILE,
     delete_plans,
     foreign_records,
-    record_name,
-    record_path,
+    unpack_records,
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rejects import ROWS_FOLDER as REJECTED_ROWS
@@ -104,6 +104,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
         say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
+    keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
     if planned.device_words is not None:
@@ -159,6 +160,8 @@ def start_run(job: ScoreJob) -> None:
     notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
+    unsure = [split.part_name for split in standing.unsure]
+    unpack_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*(name for name in notes if name not in kept_notes))
     folder.delete(*foreign_records(folder))
     for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
@@ -210,6 +213,7 @@ def score_stages(job: ScoreJob) -> Iterator[Stage]:
             _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
             folder=PARTS_FOLDER,
             amounts=rows,
+            known=frozenset(map(record_name, job.kept)),
             first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
             unit="rows",
             started=job.spec.goal.started,

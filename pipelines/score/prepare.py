@@ -7,10 +7,11 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.dump.columns import TableFields
-from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.inputs import InputFile, expand_inputs
 from pipelines.dump.plan import Plan, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.splits import Split
@@ -25,18 +26,21 @@ from pipelines.run.identity import check_same_command, check_same_run, identity_
 from pipelines.run.neighbours import check_stands_alone
 from pipelines.run.runner import Runner
 from pipelines.run.split_size import given_split_rows
+from pipelines.run.supervised import restarts_so_far
 from pipelines.runs.row_scores import rows_file
 from pipelines.runs.source import UNCOUNTED, Reuse, find_reuse
 from pipelines.score.given_idf import check_given_idf, check_groups
 from pipelines.score.group_check import count_groups
 from pipelines.score.idf_table import IdfSource, find_idf
+from pipelines.score.kept_plan import kept_name, read_kept
+from pipelines.score.part_record import record_path
 from pipelines.score.plan_settings import (
     PlannedSettings,
     begin_settling,
     settle_languages,
     table_fields,
 )
-from pipelines.score.records import read_parts, record_path
+from pipelines.score.records import FolderRecords, read_parts
 from pipelines.score.rejects import rows_path
 from pipelines.score.resume import (
     Standing,
@@ -65,7 +69,8 @@ class ScorePlan:
         output: The output folder.
         settings: The settings of its rows, and the rows of each language.
         fields: The columns of texts.
-        num_files: Input files, rejected ones included.
+        files: Input files, rejected ones included.
+        kept_as: Name under which the plan is kept for later runs; None if it is not.
         plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
@@ -78,7 +83,8 @@ class ScorePlan:
     output: str
     settings: PlannedSettings
     fields: TableFields
-    num_files: int
+    files: tuple[InputFile, ...]
+    kept_as: str | None
     plan: Plan
     given_idf: IdfTables | None
     started: float
@@ -98,6 +104,7 @@ class ScoreJob:
 
     Attributes:
         spec: The settings for its workers.
+        found: The records of the folder.
         options: The options of the run.
         runner: Its runner.
         plan: All splits.
@@ -108,6 +115,7 @@ class ScoreJob:
     """
 
     spec: ScoreSpec
+    found: FolderRecords
     options: ScoreOptions
     runner: Runner
     plan: Plan
@@ -145,19 +153,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
-        plan = plan_inputs(
-            files,
-            candidate_column=options.candidate_column,
-            reference_column=options.reference_column,
-            target_rows=target_rows,
-            target_bytes=options.split_bytes,
-            workers=runner.expected_workers,
-            choosing=fields.idf.options,
-            written=lambda part: [
-                join(output, name)
-                for name in (part, record_path(part), rows_path(part), rows_file(part))
-            ],
-        )
+        kept_as, plan = _plan_of(files, options, runner, output, target_rows)
         settings = settle_languages(settling, plan.splits)
         num_groups = count_groups(plan.splits, options.group_by)
     if given_idf is not None:
@@ -170,13 +166,51 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         output=output,
         settings=settings,
         fields=fields,
-        num_files=len(files),
+        files=tuple(files),
+        kept_as=kept_as,
         plan=plan,
         given_idf=given_idf,
         started=started,
         num_groups=num_groups,
         reuse=_find_reuse(options, output, settings.settings, given_idf),
     )
+
+
+def _plan_of(
+    files: Sequence[InputFile],
+    options: ScoreOptions,
+    runner: Runner,
+    output: str,
+    target_rows: int | None,
+) -> tuple[str | None, Plan]:
+    """Plan the files, or read the plan that an earlier run has kept of the same files.
+
+    Returns:
+        The name under which the plan is kept, None for none, and the plan.
+    """
+    choosing = table_fields(options).idf.options
+    columns = (options.candidate_column, options.reference_column, choosing)
+    settings = (*columns, options.split_bytes, output)
+    # Without a number of rows it is chosen by the rows of all files, so these must be opened.
+    if target_rows is not None:
+        name = kept_name(files, *settings, target_rows)
+        kept = read_kept(OutputFolder(output), name, files)
+        if kept is not None:
+            return name, kept
+    plan = plan_inputs(
+        files,
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        target_rows=target_rows,
+        target_bytes=options.split_bytes,
+        workers=runner.expected_workers,
+        choosing=choosing,
+        written=lambda part: [
+            join(output, name)
+            for name in (part, record_path(part), rows_path(part), rows_file(part))
+        ],
+    )
+    return kept_name(files, *settings, plan.split_rows), plan
 
 
 def _find_reuse(
@@ -215,7 +249,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     check_same_command(folder, identity)
     identity |= language_identity(settings)
     previous = None
-    records, sizes = read_parts(folder, plan, listing)
+    found, sizes = read_parts(folder, plan, listing)
+    records = found.records
     if not options.overwrite:
         previous = read_run(folder)
         check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
@@ -236,13 +271,15 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             digest=digest,
             goal=_goal(planned, standing, to_report),
             model_memory=ModelMemory(
-                limit=options.model_memory,
-                processes=planned.runner.workers if planned.runner.is_local else None,
+                limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
             detached=planned.runner.detached,
             reuse=None if planned.reuse is None else planned.reuse.source,
             group_by=options.group_by,
+            # The start of the run may write a generation itself.
+            record_generation=found.packs.latest + 2,
         ),
+        found=found,
         options=options,
         runner=planned.runner,
         plan=plan,
@@ -260,7 +297,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
         parts=len(plan.splits),
         rows=plan.num_rows,
         about_rows=plan.about_rows,
-        files=planned.num_files,
+        files=len(planned.files),
         num_rejected_files=len(plan.rejected_files),
         num_unreachable_files=len(plan.unreachable_files),
         rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
@@ -270,6 +307,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
+        restarts=restarts_so_far(),
         carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
     )
 

@@ -2,224 +2,39 @@
 
     OUT/<input name>/part-000000020000.parquet            a part, whole or missing
     OUT/_manifest/parts/<digest>/part-000000020000.json   its record, written after it
+    OUT/_manifest/records/...                             records of a finished run, packed
     OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          inputs of the workers
     OUT/_rejects/...                                      rows, splits and files without scores
 
 `score.resume` compares them with the plan of the next run.
 """
 
-import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from bertscore_core.scores import ScoreSummary
-from bertscore_core.work import Work
 from pipelines.dump.parts import is_signed
 from pipelines.dump.plan import Plan
-from pipelines.dump.row_digests import RowDigests
-from pipelines.dump.splits import Split, note_name
 from pipelines.files.folders import HIDDEN_PREFIXES
 from pipelines.files.paths import IO_THREADS
 from pipelines.run import neighbours
 from pipelines.run.folder import PLAN_FILE, OutputFolder
-from pipelines.score.language_rows import LanguageRows
+from pipelines.score.part_record import (
+    PARTS_FOLDER,
+    RECORD_SUFFIX,
+    PartRecord,
+    record_from_json,
+    record_name,
+    record_path,
+)
+from pipelines.score.record_packs import Packs, read_packs, replace_packs
 
-PARTS_FOLDER = "_manifest/parts"
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
-_RECORD_SUFFIX = ".json"
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
-_RECORD_FORMAT = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartRecord:
-    """The result of one split.
-
-    Attributes:
-        part_name: Path of the part below the output folder.
-        input_name: Name of the input file.
-        row_offset: First row, counted in the input file; 0 in a file of text.
-        num_rows: Rows of the part.
-        file_rows: Rows of the whole input file; None if they were not counted.
-        file_size: Size of the input file in bytes.
-        file_version: `InputFile.version` of the input file; "" without one.
-        digests: Digests of the rows.
-        job_digest: Digest of the run's `job_identity`.
-        idf: Fingerprint of the idf table that weighted the scores; "" without one.
-        summary: Rows, scored rows, sums of the scores and rejected rows by reason.
-        seconds: Time spent on the part, with the time of waiting for the device.
-        work: The work of the device for it.
-        part_bytes: Size of the part in bytes.
-        reading: `Split.reading`: how the rows were read. "" for plain Parquet.
-        dropped: Fields of JSON that are no columns, with the number of rows that have them.
-        reused: Rows that took the scores of an earlier run.
-        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
-            a record of a version that did not write it.
-        languages: The rows of each language; empty if all rows are scored alike.
-        other_scripts: As in `ScoredTable`.
-    """
-
-    part_name: str
-    input_name: str
-    row_offset: int
-    num_rows: int
-    file_rows: int | None
-    file_size: int
-    file_version: str
-    digests: RowDigests
-    job_digest: str
-    idf: str
-    summary: ScoreSummary
-    seconds: float
-    work: Work
-    part_bytes: int
-    reading: str = ""
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    reused: int = 0
-    reused_rows: str = ""
-    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
-    other_scripts: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        split: Split,
-        *,
-        digests: RowDigests,
-        job_digest: str,
-        idf: str,
-        summary: ScoreSummary,
-        seconds: float,
-        work: Work,
-        part_bytes: int,
-    ) -> "PartRecord":
-        """Record that the part of a split has been written."""
-        return cls(
-            part_name=split.part_name,
-            input_name=split.input_name,
-            row_offset=split.row_offset,
-            num_rows=summary.rows,
-            file_rows=split.file_rows,
-            file_size=split.file_size,
-            file_version=split.file_version,
-            reading=split.reading,
-            digests=digests,
-            job_digest=job_digest,
-            idf=idf,
-            summary=summary,
-            seconds=seconds,
-            work=work,
-            part_bytes=part_bytes,
-        )
-
-    def covers(self, split: Split) -> bool:
-        """Tell whether the record is about the same rows of the same version of the same file."""
-        return (
-            self.part_name == split.part_name
-            and split.num_rows in (None, self.num_rows)
-            and self.reading == split.reading
-            and self.file_rows == split.file_rows
-            and self.file_size == split.file_size
-            and self.file_version == split.file_version
-        )
-
-    def is_current(self, split: Split) -> bool:
-        """Tell whether the part is of the same rows for certain, without reading them."""
-        return split.file_version != "" and self.covers(split)
-
-    @property
-    def texts_digest(self) -> str:
-        """Identifies the texts of the part and how they were scored."""
-        labels = [f"-{name}:{rows.label}" for name, rows in sorted(self.languages.items())]
-        texts = f"{self.digests.candidates}-{self.digests.references}"
-        return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
-
-    def moved_to(self, split: Split) -> "PartRecord":
-        """Return the record for the same rows in the present version of the file."""
-        return replace(
-            self,
-            file_rows=split.file_rows,
-            file_size=split.file_size,
-            file_version=split.file_version,
-            reading=split.reading,
-        )
-
-    def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
-        """Return the record of a part that was written again with the scores it had."""
-        return replace(self, digests=digests, part_bytes=part_bytes)
-
-    def to_json(self) -> bytes:
-        """Return the record as JSON."""
-        fields = {"format": _RECORD_FORMAT, **asdict(self)}
-        return json.dumps(fields, sort_keys=True, allow_nan=False).encode()
-
-
-def record_from_json(data: bytes) -> PartRecord | None:
-    """Read a record; None if it is damaged or has another format."""
-    try:
-        fields: dict[str, Any] = json.loads(data)
-        if fields.pop("format") != _RECORD_FORMAT:
-            return None
-        nested = {
-            "digests": RowDigests(**fields["digests"]),
-            "summary": ScoreSummary(**fields["summary"]),
-            "work": Work(**fields["work"]),
-            "languages": {
-                language: LanguageRows(label=rows["label"], summary=ScoreSummary(**rows["summary"]))
-                for language, rows in fields.get("languages", {}).items()
-            },
-        }
-        record = PartRecord(**fields | nested)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    return record if _is_well_typed(record) else None
-
-
-def _is_well_typed(record: PartRecord) -> bool:
-    """Tell whether the fields that are compared or added up have the right types."""
-    words = (
-        record.part_name,
-        record.input_name,
-        record.file_version,
-        record.job_digest,
-        record.idf,
-        record.reading,
-        record.reused_rows,
-        *asdict(record.digests).values(),
-        *(rows.label for rows in record.languages.values()),
-    )
-    numbers = (record.row_offset, record.num_rows, record.file_size)
-    summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
-    counts = (
-        record.part_bytes,
-        record.reused,
-        record.other_scripts,
-        *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
-    )
-    work = asdict(record.work).values()
-    dropped = record.dropped.values()
-    return (
-        all(type(word) is str for word in words)
-        and all(type(number) is int for number in (*numbers, *counts, *dropped))
-        and type(record.file_rows) in (int, type(None))
-        and all(type(number) in (int, float) for number in (*work, record.seconds))
-    )
-
-
-def record_path(part_name: str) -> str:
-    """Return the path of a part's record below the output folder."""
-    return f"{PARTS_FOLDER}/{record_name(part_name)}"
-
-
-def record_name(part_name: str) -> str:
-    """Return the path of a part's record below the folder of records."""
-    return note_name(part_name) + _RECORD_SUFFIX
 
 
 def foreign_records(folder: OutputFolder) -> list[str]:
@@ -244,20 +59,129 @@ def read_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
     return record if record is not None and record.part_name == part_name else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRecords:
+    """The records of an output folder.
+
+    Attributes:
+        records: The records by part name; damaged ones are left out.
+        singles: The files of single records, by their path below the folder of records.
+        packs: The packs, without their lines.
+        packed: The parts with a record in a pack, whether it counts or not.
+        is_compact: Whether all records that count are in the packs of one generation.
+    """
+
+    records: Mapping[str, PartRecord] = field(default_factory=dict)
+    singles: tuple[str, ...] = ()
+    packs: Packs = field(default_factory=lambda: Packs(names={}, lines={}))
+    packed: frozenset[str] = frozenset()
+    is_compact: bool = True
+
+
+def find_records(folder: OutputFolder, generation: int | None = None) -> FolderRecords:
+    """Read all records of an output folder.
+
+    Args:
+        folder: The folder.
+        generation: Packs that this run has written from its own records, which need not be read
+            again from their single files; None for none.
+    """
+    packs = read_packs(folder)
+    packed = {
+        at: {record.part_name: record for record in map(record_from_json, lines) if record}
+        for at, lines in packs.lines.items()
+    }
+    # One of another size was written by somebody else, who has lost the folder.
+    own = {
+        record_name(name): len(record.to_json())
+        for name, record in packed.get(generation or 0, {}).items()
+    }
+    singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
+    names = [name for name, size in singles.items() if own.get(name) != size]
+    contents = folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in names))
+    # A single record counts instead of a packed one, also if it is damaged.
+    hidden = {name for name, data in zip(names, contents, strict=True) if data is not None}
+    found = {
+        name: record
+        for at in sorted(packed)
+        for name, record in packed[at].items()
+        if record_name(name) not in hidden
+    }
+    single = set()
+    for name, data in zip(names, contents, strict=True):
+        record = None if data is None else record_from_json(data)
+        if record is not None and record_name(record.part_name) == name:
+            found[record.part_name] = record
+            single.add(record.part_name)
+    return FolderRecords(
+        records=found,
+        singles=tuple(singles),
+        packs=replace(packs, lines={}),
+        packed=frozenset(name for names in packed.values() for name in names),
+        is_compact=len(packed) == 1 and found.keys() == next(iter(packed.values())).keys() - single,
+    )
+
+
 def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
     """Read all records of an output folder by part name; damaged records are left out."""
-    names = list(folder.files(PARTS_FOLDER, suffix=_RECORD_SUFFIX))
-    contents = folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in names))
-    found = {
-        name: record_from_json(data)
-        for name, data in zip(names, contents, strict=True)
-        if data is not None
-    }
-    return {
-        record.part_name: record
-        for name, record in found.items()
-        if record is not None and record_name(record.part_name) == name
-    }
+    return dict(find_records(folder).records)
+
+
+def pack_records(folder: OutputFolder, found: FolderRecords) -> None:
+    """Pack the records of a folder, and delete the single ones.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    packs, records = found.packs, found.records
+    if records and not found.is_compact:
+        replace_packs(folder, packs, {name: one.to_json() for name, one in records.items()})
+    mine = {record_name(name) for name in records}
+    folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in found.singles if name in mine))
+    folder.delete_empty_folders(PARTS_FOLDER)
+
+
+def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
+    """Pack records that this process has written or read itself; they are all of the folder.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    found = FolderRecords(
+        records={record.part_name: record for record in records},
+        singles=tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)),
+        packs=replace(read_packs(folder), lines={}),
+        is_compact=False,
+    )
+    pack_records(folder, found)
+
+
+def unpack_records(
+    folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
+) -> None:
+    """Take parts that may be written or deleted out of the packs.
+
+    Args:
+        folder: The folder.
+        found: Its records.
+        gone: Parts that are deleted already.
+        unsure: Parts that may turn out to be valid: their records become single ones.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    leaving = found.packed.intersection((*gone, *unsure))
+    if not leaving:
+        return
+    singled = [found.records[name] for name in unsure if name in leaving and name in found.records]
+
+    def write(record: PartRecord) -> None:
+        folder.write(record_path(record.part_name), record.to_json())
+
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        list(pool.map(write, singled))
+    staying = (name for name in found.packed - leaving if name in found.records)
+    replace_packs(folder, found.packs, {name: found.records[name].to_json() for name in staying})
 
 
 def read_part_sizes(
@@ -294,15 +218,16 @@ def read_part_sizes(
 
 
 def read_parts(
-    folder: OutputFolder, plan: Plan, listing: Mapping[str, int]
-) -> tuple[dict[str, PartRecord], dict[str, int]]:
-    """Return the records of an output folder, and the sizes of its parts, by part name.
+    folder: OutputFolder, plan: Plan, listing: Mapping[str, int], generation: int | None = None
+) -> tuple[FolderRecords, dict[str, int]]:
+    """Return the records of an output folder, and the sizes of its parts by part name.
 
     Args:
         folder: Folder of the run.
         plan: All splits.
         listing: All files of the folder with their sizes.
+        generation: As for `find_records`.
     """
-    records = read_records(folder)
-    known = records.keys() | {split.part_name for split in plan.splits}
-    return records, read_part_sizes(folder, known, listing)
+    found = find_records(folder, generation)
+    known = found.records.keys() | {split.part_name for split in plan.splits}
+    return found, read_part_sizes(folder, known, listing)

@@ -42,12 +42,13 @@ from pipelines.runs.row_scores import rows_file
 from pipelines.score.finish import index_rows
 from pipelines.score.finished import open_finished
 from pipelines.score.group_table import GROUPS_FILE
+from pipelines.score.part_record import PartRecord, record_path
 from pipelines.score.records import (
     IDF_FILE,
-    PartRecord,
+    find_records,
+    pack_written,
     read_part_sizes,
-    read_records,
-    record_path,
+    unpack_records,
 )
 from pipelines.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from pipelines.score.rescale_part import rescaled_part
@@ -213,7 +214,8 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     check_same_command(folder, planned.identity)
     if not planned.options.overwrite:
         check_same_run(read_run(folder), planned.identity)
-    records = read_records(folder)
+    found = find_records(folder)
+    records = found.records
     wanted = {record.part_name: record for record in planned.records}
     sizes = read_part_sizes(folder, records.keys() | wanted.keys(), folder.files())
     digest = identity_digest(planned.identity)
@@ -233,6 +235,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
+    unpack_records(folder, found, gone=others, unsure=())
     folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")
@@ -276,6 +279,7 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
         _copy(job, [f"{REJECTS_FOLDER}/{name}" for name in planned.source.files(REJECTS_FOLDER)])
         _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
         index_rows(folder, records)
+        pack_written(folder, records)
         summary = _summary(planned, records)
         if by := planned.group_by:
             summary["groups"] = write_groups(folder, read_groups(folder, records, by), by)

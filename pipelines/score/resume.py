@@ -15,7 +15,7 @@ from bertscore_core.errors import SignatureError
 from pipelines.dump.columns import TableFields
 from pipelines.dump.plan import Plan
 from pipelines.dump.splits import Split
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 from pipelines.score.settings import RunSettings
 
 

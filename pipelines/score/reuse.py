@@ -9,7 +9,7 @@ from pipelines.dump.row_digests import RowDigests
 from pipelines.dump.splits import Split
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import rows_file
-from pipelines.score.records import PartRecord, record_path
+from pipelines.score.part_record import PartRecord, record_path
 from pipelines.score.rejects import rows_path
 from pipelines.score.summary import ReusedPart
 

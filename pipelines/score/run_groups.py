@@ -23,7 +23,7 @@ from pipelines.score.groups import (
     check_number,
     statistics_of,
 )
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 from pipelines.score.reused_rows import unpacked_rows
 
 

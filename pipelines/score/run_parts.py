@@ -8,7 +8,8 @@ from pipelines.dump.saved_plan import plan_from_bytes
 from pipelines.dump.splits import Split
 from pipelines.idf.tables import IdfTables
 from pipelines.run.folder import PLAN_FILE
-from pipelines.score.records import PartRecord, read_parts
+from pipelines.score.part_record import PartRecord
+from pipelines.score.records import FolderRecords, read_parts
 from pipelines.score.resume import missing_splits
 from pipelines.score.spec import ScoreSpec
 
@@ -22,12 +23,14 @@ class RunParts:
         records: The records of its valid parts, in the order of the plan.
         missing: The splits without a valid part.
         sizes: The size of every part in the folder, by part name.
+        found: All records of the folder.
     """
 
     plan: Plan
     records: tuple[PartRecord, ...]
     missing: tuple[Split, ...]
     sizes: Mapping[str, int]
+    found: FolderRecords
 
 
 def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
@@ -39,7 +42,8 @@ def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
     """
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
-    records, sizes = read_parts(folder, plan, folder.files())
+    found, sizes = read_parts(folder, plan, folder.files(), spec.record_generation)
+    records = found.records
     fingerprint = "" if idf is None else idf.fingerprint
     missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
     gone = {split.part_name for split in missing}
@@ -49,4 +53,5 @@ def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
         records=tuple(records[name] for name in there),
         missing=tuple(missing),
         sizes=sizes,
+        found=found,
     )

@@ -27,6 +27,7 @@ class ScoreSpec:
         detached: Whether no launcher waits for the end of the job.
         reuse: The earlier run that rows take their scores from; None for none.
         group_by: Columns whose values are the groups of the summary; none for no groups.
+        record_generation: Generation of the packs that the run writes of its records.
     """
 
     run: str
@@ -40,3 +41,4 @@ class ScoreSpec:
     detached: bool = False
     reuse: EarlierSource | None = None
     group_by: tuple[str, ...] = ()
+    record_generation: int = 1

@@ -19,12 +19,14 @@ from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.loading import spare_the_collector
 from pipelines.run import counters, live
+from pipelines.run.device_loss import ending_with_the_device
 from pipelines.run.events import event
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import rows_file, rows_to_bytes
 from pipelines.score.chunks import Chunk, ScoredChunk
 from pipelines.score.earlier import finder
-from pipelines.score.records import PartRecord, read_record, record_name, record_path
+from pipelines.score.earlier_records import EarlierRecords
+from pipelines.score.part_record import PartRecord, record_name, record_path
 from pipelines.score.rejects import rejected_rows, rows_path
 from pipelines.score.resume import may_be_valid
 from pipelines.score.reuse import discard_part, reuse_part
@@ -68,7 +70,8 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         spare_the_collector()  # before models are loaded, which may be dropped later
         scorers = LoadedScorers(self._memory)
         if self._settings.sole is not None and self._reuse is None:  # else maybe not needed
-            scorers(self._settings.sole)
+            with ending_with_the_device():
+                scorers(self._settings.sole)
         return scorers
 
     def run_inference(
@@ -77,7 +80,9 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
         """Score one chunk."""
         started = time.perf_counter()
         progress = RowProgress(len(batch))
-        with live.doing(record_name(batch.split.part_name), lambda: progress.share):
+        part = batch.split.part_name
+        doing = live.doing(record_name(part), lambda: progress.share, part)
+        with doing, ending_with_the_device():
             scored = score_table(
                 model,
                 batch.table,
@@ -160,6 +165,7 @@ class ReadSplit(beam.DoFn):
     def __init__(self, spec: ScoreSpec) -> None:
         """Keep the settings of the run."""
         self._folder = spec.folder
+        self._earlier = EarlierRecords(spec.folder)
         self._digest = spec.digest
         self._fields = spec.fields
         self._labels = spec.settings.labels
@@ -168,7 +174,7 @@ class ReadSplit(beam.DoFn):
         """Yield the chunk, the part reused, or the failure."""
         element, idf = chosen.split, chosen.idf
         problem = "" if idf is None else idf.problem
-        earlier = None if problem else read_record(self._folder, element.part_name)
+        earlier = None if problem else self._earlier.find(element.part_name)
         fingerprint = "" if idf is None else idf.fingerprint
         is_reusable = earlier is not None and may_be_valid(
             element, earlier, self._digest, fingerprint, self._labels
@@ -178,7 +184,9 @@ class ReadSplit(beam.DoFn):
             yield self._reused(ReusedPart(record=record, rewritten=False))
             return
         try:
-            rows = read_rows(element)
+            name = element.part_name
+            with live.doing(record_name(name), lambda: 0.0, name):
+                rows = read_rows(element)
         except UNREADABLE as error:
             yield self._failed(element, mask_credentials(f"{type(error).__name__}: {error}"))
             return

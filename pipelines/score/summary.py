@@ -11,7 +11,7 @@ from bertscore_core.work import Work
 from pipelines.dump.language_codes import by_name, words_for
 from pipelines.dump.lines import fewer_names
 from pipelines.dump.splits import Split
-from pipelines.score.records import PartRecord
+from pipelines.score.part_record import PartRecord
 
 SHOWN_FAILURES = 100
 """Most failed splits, rejected files and orphan parts named in the summary. All are counted."""
@@ -163,6 +163,7 @@ class RunGoal:
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         orphan_parts: Some of these parts.
         started: When the run began, in seconds since the epoch.
+        restarts: How often it was restarted before this, since a worker had died.
         carried: Totals of the parts of earlier runs that are done.
     """
 
@@ -179,6 +180,7 @@ class RunGoal:
     num_orphan_parts: int = 0
     orphan_parts: tuple[str, ...] = ()
     started: float = 0.0
+    restarts: int = 0
     carried: RunTotals = field(default_factory=RunTotals)
 
 
@@ -301,6 +303,7 @@ def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
     seconds = max(time.time() - goal.started, 0.0)
     return {
         "seconds": round(seconds, 3),
+        "restarts": goal.restarts,
         "scoring_seconds": round(total.seconds, 3),
         "device_busy_seconds": round(total.work.busy_seconds, 3),
         "device_idle_seconds": round(total.work.idle_seconds, 3),

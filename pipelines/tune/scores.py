@@ -19,6 +19,7 @@ from pipelines.files.credentials import mask_credentials
 from pipelines.files.read import open_source
 from pipelines.loading import load_scorer
 from pipelines.run import counters, live
+from pipelines.run.device_loss import ending_with_the_device
 from pipelines.run.folder import OutputFolder
 from pipelines.run.hints import with_accelerator
 from pipelines.run.stage import Stage
@@ -196,7 +197,8 @@ class TuneModelHandler(ModelHandler[_ReadPart, _ScoredPart, BertScorer]):
 
     def load_model(self) -> BertScorer:
         """Load the scorer, once a process."""
-        return load_scorer(self._config, self._backend)
+        with ending_with_the_device():
+            return load_scorer(self._config, self._backend)
 
     def run_inference(
         self, batch: _ReadPart, model: BertScorer, inference_args: dict[str, Any] | None = None
@@ -204,7 +206,7 @@ class TuneModelHandler(ModelHandler[_ReadPart, _ScoredPart, BertScorer]):
         """Score one part."""
         work = Work()
         name = batch.part.scores.removeprefix(f"{SCORES_FOLDER}/")
-        with live.doing(name, lambda: work.share):
+        with live.doing(name, lambda: work.share), ending_with_the_device():
             scores = score_part(model, batch.table, batch.idf, self._weightings, work)
         counters.count(counters.PAIRS_SCORED, len(batch.table))
         counters.count_work(work)

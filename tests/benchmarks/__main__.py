@@ -38,6 +38,10 @@ SETS: dict[str, tuple[str, str]] = {
         "overhead --pairs 8000 --split-rows 1000 --scaling-pairs 4000 --rounds 1",
         "overhead --pairs 400 --split-rows 100 --scaling-pairs 400 --rounds 1",
     ),
+    "host": (
+        "host --threads 4 --splits 5",
+        "host --threads 2 --splits 2 --rows 40 --only minilm-l4",
+    ),
 }
 """What runs, and how it is tried."""
 

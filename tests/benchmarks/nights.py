@@ -31,7 +31,8 @@ from bertscore_core import BertScorer, Signature
 from pipelines.dump.splits import part_name
 from pipelines.files.write import write_atomically
 from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import LOCK_FILE, Holder, RunLock
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE, RunLock
 from pipelines.runs.index import INDEX_FOLDER, write_index
 from pipelines.runs.lookup import EarlierRun
 from pipelines.runs.row_scores import (

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.run.folder import OutputFolder
-from pipelines.score.records import read_records, record_path
+from pipelines.score.records import read_records
 from tests.benchmarks.harness import Recorder, add_out, interleave
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, mixed
@@ -56,7 +56,7 @@ def run_job(
         finally:
             os.sched_setaffinity(0, before)
         parts = [
-            (os.stat(output / record_path(name)).st_mtime, record.num_rows, record.seconds)
+            (os.stat(output / name).st_mtime, record.num_rows, record.seconds)
             for name, record in read_records(OutputFolder(str(output))).items()
         ]
     return sorted(parts)

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.score.records import record_path
 from tests.support.dumps import write_dump
 
 END_FILES = ("_SUCCESS", "_summary.json")
@@ -40,11 +39,10 @@ def processor_seconds() -> float:
 
 
 def take_away(output: Path, every: int) -> int:
-    """Delete every so-many-th part with its record, and what ends a run; return how many."""
+    """Delete every so-many-th part, and what ends a run; return how many."""
     parts = sorted(output.glob("*.parquet/part-*.parquet"))[::every]
     for part in parts:
         part.unlink()
-        (output / record_path(str(part.relative_to(output)))).unlink(missing_ok=True)
     for name in END_FILES:
         (output / name).unlink(missing_ok=True)
     return len(parts)

@@ -116,9 +116,10 @@ SIZES = (1_000_000, 100_000_000, 10_000_000_000)
 """Pairs, for the tables of docs/scale.md."""
 
 REQUESTS_A_SPLIT = 5
-"""At most, to read, score and record a split in an object store."""
-OBJECTS_A_SPLIT = 3
-"""A part, its record, and the digests of its rows."""
+"""Of S3, to read, score and record a split, and to index it; counted at a server by
+tests/pipelines/score/test_requests.py."""
+OBJECTS_A_SPLIT = 2
+"""Of a finished run: a part, and the digests of its rows. Records are put together at its end."""
 
 ASSUMED_SHARES = {"L4": 0.52, "H100": 0.63}
 """Of the peak, in products, for cards without a table: all that TensorRT reaches of an A100's, its
@@ -259,7 +260,7 @@ def hours_table() -> str:
 
 def requests_table() -> str:
     """Return requests and objects of an object store, for docs/scale.md."""
-    heading = ("pairs", "rows of a split", "splits", "requests, at most", "objects")
+    heading = ("pairs", "rows of a split", "splits", "requests in S3", "objects")
     rows = [
         (
             f"{pairs:,}",

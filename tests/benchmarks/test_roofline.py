@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,6 @@ from tests.benchmarks import roofline
 from tests.benchmarks.roofline import CARDS, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "configs").rglob("*.md")]
 
 
 @pytest.mark.parametrize("place", TABLES)
@@ -42,15 +40,3 @@ def test_padding_and_casts_cost_what_they_are_said_to():
         # 12.6 million weights of 6 bytes, shared by 32,768 tokens, beside 84 * 1024 bytes.
         assert padded_passes == pytest.approx(1.053 * passes * (1 + 12 * 1024 * 6 / 32768 / 84))
         assert roofline.rate(card, packed=False) < roofline.rate(card)
-
-
-def test_no_page_gives_a_card_another_rate():
-    """Wherever a card and a rate stand in one line of a table, the rate is the script's."""
-    rates = [roofline.rate(card, packed=packed) for card in CARDS for packed in (True, False)]
-    known = {f"{rate:,}" for rate in rates}
-    found = []
-    for page in PAGES:
-        for line in page.read_text(encoding="utf-8").splitlines():
-            if re.search(r"\b(T4|L4|A100|H100)\b", line):
-                found += re.findall(r"\b([\d,]+) pairs (?:a|per) second", line)
-    assert set(found) <= known

@@ -240,6 +240,34 @@ def test_failed_block_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
     assert alive == [False, False]
 
 
+def test_failed_forward_pass_is_let_go_of_before_the_next(monkeypatch, tiny_folder):
+    """Its hidden states, and what a layer was about to compute, are free when pieces are tried."""
+    config = ScorerConfig(
+        model=str(tiny_folder("bert")), num_layers=1, max_length=32, device="cpu", backend="torch"
+    )
+    scorer = BertScorer(config)
+    start, failed, alive = type(scorer.encoder).start, [], []
+
+    def narrow(self, ids, lengths):
+        alive.extend(hidden() is not None for hidden in failed)
+        wait = start(self, ids, lengths)
+
+        def compute():
+            hidden = wait()
+            if len(ids) > 2:
+                failed.append(weakref.ref(hidden))
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return hidden
+
+        return compute
+
+    monkeypatch.setattr(type(scorer.encoder), "start", narrow)
+    scorer.score(["a b", "c d", "e f"], ["a", "c", "g"])
+    assert failed
+    assert alive
+    assert not any(alive)
+
+
 def test_numbers_that_overflow_are_an_error_and_no_score(tiny_folder, tmp_path):
     for path in tiny_folder("bert").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -5,7 +5,7 @@ import inspect
 import bertscore_core
 
 PUBLIC = """
-BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError
+BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DeviceLostError
 DeviceMemoryError DocumentFrequencies EMBEDDED_MODEL Explanation IdfError IdfTable InputError
 ModelLoadError ModelSpec Moments PairScores ScoreSummary ScorerConfig Scores Settings Signature
 SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError UnknownModelError

@@ -76,6 +76,10 @@ class Faults:
 
     Several rules may hold at a time, one a client. A rule is set, and the faults that happened are
     asked for, in Python or by a request to `/_faults`.
+
+    Attributes:
+        happened: Faults so far, by kind.
+        requests: Method and path of each request since this was set to a list; None for no list.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], seed: int = 0) -> None:
@@ -85,6 +89,7 @@ class Faults:
         self._lock = threading.Lock()
         self._rules: dict[str, tuple[FaultRule, float]] = {}
         self.happened: Counter[str] = Counter()
+        self.requests: list[tuple[str, str]] | None = None
 
     def set(self, rule: FaultRule) -> None:
         """Let a rule hold from now on, in the place of an earlier one for the same client."""
@@ -95,6 +100,8 @@ class Faults:
         """Answer a request."""
         if environ["PATH_INFO"] == CONTROL_PATH:
             return self._control(environ, start_response)
+        if self.requests is not None:
+            self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         rule, kind = self._draw(environ)
         if rule is None:
             return self._application(environ, start_response)

@@ -12,7 +12,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from pipelines.files.write import write_atomically
 from pipelines.options.score import ScoreOptions
 from pipelines.run.folder import SUMMARY_FILE, OutputFolder
-from pipelines.run.lock import LOCK_FILE, Holder, RunLock
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE, RunLock
 from pipelines.run.runner import Runner
 from pipelines.score.job import build_score_pipeline, start_run
 from pipelines.score.prepare import ScoreJob, plan_score, resume_score

@@ -23,7 +23,7 @@ from pipelines.dump.splits import part_name
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
 from pipelines.run.identity import identity_digest
 from pipelines.score.language_rows import LanguageRows
-from pipelines.score.records import PartRecord, record_path
+from pipelines.score.part_record import PartRecord, record_path
 from pipelines.score.scored_table import SCHEMA_VERSION
 from pipelines.score.summary import RunGoal, RunTotals, judge, summary_of_languages
 

@@ -36,27 +36,28 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         run = spec.loader.exec_module
-        spec.loader.exec_module = lambda module: (run(module), arm(module.BertScorer))[0]
+        spec.loader.exec_module = lambda module: (run(module), arm(module))[0]
         return spec
 
 
 def arm(scorer):
-    score = scorer.score_tokenized
+    score = scorer.score_pairs
 
-    def scoring(self, *args, **options):
-        found = score(self, *args, **options)
+    def scoring(engine, *args, **options):
+        found = score(engine, *args, **options)
         try:
             Path(os.environ["POISON_ONCE"]).touch(exist_ok=False)
         except FileExistsError:
             return found
         import torch
-        if self.encoder.device.type == "cpu":
+        device = engine.encoder.device
+        if device.type == "cpu":
             raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-        table = torch.zeros(4, device=self.encoder.device)
-        table[torch.full((64,), 1 << 30, device=self.encoder.device)].cpu()
+        table = torch.zeros(4, device=device)
+        table[torch.full((64,), 1 << 30, device=device)].cpu()
         return found
 
-    scorer.score_tokenized = scoring
+    scorer.score_pairs = scoring
 
 
 sys.meta_path.insert(0, Finder())

@@ -41,7 +41,7 @@ WHEELS = (
     "jsonpickle",
     "objsize",
     "proto-plus",
-    "pymongo",
+    "protobuf",  # Beam needs one below 7
     "pytz",
     "zstandard",
 )

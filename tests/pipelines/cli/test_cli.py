@@ -17,8 +17,9 @@ import pytest
 from bertscore_core import DocumentFrequencies, IdfTable
 from pipelines.cli import main as cli
 from pipelines.files.write import write_atomically
-from pipelines.run.lock import LOCK_FILE, Holder, hold
-from pipelines.score.records import PARTS_FOLDER
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE, hold
+from pipelines.score.part_record import PARTS_FOLDER
 from tests.support.cached_models import cache_model
 from tests.support.dumps import read_output, write_dump
 from tests.support.made_runs import made_run, scored

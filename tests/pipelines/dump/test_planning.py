@@ -20,7 +20,7 @@ from pipelines.dump.read_split import read_split
 from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
 from pipelines.files.paths import join
 from pipelines.files.write import write_atomically
-from pipelines.score.records import record_path
+from pipelines.score.part_record import record_path
 from pipelines.score.rejects import rows_path
 from tests.support.s3 import s3_bucket
 

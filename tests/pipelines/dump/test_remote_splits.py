@@ -1,13 +1,19 @@
+import gzip
 import importlib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_core.errors import InputError
 from pipelines.dump import parquet
+from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.parts import write_part
-from pipelines.dump.read_split import read_split
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.read_split import read_rows, read_split
+from pipelines.dump.splits import Split
 from pipelines.files.write import write_atomically
+from tests.support.faults import Faults
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan
 
@@ -35,7 +41,7 @@ def test_splits_are_read_from_a_store_and_over_http(scheme: str) -> None:
 def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parquet, "_BUFFER_BYTES", 1000)
+    monkeypatch.setattr(parquet, "BUFFER_BYTES", 1000)
     fetched: list[int] = []
     file_type = importlib.import_module("s3fs.core").S3File
     fetch = file_type._fetch_range
@@ -60,3 +66,57 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
             fetched.clear()
             assert read_split(first).num_rows == rows
             assert sum(fetched) < most * len(data)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv.gz"])
+def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(suffix: str) -> None:
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as bucket:
+        path = f"{bucket}/pairs.{suffix}"
+        write_atomically(path, content(suffix, ["a", "b", "c"]))
+        (split,) = found_splits(path, 20)
+        disturbed[0].requests = found = []
+        assert read_rows(split).table["candidate"].to_pylist() == ["a", "b", "c"]
+        assert [method for method, _ in found] == ["GET"]
+        write_atomically(path, content(suffix, ["a", "b", "d"]))  # of the same size
+        with pytest.raises(InputError, match="has changed since it was planned"):
+            read_rows(split)
+
+
+def found_splits(path: str, rows: int, *columns: str) -> tuple[Split, ...]:
+    """Return the splits of a file with its version, as a run finds them."""
+    candidate, reference = columns * 2 or ("candidate", "reference")
+    found = plan_inputs(
+        expand_inputs([path]),
+        candidate_column=candidate,
+        reference_column=reference,
+        target_rows=rows,
+        target_bytes=10**9,
+    )
+    return found.splits
+
+
+def content(suffix: str, words: list[str]) -> bytes:
+    if suffix == "jsonl":
+        return "".join(f'{{"candidate": "{w}", "reference": "r"}}\n' for w in words).encode()
+    if suffix == "csv.gz":
+        rows = "candidate,reference\n" + "".join(f"{word},r\n" for word in words)
+        return gzip.compress(rows.encode(), mtime=0)
+    return write_part(pa.table({"candidate": words, "reference": ["r"] * len(words)}))
+
+
+@pytest.mark.process
+def test_splits_of_one_file_share_its_footer() -> None:
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as bucket:
+        path = f"{bucket}/big.parquet"
+        table = pa.table({"text": [f"{i * 7919 % 10**8:08d}" * 9 for i in range(8000)]})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, 1000, compression="none", use_dictionary=False)
+        write_atomically(path, bytes(sink.getvalue()))
+        splits = found_splits(path, 1000, "text")
+        disturbed[0].requests = found = []
+        got = pa.concat_tables([read_split(split) for split in splits])
+        assert got["text"].to_pylist() == table["text"].to_pylist()
+        assert len(found) == 1 + len(splits) == 9

@@ -26,6 +26,7 @@ EVERY_OPTION: dict[str, Any] = {
     "max_length": "unlimited",
     "revision": "main",
     "workers": 4,
+    "restarts": 2,
     "overwrite": True,
     "input_format": "tsv-raw",
     "split_rows": 7,
@@ -74,7 +75,7 @@ def test_defaults_are_those_of_the_readme() -> None:
     assert options == ScoreOptions(input=("in/*.parquet",), output="out")
     assert (options.candidate_column, options.reference_column) == ("candidate", "reference")
     assert (options.idf, options.rescale, options.empty) == ("none", False, "zero")
-    assert (options.dtype, options.device, options.workers) == ("float32", "auto", 1)
+    assert (options.dtype, options.device, options.workers) == ("float32", "auto", "auto")
     assert (options.split_rows, options.max_reject_fraction) == ("auto", 0.01)
     assert (options.min_rows, options.max_truncated_fraction) == (1, None)
 

@@ -14,9 +14,10 @@ from bertscore_core.errors import ConfigError, InputError
 from pipelines.cli import main as cli
 from pipelines.results.groups import groups_of_run
 from pipelines.score.group_table import GROUPS_FILE, table_of_groups
-from pipelines.score.records import PARTS_FOLDER, record_from_json
+from pipelines.score.part_record import PARTS_FOLDER, record_from_json
 from tests.support.dumps import pair_rows, read_output
 from tests.support.jobs import run_job
+from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
 
@@ -53,6 +54,7 @@ def night(tmp_path_factory):
     options = {"split_rows": 20, "max_reject_fraction": 1.0, "backend": "torch"}
     run_job(dump, output=folder / "plain", **options)
     out = shutil.copytree(folder / "plain", folder / "out")
+    unpack(out)
     min((out / PARTS_FOLDER).rglob("*.json")).unlink()
     (out / "_SUCCESS").unlink()
     run_job(dump, output=out, group_by=BY, **options)
@@ -133,6 +135,7 @@ def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups
     for one in groups:
         reused[one["system"]] += one["bertscore_reused"]
     assert reused == {"A": 24, "B": 29, None: 30}
+    unpack(out)
     record = record_from_json(min((out / PARTS_FOLDER).rglob("*.json")).read_bytes())
     assert record.reused_rows
 

@@ -58,3 +58,19 @@ def test_reports_of_a_share_that_cannot_be_told_do_not_stop_the_others():
     ):
         wait_until(lambda: read_live(folder).doing, 10)
         assert read_live(folder).doing == {"good": 0.5}
+
+
+def test_what_is_in_hand_is_known_at_once_and_after_the_end_of_a_process(monkeypatch):
+    """A process may die of an element a moment after it has begun it."""
+    monkeypatch.setattr(live, "_SECONDS", 3600)
+    process = os.getpid()
+    with live_folder(enabled=True):
+        assert live.last_report(process) == live.LastReport()
+        with live.doing("digest.json", lambda: 0.0, "part-3.parquet"), live.doing("b", lambda: 0.0):
+            assert live.last_report(process).in_hand == ("b", "part-3.parquet")
+            assert live.in_hand() == ("b", "part-3.parquet")
+            live.leave_words("its GPU failed")
+        assert live.in_hand() == ()
+        left = live.LastReport(in_hand=("b", "part-3.parquet"), words="its GPU failed")
+        assert live.last_report(process) == left
+    assert live.in_hand() == ()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from pipelines.files.paths import join
 from pipelines.files.read import exists, read_bytes
 from pipelines.files.write import write_atomically
 from pipelines.run import lock as locks
-from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, Holder, hold
+from pipelines.run.folder import OutputFolder
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, hold
 from tests.support.waiting import wait_until
 
 HOLDER = """
@@ -188,16 +191,16 @@ def test_run_that_lost_its_folder_is_told_and_leaves_the_lock_alone(tmp_path, qu
 
 def test_beating_outlives_a_disk_that_fails_for_a_while(tmp_path, quick, monkeypatch):
     folder, lost, failed = tmp_path / "out", [], []
-    check = locks.RunLock.check
+    look = locks.RunLock.look
 
     def watched(lock):
         try:
-            check(lock)
+            look(lock)
         except OSError as error:
             failed.append(error)
             raise
 
-    monkeypatch.setattr(locks.RunLock, "check", watched)
+    monkeypatch.setattr(locks.RunLock, "look", watched)
     with hold(str(folder), say=print, lost=lost.append) as lock:
         (folder / "_manifest").rename(folder / "away")
         (folder / "_manifest").write_text("a file in the way: NotADirectoryError")
@@ -214,3 +217,86 @@ def test_folder_that_cannot_be_written_is_an_os_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         take(str(tmp_path / "file" / "out")).__enter__()
+
+
+def test_on_a_store_one_look_is_good_for_some_writes(monkeypatch):
+    folder, looks = "memory://looks/out", []
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
+    look = locks.RunLock.look
+    monkeypatch.setattr(locks.RunLock, "look", lambda lock: (looks.append(1), look(lock)))
+    monkeypatch.setattr(locks, "LOOK_SECONDS", 600.0)
+    with take(folder) as lock:
+        for _ in range(9):
+            lock.check()
+        assert len(looks) == 1
+        monkeypatch.setattr(locks, "LOOK_SECONDS", 0.0)
+        lock.check()
+        assert len(looks) == 2
+        put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+        with pytest.raises(FolderLostError):
+            lock.check()
+
+
+def test_a_look_is_old_when_any_clock_says_so(monkeypatch):
+    """A suspended machine wakes up with one of its clocks where it was."""
+    began = locks.Moment(running=100.0, wall=1000.0)
+    assert began.is_within(5.0, locks.Moment(running=104.0, wall=1004.0))
+    for running, wall in ((106.0, 1004.0), (104.0, 1006.0), (104.0, 999.0)):
+        assert not began.is_within(5.0, locks.Moment(running=running, wall=wall))
+
+
+def test_on_a_disk_each_write_is_preceded_by_a_look(tmp_path):
+    folder = str(tmp_path / "out")
+    with take(folder) as lock:
+        lock.check()
+        put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+        with pytest.raises(FolderLostError):
+            lock.check()
+
+
+def test_a_run_that_fails_on_a_store_says_so_and_the_next_waits_for_its_workers(monkeypatch):
+    folder, waited, at_work = "memory://fails/out", [], threading.Event()
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
+    for _ in range(2):
+        held = hold(folder, say=print, lost=print, at_work=at_work)
+        with pytest.raises(ValueError, match="failed"), held as first:
+            raise ValueError("failed")
+        if not at_work.is_set():
+            assert not exists(join(folder, LOCK_FILE))
+            at_work.set()
+    assert Holder.from_json(read_bytes(join(folder, LOCK_FILE))).has_left
+    with pytest.raises(FolderLostError):
+        first.look()
+    monkeypatch.setattr(locks.time, "sleep", waited.append)
+    with take(folder) as lock:
+        lock.look()
+    assert locks.LEASE_SECONDS in waited
+    assert locks.LEASE_SECONDS > locks.LOOK_SECONDS
+    assert not exists(join(folder, LOCK_FILE))
+
+
+@pytest.mark.long
+def test_no_worker_writes_any_more_when_a_run_has_taken_its_folder_over(quick, monkeypatch):
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 600.0)  # the first shows no sign of life
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LOOK_SECONDS", 2.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 6.0)
+    monkeypatch.setattr(Holder, "is_alive", lambda self: False)
+    root, written = "memory://zombie/out", []
+    with take(root) as lock:
+        worker = OutputFolder(root, lock)
+
+        def write():
+            with suppress(FolderLostError):
+                while True:
+                    worker.write("part", str(len(written)).encode())
+                    written.append(1)
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        wait_until(lambda: written)
+        with take(root):
+            found = read_bytes(join(root, "part"))
+            thread.join()
+            assert read_bytes(join(root, "part")) == found

@@ -11,7 +11,7 @@ from pipelines.files.paths import join
 from pipelines.files.write import write_atomically
 from pipelines.run import progress as progress_module
 from pipelines.run.progress import RunProgress, show_progress
-from pipelines.score.records import PARTS_FOLDER, record_name, record_path
+from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
 from tests.support.waiting import wait_until
 

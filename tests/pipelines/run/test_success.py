@@ -37,6 +37,8 @@ def quick(monkeypatch):
     """Let a lock go stale in seconds, and let nobody show signs of life in that time."""
     monkeypatch.setattr(locks, "BEAT_SECONDS", 60.0)
     monkeypatch.setattr(locks, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.1)
     monkeypatch.setattr(locks.Holder, "is_alive", lambda self: False)
 
 

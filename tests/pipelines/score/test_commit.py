@@ -20,7 +20,9 @@ from pipelines.idf import steps as counting
 from pipelines.runs.index import INDEX_FILE, INDEX_FOLDER
 from pipelines.runs.row_scores import rows_file
 from pipelines.score.job import conclude_score, score_stages, start_run
-from pipelines.score.records import PARTS_FOLDER, record_name, record_path
+from pipelines.score.kept_plan import PLANS_FOLDER
+from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
+from pipelines.score.record_packs import PACKS_FOLDER
 from pipelines.score.rejects import SCHEMA
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
@@ -32,6 +34,7 @@ from tests.support.jobs import (
     start,
     with_folder,
 )
+from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
 
 pytestmark = pytest.mark.job
@@ -123,6 +126,7 @@ def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
 def test_part_whose_record_was_not_written_is_made_again_alike(finished):
     dump, output = finished
     before = parts_of(output)
+    unpack(output)
     (output / record_path("shard-000.parquet/part-000000000014.parquet")).unlink()
     chosen = job_options(dump, output)
     assert [split.row_offset for split in prepare_score(chosen).standing.pending] == [14]
@@ -134,6 +138,7 @@ def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
     """They lay in folders of the inputs' names, which globs for *.parquet match."""
     dump, output = finished
     before = parts_of(output)
+    unpack(output)
     for name in before:
         old = output / PARTS_FOLDER / f"{name}.json"
         old.parent.mkdir(exist_ok=True)
@@ -168,6 +173,7 @@ def test_orphan_without_a_record_is_found_by_its_signature(finished):
     dump, output = finished
     (dump / "shard-001.parquet").unlink()
     name = "shard-001.parquet/part-000000000000.parquet"
+    unpack(output)
     (output / record_path(name)).unlink()
     summary = run_options(job_options(dump, output))
     assert not summary["success"]
@@ -300,11 +306,13 @@ def test_part_of_other_settings_written_behind_the_run_spoils_its_success(finish
     dump, output = finished
     name = "shard-000.parquet/part-000000000000.parquet"
     paths = [output / name, (output / record_path(name))]
+    unpack(output)
     old = [path.read_bytes() for path in paths]
     chosen = job_options(dump, output, num_layers=3, overwrite=True)
     assert run_options(chosen)["success"]
     job = prepare_score(chosen)
     job = start(job)
+    paths[1].parent.mkdir(parents=True, exist_ok=True)
     for path, data in zip(paths, old, strict=True):
         path.write_bytes(data)
     summary = run_prepared(job)
@@ -367,7 +375,9 @@ def test_plan_is_deleted_when_the_run_is_done(tmp_path):
     assert cli.main(flags) == cli.DONE
     left = [name for name in files_below(tmp_path / "out") if name.startswith("_manifest")]
     part = "shard-000.parquet/part-000000000000.parquet"
-    expected = {f"{PARTS_FOLDER}/{record_name(part)}", rows_file(part), INDEX_FILE}
+    (plan,) = (name for name in left if name.startswith(f"{PLANS_FOLDER}/"))
+    assert pq.ParquetFile(tmp_path / "out" / plan).read()["path"].to_pylist() == ["0"]
+    expected = {f"{PACKS_FOLDER}/00000002-00000.jsonl.gz", rows_file(part), INDEX_FILE, plan}
     assert {name for name in left if not name.startswith(f"{INDEX_FOLDER}/")} == expected
 
 

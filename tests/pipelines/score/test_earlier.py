@@ -145,7 +145,7 @@ def test_changed_rows_are_scored_and_the_summary_says_what_was_reused(first, sec
 
 def test_run_that_reused_rows_is_itself_a_source_and_loads_no_model(first, second, capsys):
     more = ["--rescale", "--baseline", first / "base.tsv", "--max-reject-fraction", 1]
-    shutil.rmtree(first / "n2" / "_manifest" / "parts")  # only pieces and index count
+    shutil.rmtree(first / "n2" / "_manifest" / "records")  # only pieces and index count
     out = first / "n3"
     assert score(first / "two", out, *more, "--reuse", f"latest:{first}/n*") == cli.DONE
     assert summary_of(out)["reused"] == 68

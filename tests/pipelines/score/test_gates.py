@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import main as cli
-from pipelines.score.records import record_path
+from pipelines.score.part_record import record_path
 from tests.support.dumps import SCHEMA, read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start
+from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
 
@@ -117,6 +118,7 @@ def test_cut_texts_of_earlier_runs_are_counted_once(dump, tmp_path):
     first = summary_of(out)
     parts = sorted((out / "shard-000.parquet").iterdir())
     parts[1].unlink()
+    unpack(out)
     (out / record_path(f"shard-000.parquet/{parts[1].name}")).unlink()
     assert score(dump, out, *flags) == cli.DONE
     resumed = summary_of(out)

@@ -20,13 +20,8 @@ from pipelines.files.read import exists
 from pipelines.files.write import write_atomically
 from pipelines.run.folder import RUN_FILE, OutputFolder, read_run
 from pipelines.run.identity import check_same_run
-from pipelines.score.records import (
-    PartRecord,
-    read_part_sizes,
-    read_records,
-    record_from_json,
-    record_path,
-)
+from pipelines.score.part_record import PartRecord, record_from_json, record_path
+from pipelines.score.records import read_part_sizes, read_records
 from pipelines.score.resume import missing_splits, orphan_parts, stale_parts, standing_of
 
 DIGEST = "0123456789abcdef"

@@ -12,8 +12,10 @@ import pytest
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
 from pipelines.cli import main as cli
 from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from pipelines.score.records import read_records, record_path
+from pipelines.score.part_record import record_path
+from pipelines.score.records import read_records
 from tests.support.dumps import rich_table, write_dump
+from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
 
@@ -123,6 +125,7 @@ def test_rescaled_run_can_be_rescaled_and_an_interrupted_one_goes_on(nights, tmp
     assert run(*raw, "--output", tmp_path / "one") == cli.DONE
     assert whole == files_of(tmp_path / "one")
     part = sorted(name for name in whole if name.startswith("shard"))[0]
+    unpack(out)
     (out / record_path(part)).unlink()
     (out / SUCCESS_FILE).unlink()
     assert run(*words) == cli.DONE

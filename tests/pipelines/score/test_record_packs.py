@@ -1,0 +1,150 @@
+"""Packed records: what counts where a record is in several files, and what is left of each step."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from pipelines.run.folder import OutputFolder
+from pipelines.run.lock import FolderLostError, RunLock
+from pipelines.score import record_packs
+from pipelines.score.part_record import PARTS_FOLDER, record_path
+from pipelines.score.record_packs import PACKS_FOLDER, write_pack
+from pipelines.score.records import find_records, pack_records, read_records, unpack_records
+from tests.pipelines.score.test_records import PLAN, record_of, write_record
+from tests.support.jobs import own
+from tests.support.lost_folder import files_below
+
+RECORDS = {split.part_name: record_of(split) for split in PLAN.splits}
+NAMES = tuple(RECORDS)
+
+
+def packed(root):
+    """Return a folder whose records are packed."""
+    folder = own(root)
+    for record in RECORDS.values():
+        write_record(str(root), record)
+    pack_records(folder, find_records(folder))
+    return folder
+
+
+def packs_of(folder):
+    return list(folder.files(PACKS_FOLDER))
+
+
+def test_records_are_the_same_packed_and_the_single_files_are_gone(output):
+    folder = packed(output)
+    assert read_records(folder) == RECORDS
+    assert folder.files(PARTS_FOLDER) == {}
+    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
+    pack_records(folder, find_records(folder))  # nothing to do
+    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
+
+
+def test_many_records_take_several_packs(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_packs, "PACK_RECORDS", 2)
+    folder = packed(tmp_path)
+    assert 1 < len(packs_of(folder)) <= 3
+    assert read_records(folder) == RECORDS
+
+
+def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
+    folder = packed(tmp_path)
+    newer = replace(RECORDS[NAMES[0]], part_bytes=99)
+    write_record(str(tmp_path), newer)
+    assert read_records(folder)[NAMES[0]] == newer
+    pack_records(folder, find_records(folder))
+    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
+    assert packs_of(folder) == ["00000002-00000.jsonl.gz"]
+    (tmp_path / record_path(NAMES[1])).parent.mkdir(parents=True)
+    (tmp_path / record_path(NAMES[1])).write_bytes(b"{")
+    assert NAMES[1] not in read_records(folder)  # nothing vouches for its part
+
+
+def test_a_later_generation_counts_instead_of_an_earlier_one(tmp_path):
+    folder = packed(tmp_path)
+    newer = replace(RECORDS[NAMES[0]], part_bytes=99)
+    write_pack(folder, 2, 0, [newer.to_json()])
+    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
+
+
+def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wrote_them(tmp_path):
+    folder = own(tmp_path)
+    write_pack(folder, 7, 0, [record.to_json() for record in RECORDS.values()])
+    same, other = (RECORDS[name] for name in NAMES[:2])
+    write_record(str(tmp_path), same)
+    theirs = replace(other, job_digest="of other settings")
+    write_record(str(tmp_path), theirs)
+    asked = []
+    read = OutputFolder.read_if_there
+
+    def counted(self, *names):
+        asked.extend(name for name in names if name.startswith(PARTS_FOLDER))
+        return read(self, *names)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(OutputFolder, "read_if_there", counted)
+        found = find_records(folder, generation=7)
+    assert asked == [record_path(theirs.part_name)]
+    assert found.records == RECORDS | {theirs.part_name: theirs}
+
+
+def test_parts_that_may_change_leave_the_packs(tmp_path):
+    folder = packed(tmp_path)
+    gone, unsure = NAMES[0], NAMES[1]
+    unpack_records(folder, find_records(folder), gone=[gone], unsure=[unsure, "new"])
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
+    lines = gzip.decompress(pack.read_bytes()).splitlines()
+    assert {json.loads(line)["part_name"] for line in lines} == set(NAMES[2:])
+    assert (tmp_path / record_path(unsure)).read_bytes() == RECORDS[unsure].to_json()
+    before = files_below(tmp_path)
+    unpack_records(folder, find_records(folder), gone=[gone], unsure=[unsure])
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("step", ["pack", "unpack"])
+def test_a_step_that_is_cut_off_anywhere_loses_no_record_and_revives_none(
+    tmp_path, monkeypatch, step
+):
+    """Each change is preceded by a look at the lock, where the run may end."""
+    done, number = False, 0
+    while not done:
+        root = tmp_path / str(number)
+        folder = packed(root)
+        newer = replace(RECORDS[NAMES[0]], part_bytes=99)
+        if step == "pack":
+            write_record(str(root), newer)
+        found, left = find_records(folder), number
+
+        def check(lock):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise FolderLostError("the folder is lost")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RunLock, "check", check)
+            try:
+                if step == "pack":
+                    pack_records(folder, found)
+                else:
+                    unpack_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+                done = True
+            except FolderLostError:
+                number += 1
+        now = read_records(folder)
+        if step == "pack":
+            assert now == RECORDS | {NAMES[0]: newer}
+        else:  # the record of a part that is deleted may stay, and says nothing then
+            assert {name for name in NAMES if now.get(name) != RECORDS[name]} <= {NAMES[0]}
+    assert number >= 3
+
+
+def test_a_damaged_pack_holds_nothing(tmp_path):
+    folder = packed(tmp_path)
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
+    for damage in (b"", b"no gzip", pack.read_bytes()[:-9]):
+        pack.write_bytes(damage)
+        assert read_records(folder) == {}

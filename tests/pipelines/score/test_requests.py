@@ -1,0 +1,94 @@
+"""How many requests a run takes of an object store, counted at the server."""
+
+from collections import Counter
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.files.paths import join
+from pipelines.files.write import write_atomically
+from pipelines.run.folder import OutputFolder
+from pipelines.score.earlier_records import EarlierRecords
+from pipelines.score.part_record import record_path
+from pipelines.score.record_packs import PACKS_FOLDER
+from tests.support.dumps import write_dump
+from tests.support.faults import Faults
+from tests.support.s3 import s3_bucket
+
+pytestmark = [pytest.mark.job, pytest.mark.process]
+
+FILES = 30
+OF_A_RUN = 80
+"""Requests that a run takes whatever the number of its splits, at most."""
+LOCK = ("GET lock", "PUT lock")
+"""Those that depend on how long it takes: looks at the lock and heartbeats."""
+
+
+class Store:
+    """A bucket with a dump of files of two rows, and the requests that it gets."""
+
+    def __init__(self, url: str, faults: Faults, dump: Path) -> None:
+        self.input, self.output = f"{url}/in", f"{url}/out"
+        self._faults = faults
+        fsspec.filesystem("s3").put(f"{dump}/", f"{self.input}/", recursive=True)
+
+    def requests(self, *words: object, status: int = cli.DONE) -> Counter[str]:
+        """Run a command; return its requests, by what they are about."""
+        self._faults.requests = found = []
+        assert cli.main([*map(str, words)]) == status
+        self._faults.requests = None
+        return Counter(f"{method} {_kind(path)}" for method, path in found)
+
+
+def _kind(path: str) -> str:
+    """Return what an object is: an input, a part, a record, or anything else of the run."""
+    _, _, below = path.lstrip("/").partition("/")
+    for kind, is_one in {
+        "lock": below.endswith("/lock.json"),
+        "input": below.startswith("in/"),
+        "record": "_manifest/parts/" in below,
+        "scores": "_manifest/rows/" in below,
+        "part": "part-" in below,
+    }.items():
+        if is_one and not below.endswith("/"):
+            return kind
+    return "run"
+
+
+@pytest.mark.long
+def test_requests_of_a_split_and_of_a_finished_run(tmp_path, tiny_folder):
+    dump = write_dump(tmp_path / "dump", [2] * FILES)
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        store = Store(url, disturbed[0], dump)
+        score = ("score", "--input", store.input, "--output", store.output, "--device", "cpu")
+        score += ("--model", tiny_folder("bert"), "--num-layers", 2, "--quiet")
+        fresh = store.requests(*score)
+        assert fresh["GET input"] == 2 * FILES  # to plan it, and to read its rows
+        # The scores by digest of the texts are read once, for the index of later runs.
+        split = ("PUT part", "PUT record", "PUT scores", "GET scores")
+        assert [fresh[kind] for kind in split] == [FILES] * 4
+        timed = sum(fresh[kind] for kind in LOCK)
+        assert fresh.total() - timed - FILES <= 5 * FILES + OF_A_RUN
+        for words in (score, (*score, "--dry-run")):
+            again = store.requests(*words)
+            assert {kind.split()[1] for kind in again} <= {"run", "lock"}
+            assert again.total() - sum(again[kind] for kind in LOCK) <= OF_A_RUN
+        grouped = store.requests("groups", store.output, "--by", "candidate")
+        assert grouped["GET part"] == FILES + 1  # its rows; the first one also for its columns
+        assert grouped.total() - FILES <= OF_A_RUN
+        packs = OutputFolder(store.output).files(PACKS_FOLDER)
+        assert list(packs) == ["00000002-00000.jsonl.gz"]
+
+
+def test_records_that_are_not_there_take_no_request_each() -> None:
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        names = [f"a.parquet/part-{number:012d}.parquet" for number in range(9)]
+        write_atomically(join(url, record_path(names[3])), b"{")
+        disturbed[0].requests = found = []
+        earlier = EarlierRecords(OutputFolder(url))
+        assert [earlier.find(name) for name in names] == [None] * 9
+        assert len(found) == 2  # the listing, and the one that is there, which is damaged
