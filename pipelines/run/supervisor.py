@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -89,6 +89,7 @@ def supervise(command: Sequence[str], restarts: int, warn: Callable[[str], None]
                 if not is_death(code):
                     return shell_status(code)
                 deaths.append(_death(code, folder, relay))
+                _kill_what_is_left(relay)
             finally:
                 remove_private_folder(folder)
             if relay.has_come():
@@ -125,6 +126,13 @@ def _death(code: int, folder: Path, relay: _Relay) -> Death:
         advice=advice_for(code),
         in_hand=last_report(process, folder / LIVE_FOLDER).in_hand,
     )
+
+
+def _kill_what_is_left(relay: _Relay) -> None:
+    """Kill the workers of a command that was killed itself: their memory is needed at once."""
+    if relay.child is not None:
+        with suppress(OSError):  # most often there is no process left in its group
+            os.killpg(relay.child.pid, signal.SIGKILL)
 
 
 def _words(death: Death) -> str:

@@ -56,6 +56,7 @@ from pipelines.score.scorers import ModelMemory
 from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
+from pipelines.scorer import unseen_device_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,12 @@ class ScorePlan:
     started: float
     reuse: Reuse | None
     num_groups: int
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        setting = next(iter(self.settings.settings.by_language.values()))
+        return unseen_device_words(self.options, self.runner, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def test_scorer_says_that_the_process_must_end_and_tries_nothing_smaller(monkeyp
 def test_trial_of_the_fused_kernel_hides_no_lost_device(monkeypatch):
     """Without it, pairs would be matched in another way, on a GPU that fails every call."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
 
     device = torch.device("cuda")

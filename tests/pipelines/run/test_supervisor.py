@@ -1,6 +1,5 @@
 """A command is started again when a worker has died, and for no other reason."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from pipelines.run.exit_status import DEVICE_LOST, WORKER_DIED
 from pipelines.run.supervised import RESTARTS_VARIABLE
 from pipelines.run.supervisor import WorkersDiedError, supervise
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -97,4 +97,15 @@ def test_signal_goes_through_and_nothing_is_started_after_it(tmp_path):
     assert supervise(counting(tmp_path, dies), 5, lambda _: None) == 143
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert os.getpid()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_workers_of_a_command_that_was_killed_are_gone_before_it_is_started_again(tmp_path):
+    """They would keep their memory until they notice."""
+    leaves = (
+        "import subprocess; p = subprocess.Popen(['sleep', '600']);"
+        f"open('{tmp_path}/left', 'w').write(str(p.pid)); os.kill(os.getpid(), 9)"
+    )
+    assert supervise(counting(tmp_path, leaves, DIE.format(status=0)), 1, lambda _: None) == 0
+    left = Path("/proc", (tmp_path / "left").read_text(), "stat")
+    wait_until(lambda: not left.exists() or left.read_text().rpartition(")")[2].split()[0] in "ZX")
