@@ -68,7 +68,7 @@ GROUPS = {
         "max_batch_tokens",
         "model_memory",
     ),
-    "The work": ("workers", "restarts", "split_rows", "split_bytes"),
+    "The work": ("workers", "restarts", "split_rows", "split_bytes", "files_in_flight"),
     "The results": ("group_by",),
     "When the run fails": ("min_rows", "max_reject_fraction", "max_truncated_fraction"),
     "The command": ("overwrite", "dry_run", "print_job"),
@@ -150,6 +150,7 @@ SCORE = LocalConfig(
     flag="--num-layers 8",
     settings={"input": "data/pairs/*.parquet", "output": "build/scores"},
     notes={
+        "files_in_flight": "Raise it for a store that is far away; a footer is one request.",
         "input": "One, or a list of them: local paths, s3://, gs://, hf:// or https://.",
         "language_column": "Use either this or `language`.",
         "max_length": "`unlimited` is for models without a limit on positions (T5, XLNet, "

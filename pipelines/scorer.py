@@ -111,6 +111,32 @@ def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig
     return replace(config, backend=settings.backend), settings
 
 
+def unseen_device_words(
+    options: ScoringOptions, workers: Workers, config: ScorerConfig
+) -> str | None:
+    """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
+
+    Args:
+        options: The options of a job.
+        workers: Its workers.
+        config: The settled config of one of its models.
+
+    Returns:
+        A sentence or two; None if the device or the backend was given.
+    """
+    given = options.device != "auto" or options.backend != "auto"
+    if workers.is_local or given or options.accelerator is not None:
+        return None
+    unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
+    on_cpu = settle(replace(config, device="cpu", backend="auto")).backend
+    if on_cpu == config.backend:
+        return f"{unseen}. With --device cpu it is the same."
+    return (
+        f"{unseen}. If they have no GPU, give --device cpu: it takes {on_cpu}, several times as "
+        "fast there; scores move by some 4e-7, and the signature names it."
+    )
+
+
 def _model_files(options: ScoreOptions) -> ModelFiles:
     """Return the files of the model that scores."""
     named = options.model

@@ -73,6 +73,8 @@ def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> Baseli
             "options": plan.options.describe(),
         },
     )
+    if plan.device_words is not None:
+        say(f"The encoder runs on {plan.device_words}")
     return job
 
 

@@ -14,6 +14,7 @@ from pipelines.options.baseline import BaselineOptions
 from pipelines.run.folder import OutputFolder
 from pipelines.run.job import Say
 from pipelines.run.runner import Runner
+from pipelines.scorer import unseen_device_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,11 @@ class BaselinePlan:
     source: Source
     models: tuple[BaselineModel, ...] = ()
     files: Mapping[str, SourceFiles] = field(default_factory=dict)
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        return unseen_device_words(self.options, self.scoring, self.models[0].config)
 
     @property
     def identity(self) -> dict[str, str]:

@@ -28,6 +28,8 @@ def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
         "words": options.words.shown if options.words else "any number",
         "output": mask_credentials(plan.output),
     }
+    if plan.device_words is not None:
+        rows["backend"] = plan.device_words
     return (Shown("Plan", ("", ""), list(rows.items())),)
 
 

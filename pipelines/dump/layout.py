@@ -38,14 +38,19 @@ class FileLayout:
     int96: tuple[str, ...] = ()
 
 
-def read_layout(path: str) -> FileLayout:
+def read_layout(path: str, size: int | None = None, version: str = "") -> FileLayout:
     """Read the footer of a file, not its rows.
+
+    Args:
+        path: Path of the file.
+        size: As for `open_source`. Without it fsspec looks through the listing of the whole folder.
+        version: As for `open_source`.
 
     Raises:
         InputError: If it is not a whole Parquet file.
         OSError: If it cannot be reached.
     """
-    with open_parquet(path) as (file, source):
+    with open_parquet(path, size=size, version=version) as (file, source):
         footer = file.metadata
         groups = tuple(
             RowGroup(num_rows=group.num_rows, num_bytes=group.total_byte_size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipelines.dump.splits import Split
+from pipelines.files.paths import FILES_IN_FLIGHT
 
 
 class FileReason(StrEnum):
@@ -45,6 +46,23 @@ class RejectedFile:
     def is_out_of_reach(self) -> bool:
         """Whether it could not be reached, which is no fault of the file."""
         return self.reason in _OUT_OF_REACH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a plan is made with, and made for.
+
+    Attributes:
+        workers: Number of workers that share the splits; None if it is not known.
+        files_in_flight: Most files that are looked at in parallel.
+    """
+
+    workers: int | None = None
+    files_in_flight: int = FILES_IN_FLIGHT
+
+
+USUAL = Resources()
+"""What a plan is made with by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -31,8 +30,9 @@ from pipelines.dump.layout import FileLayout, exact_unit, read_layout
 from pipelines.dump.logical_types import lost_types_message
 from pipelines.dump.null_lists import null_lists_message
 from pipelines.dump.partitions import partition_schema, partitions_of
-from pipelines.dump.plan import FileReason, Plan, RejectedFile, grouped
+from pipelines.dump.plan import USUAL, FileReason, Plan, RejectedFile, Resources, grouped
 from pipelines.dump.splits import (
+    RowGroup,
     Split,
     byte_part_name,
     check_targets,
@@ -44,7 +44,7 @@ from pipelines.dump.text_layout import TextLayout, cut_text, read_text_layout
 from pipelines.dump.text_source import read_head
 from pipelines.files.credentials import mask_credentials
 from pipelines.files.limits import too_long_to_read, too_long_to_write
-from pipelines.files.paths import IO_THREADS
+from pipelines.files.parallel import in_parallel
 from pipelines.files.search import Trouble
 
 _SHOWN = 3
@@ -75,17 +75,17 @@ class _RejectedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """A file that can be planned: what its splits share, and its layout."""
+    """A file that can be planned: what its splits share, and where it can be cut."""
 
     blank: Split
-    layout: FileLayout | TextLayout
+    layout: tuple[RowGroup, ...] | TextLayout
 
     @property
     def rows(self) -> int:
         """Its rows, estimated for a file of text."""
         if isinstance(self.layout, TextLayout):
             return self.layout.about_rows
-        return sum(group.num_rows for group in self.layout.row_groups)
+        return sum(group.num_rows for group in self.layout)
 
     def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
         """Cut it into splits; a damaged file of text is rejected."""
@@ -97,8 +97,8 @@ class _Measured:
         splits = plan_file(
             blank.path,
             blank.input_name,
-            layout.row_groups,
-            file_size=layout.file_size,
+            layout,
+            file_size=blank.file_size,
             file_version=blank.file_version,
             **targets,
         )
@@ -120,7 +120,7 @@ def plan_inputs(
     reference_column: str,
     target_rows: int | None,
     target_bytes: int,
-    workers: int | None = None,
+    resources: Resources = USUAL,
     written: Callable[[str], Iterable[str]] | None = None,
     choosing: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -132,7 +132,7 @@ def plan_inputs(
         reference_column: Name or dotted path of the references.
         target_rows: Most rows in a split; None to choose it by the rows and the workers.
         target_bytes: Most encoded bytes in a split.
-        workers: Number of workers that share the splits; None if it is not known.
+        resources: What the plan is made with, and made for.
         written: Returns the paths of all files that a run writes for a part, given the part's name;
             None if nothing is written. A file whose name makes one of them too long is rejected.
         choosing: Further columns that are needed, since their values choose something, each with
@@ -166,15 +166,14 @@ def plan_inputs(
         except _RejectedError as error:
             return _rejected(file.path, name, error)
 
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        outcomes = list(pool.map(look_at, files))
+    outcomes = list(in_parallel(look_at, files, resources.files_in_flight))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
     measured = [outcome for outcome in outcomes if not isinstance(outcome, RejectedFile)]
     if not measured:
         raise _nothing_left(rejected)
     most_rows = target_rows
     if most_rows is None:
-        most_rows = rows_for_workers(sum(one.rows for one in measured), workers)
+        most_rows = rows_for_workers(sum(one.rows for one in measured), resources.workers)
     check_targets(most_rows, target_bytes)
 
     def cut(one: _Measured) -> list[Split] | RejectedFile:
@@ -183,8 +182,7 @@ def plan_inputs(
         except _RejectedError as error:
             return _rejected(one.blank.path, one.blank.input_name, error)
 
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        pieces = list(pool.map(cut, measured))
+    pieces = list(in_parallel(cut, measured, resources.files_in_flight))
     # Only a file that must be read to be cut can still turn out to be damaged.
     rejected += tuple(piece for piece in pieces if isinstance(piece, RejectedFile))
     splits = tuple(
@@ -205,8 +203,10 @@ def _parquet_layout(blank: Split, columns: _Columns) -> _Measured:
     layout = _usable_layout(blank, columns)
     # Without candidates only references are read, and no column is passed through.
     unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
-    shared = replace(blank, timestamp_unit=unit, utc_times=layout.utc_times)
-    return _Measured(blank=shared, layout=layout)
+    shared = replace(
+        blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
+    )
+    return _Measured(blank=shared, layout=layout.row_groups)
 
 
 def _text_layout(blank: Split, kind: Format, codec: Codec, columns: _Columns) -> _Measured:
@@ -265,7 +265,7 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
         _RejectedError: If they cannot, or the footer cannot be read.
     """
     with _rejecting(FileReason.NOT_PARQUET):
-        layout = _named_layout(blank.path)
+        layout = _named_layout(blank)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
     scores = columns.candidate is not None
     # Without candidates only references are read, and other columns may be as they like.
@@ -278,16 +278,16 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     return layout
 
 
-def _named_layout(path: str) -> FileLayout:
+def _named_layout(blank: Split) -> FileLayout:
     """Read the footer of a Parquet file.
 
     Raises:
         InputError: If it is not one; the message names another format that it plainly has.
     """
     try:
-        return read_layout(path)
+        return read_layout(blank.path, blank.file_size, blank.file_version)
     except InputError as error:
-        hint = not_parquet_hint(path, read_head(path))
+        hint = not_parquet_hint(blank.path, read_head(blank.path))
         if hint is None:
             raise
         raise InputError(hint) from error
@@ -380,8 +380,16 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
     """Hash the identity of the files and the names of the columns, some with their options."""
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
-    text = json.dumps([files, columns], ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    # The digest of one JSON text, which is never there as a whole: [[file, ...], [column, ...]].
+    digest = hashlib.sha256(b"[[")
+    for number, file in enumerate(files):
+        digest.update(b"," * (number > 0) + _json(file))
+    digest.update(b"]," + _json(columns) + b"]")
+    return digest.hexdigest()[:16]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:

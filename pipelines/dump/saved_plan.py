@@ -1,6 +1,7 @@
 """A plan as a file: saved beside the output, so that the job itself carries only its path."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -14,6 +15,8 @@ from pipelines.dump.splits import Split
 # Raise it when a saved plan can no longer be read as before.
 _PLAN_FORMAT = 4
 _PLAN_KEY = b"bertscore.plan"
+# Rows that are Python objects at a time.
+_ROWS_AT_ONCE = 1024
 
 
 def _column_types() -> pa.Schema:
@@ -47,6 +50,20 @@ def plan_to_bytes(plan: Plan) -> bytes:
     return bytes(sink.getvalue())
 
 
+def _splits(table: pa.Table) -> Iterator[Split]:
+    """Yield the splits of a saved plan. Equal texts become one object: most are equal."""
+    known: dict[str, str] = {}
+    for some in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        columns = [
+            [known.setdefault(text, text) for text in column.to_pylist()]
+            if pa.types.is_string(column.type)
+            else column.to_pylist()
+            for column in some.columns
+        ]
+        for values in zip(*columns, strict=True):
+            yield Split(**dict(zip(_SCHEMA.names, values, strict=True)))
+
+
 def plan_from_bytes(data: bytes, source: str) -> Plan:
     """Read a plan.
 
@@ -63,7 +80,7 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
         if rest["format"] != _PLAN_FORMAT:
             raise ValueError(f"format {rest['format']}")
         return Plan(
-            splits=tuple(Split(**row) for row in table.to_pylist()),
+            splits=tuple(_splits(table)),
             rejected_files=tuple(
                 RejectedFile(
                     path=file["path"],

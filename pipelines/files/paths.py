@@ -6,8 +6,10 @@ name. Only `search.py` knows patterns. No error message holds credentials.
 """
 
 import os
+from typing import Any
 
 import fsspec
+import fsspec.config
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
@@ -18,6 +20,11 @@ from pipelines.files.credentials import mask_credentials
 TEMPORARY_PREFIX = ".bertscore-tmp-"
 # Threads that wait for an object store do not compute: there may be many more of them than cores.
 IO_THREADS = 32
+FILES_IN_FLIGHT = 32
+"""Files of the input that are looked at in parallel, by default: a store that answers in 30 ms is
+kept waiting for less than the client computes."""
+MOST_IN_FLIGHT = 256
+"""Most requests that this process has under way at a store."""
 # Stores in which an object appears only when it is complete. Elsewhere a file grows visibly.
 PUT_IS_WHOLE = frozenset(
     {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2"}
@@ -37,7 +44,7 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
         return fsspec.filesystem("file"), os.path.abspath(os.path.expanduser(path))
     try:
         kind = fsspec.get_filesystem_class(scheme)
-        fs = fsspec.filesystem(scheme, **kind._get_kwargs_from_urls(path))
+        fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))
     except (ValueError, ImportError) as error:
         raise ConfigError(
             f"no file system for {mask_credentials(path)!r}: got scheme {scheme!r} ({error}); "
@@ -45,6 +52,15 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
             "'s3', for gs the extra 'gcs'."
         ) from error
     return fs, str(kind._strip_protocol(path))
+
+
+def _settings(scheme: str) -> dict[str, Any]:
+    """Return what a file system is made with, beside what the user has configured."""
+    if scheme not in ("s3", "s3a"):
+        return {}
+    # The default of 10 connections would be the bound on all requests, whatever waits for them.
+    own = fsspec.config.conf.get(scheme, {}).get("config_kwargs", {})
+    return {"config_kwargs": {"max_pool_connections": MOST_IN_FLIGHT, **own}}
 
 
 def absolute(path: str) -> str:

@@ -2,12 +2,12 @@
 
 import os
 import stat
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from pipelines.files.parallel import in_parallel
 from pipelines.files.paths import IO_THREADS, protocols, resolve
 from pipelines.files.ranges import S3, RemoteFile, open_remote
 
@@ -81,8 +81,12 @@ def read_bytes(path: str) -> bytes:
 
 def read_many(paths: Sequence[str]) -> list[bytes | None]:
     """Read many small files in parallel, in the order given; None for one that is not there."""
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        return list(pool.map(_read_if_there, paths))
+    return list(read_each(paths))
+
+
+def read_each(paths: Iterable[str], threads: int = IO_THREADS) -> Iterator[bytes | None]:
+    """Read files as `read_many` does, one after the other as they are taken."""
+    return in_parallel(_read_if_there, paths, threads)
 
 
 def _read_if_there(path: str) -> bytes | None:

@@ -20,7 +20,14 @@ from bertscore_core.config import settle_tokenizer
 from pipelines.dump.inputs import expand_inputs
 from pipelines.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
 from pipelines.dump.languages import count_languages
-from pipelines.dump.plan import Plan, check_all_reached, few_rows_words, grouped, rows_words
+from pipelines.dump.plan import (
+    Plan,
+    Resources,
+    check_all_reached,
+    few_rows_words,
+    grouped,
+    rows_words,
+)
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.saved_plan import plan_to_bytes
 from pipelines.files.credentials import mask_credentials
@@ -122,7 +129,9 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
             reference_column=options.reference_column,
             target_rows=target_rows,
             target_bytes=options.split_bytes,
-            workers=runner.expected_workers,
+            resources=Resources(
+                workers=runner.expected_workers, files_in_flight=options.files_in_flight
+            ),
             choosing=idf_columns(options).options,
         )
         if options.language_column:

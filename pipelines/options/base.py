@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from bertscore_core.errors import ConfigError
 from pipelines.files.credentials import mask_credentials
+from pipelines.files.paths import FILES_IN_FLIGHT, MOST_IN_FLIGHT
 from pipelines.options.checks import check_at_least, check_value
 from pipelines.options.languages import LanguageMap, LanguageOptions, language_map
 from pipelines.options.near_names import unknown_key
@@ -163,6 +164,7 @@ class DumpOptions(RunOptions):
             `auto` takes 500 to 20,000, so that every worker gets several splits; a folder with an
             earlier run keeps the number of that run.
         split_bytes: Most bytes in a split, uncompressed; encoded, as Parquet counts them.
+        files_in_flight: Most files that are looked at in parallel while the job is planned.
         min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
     """
 
@@ -180,6 +182,7 @@ class DumpOptions(RunOptions):
     input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
     split_rows: int | Literal["auto"] = "auto"
     split_bytes: int = DEFAULT_SPLIT_BYTES
+    files_in_flight: int = FILES_IN_FLIGHT
     min_rows: int = DEFAULT_MIN_ROWS
 
     def __post_init__(self) -> None:
@@ -205,6 +208,13 @@ class DumpOptions(RunOptions):
             cure="Keys are compared within their group: leave its columns out of the key.",
         )
         check_at_least("split_bytes", self.split_bytes, 1)
+        check_value(
+            "files_in_flight",
+            self.files_in_flight,
+            fine=1 <= self.files_in_flight <= MOST_IN_FLIGHT,
+            expected=f"a number from 1 to {MOST_IN_FLIGHT}",
+            cure="More threads would only get in each other's way.",
+        )
         if self.split_rows != "auto":
             check_at_least("split_rows", self.split_rows, 1)
         check_at_least("min_rows", self.min_rows, 0)

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import InputError
 from pipelines.files.buckets import Buckets
+from pipelines.files.read import read_each
 from pipelines.run.folder import OutputFolder
 from pipelines.runs.row_scores import VALUES, RowScores, rows_file, rows_from_bytes
 
@@ -52,8 +53,8 @@ BUCKET_ROWS = 1_000_000
 
 _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
 _FORMAT = 1
-# Pieces held in memory at a time, about 1 MB each.
-_PIECES_AT_ONCE = 32
+# Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
+_READERS = 16
 # Buckets that are sorted and written at the same time.
 _WRITERS = 4
 
@@ -134,13 +135,12 @@ def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows
 
 
 def _pieces(folder: OutputFolder, parts: Sequence[str]) -> Iterator[RowScores]:
-    """Read the pieces of parts, some at a time; what is missing or damaged is left out."""
-    for start in range(0, len(parts), _PIECES_AT_ONCE):
-        names = [rows_file(part) for part in parts[start : start + _PIECES_AT_ONCE]]
-        for name, data in zip(names, folder.read_if_there(*names), strict=True):
-            if data is not None:
-                with suppress(InputError):
-                    yield rows_from_bytes(data, name)
+    """Read the pieces of parts, some ahead; what is missing or damaged is left out."""
+    paths = (folder.path(rows_file(part)) for part in parts)
+    for part, data in zip(parts, read_each(paths, _READERS), strict=True):
+        if data is not None:
+            with suppress(InputError):
+                yield rows_from_bytes(data, rows_file(part))
 
 
 class _Sorter:

@@ -82,7 +82,12 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
     warnings = [] if words is None else [words]
     shown = show_plan(
-        job, planned.reuse, estimate_words(job), warnings, num_groups=planned.num_groups
+        job,
+        planned.reuse,
+        estimate_words(job),
+        warnings,
+        num_groups=planned.num_groups,
+        backend=planned.device_words,
     )
     return shown, *show_languages_planned(planned.settings)
 
@@ -102,6 +107,8 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
+    if planned.device_words is not None:
+        say(f"The encoder runs on {planned.device_words}")
     if foreign:
         say(
             f"The folder has records of {foreign} part(s) by an earlier version of "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.dump.columns import TableFields
 from pipelines.dump.inputs import InputFile, expand_inputs
-from pipelines.dump.plan import Plan, check_all_reached
+from pipelines.dump.plan import Plan, Resources, check_all_reached
 from pipelines.dump.plan_files import plan_inputs
 from pipelines.dump.splits import Split
 from pipelines.files.listing import list_files
@@ -56,6 +56,7 @@ from pipelines.score.scorers import ModelMemory
 from pipelines.score.settings import RunSettings
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
+from pipelines.scorer import unseen_device_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,12 @@ class ScorePlan:
     started: float
     reuse: Reuse | None
     num_groups: int
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        setting = next(iter(self.settings.settings.by_language.values()))
+        return unseen_device_words(self.options, self.runner, setting.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +203,9 @@ def _plan_of(
         reference_column=options.reference_column,
         target_rows=target_rows,
         target_bytes=options.split_bytes,
-        workers=runner.expected_workers,
+        resources=Resources(
+            workers=runner.expected_workers, files_in_flight=options.files_in_flight
+        ),
         choosing=choosing,
         written=lambda part: [
             join(output, name)

@@ -20,14 +20,25 @@ def show_plan(
     warnings: Sequence[str] = (),
     *,
     num_groups: int = 0,
+    backend: str | None = None,
 ) -> Shown:
-    """Return the table of the plan, for --dry-run, with warnings at its end."""
+    """Return the table of the plan, for --dry-run, with warnings at its end.
+
+    Args:
+        job: The run.
+        reuse: What `--reuse` leads to; None without it.
+        estimated: The estimated time.
+        warnings: Shown at the end.
+        num_groups: Groups of `--group-by`.
+        backend: What is said of the backend if the device was left to the workers; None otherwise.
+    """
     by = ", ".join(job.spec.group_by)
     goal, setting = job.spec.goal, job.spec.settings.sole
     is_few = goal.rows is not None and goal.rows < goal.min_rows
     few = f", fewer than {goal.min_rows:,}" if is_few else ""
     rows = {
         **_model_rows(setting),
+        **({} if backend is None else {"backend": backend}),
         "input files": f"{goal.files:,}",
         "files rejected": f"{goal.num_rejected_files:,}",
         "rows": f"{rows_words(job.plan.splits)}{few}",

@@ -51,6 +51,8 @@ def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
         {"run": job.run, "identity": plan.identity, "options": plan.options.describe()},
     )
     write_parts(job)
+    if plan.device_words is not None:
+        say(f"The encoder runs on {plan.device_words}")
     return job
 
 

@@ -10,6 +10,7 @@ from pipelines.options.tune import TuneOptions
 from pipelines.run.folder import MANIFEST_FOLDER, OutputFolder
 from pipelines.run.job import Say
 from pipelines.run.runner import Runner
+from pipelines.scorer import unseen_device_words
 from pipelines.tune.judgements import Judgements
 
 LAYOUT = "1"
@@ -130,6 +131,13 @@ class TunePlan:
     judgements: Judgements
     models: tuple[TuneModel, ...]
     parts: tuple[Part, ...]
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        if not self.models:
+            return None
+        return unseen_device_words(self.options, self.runner, self.models[0].config)
 
     @property
     def weightings(self) -> tuple[Weighting, ...]:

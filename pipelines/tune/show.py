@@ -25,6 +25,8 @@ def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
         ("recommended by", f"{plan.options.statistic} of F1"),
         ("output", mask_credentials(plan.output)),
     ]
+    if plan.device_words is not None:
+        rows.append(("backend", plan.device_words))
     return (Shown("Plan", ("", ""), rows),)
 
 

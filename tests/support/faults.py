@@ -78,6 +78,8 @@ class Faults:
     asked for, in Python or by a request to `/_faults`.
 
     Attributes:
+        happened: How often each fault happened.
+        watch: Is called with each request before it is answered; None for nobody.
         happened: Faults so far, by kind.
         requests: Method and path of each request since this was set to a list; None for no list.
     """
@@ -89,6 +91,7 @@ class Faults:
         self._lock = threading.Lock()
         self._rules: dict[str, tuple[FaultRule, float]] = {}
         self.happened: Counter[str] = Counter()
+        self.watch: Callable[[dict[str, Any]], object] | None = None
         self.requests: list[tuple[str, str]] | None = None
 
     def set(self, rule: FaultRule) -> None:
@@ -100,6 +103,8 @@ class Faults:
         """Answer a request."""
         if environ["PATH_INFO"] == CONTROL_PATH:
             return self._control(environ, start_response)
+        if self.watch is not None:
+            self.watch(environ)
         if self.requests is not None:
             self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         rule, kind = self._draw(environ)

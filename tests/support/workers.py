@@ -72,9 +72,7 @@ def launch_pool(
         port: Where; None for any free port.
     """
     if port is None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
     process = subprocess.Popen(
         [
             shutil.which(python, path=environment["PATH"]) or python,
@@ -88,11 +86,20 @@ def launch_pool(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_until(lambda: _listens(port), process=process)
+    wait_until(lambda: listens(port), process=process)
     return WorkerPool(process, f"localhost:{port}")
 
 
-def _listens(port: int) -> bool:
+def free_port() -> int:
+    """Return a port of loopback that nothing listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Tell whether something listens at a port of loopback."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False

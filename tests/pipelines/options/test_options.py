@@ -31,6 +31,7 @@ EVERY_OPTION: dict[str, Any] = {
     "input_format": "tsv-raw",
     "split_rows": 7,
     "split_bytes": 1000,
+    "files_in_flight": 8,
     "dry_run": True,
     "print_job": True,
     "accelerator": "type:nvidia-l4;count:2;install-nvidia-driver:5xx",
@@ -97,6 +98,12 @@ def test_dashes_are_as_good_as_underscores() -> None:
 
 def test_one_input_may_be_a_plain_text() -> None:
     assert score(input="in").input == ("in",)
+
+
+@pytest.mark.parametrize("files", [0, 257])
+def test_files_in_flight_have_a_bound(files: int) -> None:
+    with pytest.raises(ConfigError, match=f"got {files}; expected a number from 1 to 256"):
+        score(files_in_flight=files)
 
 
 def test_options_cannot_be_changed() -> None:

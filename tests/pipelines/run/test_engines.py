@@ -12,6 +12,7 @@ import shutil
 import pytest
 
 from pipelines.cli import main as cli
+from tests.support.crawls import TABLES, baseline, make_crawl, read_tables, run_baseline
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import run_job
 from tests.support.workers import worker_pool
@@ -34,20 +35,51 @@ ENGINES = {
 ROWS = 60
 
 
-@pytest.mark.parametrize("needed", ENGINES)
-@pytest.mark.parametrize("idf", ["none", "corpus"])
-def test_scores_are_those_of_the_local_runner(tmp_path, needed, idf, request):
+@pytest.fixture(scope="module")
+def pool():
+    with worker_pool() as address:
+        yield address
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request, pool):
+    """Return the flags of an engine; a test is skipped where it is not."""
+    needed = request.param
     on_path = shutil.which("prism") if needed == "prism_location" else None
     path = request.config.getoption(needed) or on_path
     if path is None:
         pytest.skip(f"--{needed} is not given: no package registry has it")
+    flags = [flag.format(path=path) for flag in ENGINES[needed]]
+    return [*flags, "--environment_type=EXTERNAL", f"--environment_config={pool}"]
+
+
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+def test_scores_are_those_of_the_local_runner(tmp_path, engine, idf):
     dump = write_dump(tmp_path / "dump", [ROWS])
     run_job(dump, output=tmp_path / "expected", idf=idf, split_rows=20, backend="torch")
-    with worker_pool() as address:
-        flags = [flag.format(path=path) for flag in ENGINES[needed]]
-        flags += ["--environment_type=EXTERNAL", f"--environment_config={address}"]
-        arguments = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
-        arguments += ["--device", "cpu", "--backend", "torch", "--split-rows", "20", "--idf", idf]
-        assert cli.main([*arguments, "--", *flags]) == cli.DONE
+    arguments = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
+    arguments += ["--device", "cpu", "--backend", "torch", "--split-rows", "20", "--idf", idf]
+    assert cli.main([*arguments, "--", *engine]) == cli.DONE
     assert read_output(tmp_path / "out").equals(read_output(tmp_path / "expected"))
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_an_idf_table_is_that_of_the_local_runner(tmp_path, engine):
+    dump = write_dump(tmp_path / "dump", [ROWS])
+    tables = []
+    for name, beam in (("expected.npz", []), ("out.npz", ["--", *engine])):
+        tables.append(tmp_path / name)
+        words = ["--input", str(dump), "--output", str(tables[-1]), "--split-rows", "20"]
+        assert cli.main(["idf", *words, "--idf-key", "reference", *beam]) == cli.DONE
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+
+
+def test_baselines_are_those_of_the_local_runner(tmp_path, engine, tiny_folder):
+    model = shutil.copytree(tiny_folder("bert"), tmp_path / "bert")
+    crawl = make_crawl(tmp_path / "crawl")
+    more = ("--languages", "en")
+    assert run_baseline(crawl, tmp_path / "expected", model, *more) == cli.DONE
+    words = baseline(crawl, tmp_path / "out", model, *more)
+    assert cli.main([*words, "--", *engine]) == cli.DONE
+    names = [name for name in TABLES if name.startswith("en/")]
+    assert read_tables(tmp_path / "out", names) == read_tables(tmp_path / "expected", names)

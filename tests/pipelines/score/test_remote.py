@@ -143,3 +143,24 @@ def test_commands_with_work_behind_the_job_wait_for_it(verb, tmp_path, capsys):
     flags = ["--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish"]
     assert cli.main([*command, *flags]) == cli.UNUSABLE
     assert "cannot run detached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "runner", "said"),
+    [
+        ((), "--runner=PortableRunner", "give --device cpu: it takes openvino"),
+        (("--device", "cpu"), "--runner=PortableRunner", None),
+        (("--device", "cuda"), "--runner=PortableRunner", None),
+        (("--backend", "torch"), "--runner=PortableRunner", None),
+        ((), "--runner=FnApiRunner", None),
+    ],
+)
+def test_the_plan_says_which_backend_a_job_takes_whose_device_is_not_known(
+    tmp_path, capsys, flags, runner, said
+):
+    dump = write_dump(tmp_path / "dump", [5])
+    place = ["--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
+    assert cli.main(["score", *place, *flags, "--", runner]) == cli.DONE
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("backend: torch, which runs on every device" in shown) == (said is not None)
+    assert said is None or said in shown

@@ -1,0 +1,103 @@
+"""What planning costs for each file: requests, and memory of the launcher. Counts, no clocks."""
+
+import threading
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.dump.inputs import expand_inputs
+from pipelines.dump.plan import Plan, Resources
+from pipelines.dump.plan_files import plan_inputs
+from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from tests.benchmarks.splits import make_files
+from tests.support.faults import Faults
+from tests.support.s3 import s3_bucket
+
+pytestmark = pytest.mark.long
+
+FILES = 2000
+IN_FLIGHT = 40
+"""More than the connections that the S3 client makes by default."""
+
+
+class Requests:
+    """Counts the requests of a server, and holds the first reads back until many have arrived."""
+
+    def __init__(self, together: int) -> None:
+        self.reads: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        self.most_at_once = 0
+        self._waiting = 0
+        self._together = together
+        self._changed = threading.Condition()
+
+    def __call__(self, environ: dict[str, Any]) -> None:
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        with self._changed:
+            if method != "GET" or not path.endswith(".parquet"):
+                self.others[method] += 1
+                return
+            self.reads[path] += 1
+            self._waiting += 1
+            self.most_at_once = max(self.most_at_once, self._waiting)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most_at_once >= self._together, timeout=60)
+            self._waiting -= 1
+
+
+def plan(dump: str, in_flight: int = IN_FLIGHT) -> Plan:
+    return plan_inputs(
+        expand_inputs([dump]),
+        candidate_column="candidate",
+        reference_column="reference",
+        target_rows=None,
+        target_bytes=1 << 26,
+        resources=Resources(workers=2, files_in_flight=in_flight),
+    )
+
+
+@pytest.mark.process
+def test_a_file_in_a_store_is_one_request_and_as_many_are_under_way_as_asked_for() -> None:
+    faults: list[Faults] = []
+    files = 300
+    with s3_bucket(faults) as bucket:
+        make_files(f"{bucket}/dump", files)
+        requests = faults[0].watch = Requests(IN_FLIGHT)
+        got = plan(f"{bucket}/dump")
+        assert len(got.splits) == files
+        assert requests.most_at_once == IN_FLIGHT
+        assert set(requests.reads.values()) == {1}
+        assert len(requests.reads) == files
+        assert requests.others.total() <= 5
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with many files."""
+    folder = tmp_path_factory.mktemp("many")
+    make_files(str(folder), FILES)
+    return folder
+
+
+def test_the_launcher_holds_little_of_each_file(dump: Path) -> None:
+    plan(str(dump / "00000"))  # imports and tables that are made once
+    tracemalloc.start()
+    try:
+        got = plan(str(dump))
+        held, most = tracemalloc.get_traced_memory()
+        data = plan_to_bytes(got)
+        del got
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        again = plan_from_bytes(data, "plan")
+        held_again, most_again = (size - before for size in tracemalloc.get_traced_memory())
+    finally:
+        tracemalloc.stop()
+    assert len(again.splits) == FILES
+    assert held / FILES < 1000
+    assert most / FILES < 2400
+    assert held_again / FILES < 1000
+    assert most_again / FILES < 1000

@@ -1,0 +1,148 @@
+"""What happens on Prism when parts of a job die, and what a run shows there.
+
+Prism stands for every engine on which a job outlives its launcher and bundles may be tried again.
+Without it the tests are skipped; see test_engines.py.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.run.lock import LOCK_FILE
+from tests.support.dumps import write_dump
+from tests.support.jobs import run_job
+from tests.support.prism import find_prism, job_server
+from tests.support.processes import kill_session, session_members, workers_among
+from tests.support.waiting import wait_until
+from tests.support.workers import WorkerPool, start_pool
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+ROWS, SPLIT_ROWS = 720, 20
+PARTS = ROWS // SPLIT_ROWS
+LONG = 300
+"""Seconds after which something has not happened; many times what it takes."""
+RECORDS = "_manifest/parts"
+
+
+@pytest.fixture(scope="module")
+def prism(request) -> Path:
+    return find_prism(request.config)
+
+
+@pytest.fixture(scope="module")
+def night(prism, tmp_path_factory) -> Path:
+    """Return a folder with a dump and the local runner's scores of it."""
+    folder = tmp_path_factory.mktemp("prism")
+    dump = write_dump(folder / "dump", [ROWS], row_group_size=SPLIT_ROWS)
+    run_job(dump, output=folder / "expected", split_rows=SPLIT_ROWS)
+    return folder
+
+
+@contextlib.contextmanager
+def pool() -> Iterator[WorkerPool]:
+    started = start_pool()
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+@contextlib.contextmanager
+def launcher(night: Path, out: Path, pool: WorkerPool, *beam: str) -> Iterator[subprocess.Popen]:
+    """Start a scoring command in a session of its own, with what it says in a file beside OUT."""
+    words = ["score", "--input", str(night / "dump"), "--output", str(out), "--device", "cpu"]
+    words += ["--split-rows", str(SPLIT_ROWS), "--", *beam]
+    words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
+    with said(out).open("a") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pipelines", *words],
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
+def said(out: Path) -> Path:
+    return out.with_suffix(".log")
+
+
+def records(out: Path) -> dict[Path, int]:
+    """Return the records of finished parts, with the times they were written."""
+    return {path: path.stat().st_mtime_ns for path in (out / RECORDS).rglob("*.json")}
+
+
+def parts(out: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in out.rglob("part-*.parquet")
+        if "_manifest" not in path.parts
+    }
+
+
+def finish(night: Path, out: Path, pool: WorkerPool, *beam: str) -> None:
+    """Run the same command to its end, and compare every part with the local runner's."""
+    with launcher(night, out, pool, *beam) as process:
+        assert process.wait(LONG) == cli.DONE, said(out).read_text()[-5000:]
+    assert (out / "_SUCCESS").exists()
+    assert not (out / LOCK_FILE).exists()
+    assert len(parts(out)) == PARTS
+    assert parts(out) == parts(night / "expected")
+
+
+def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, prism, tmp_path):
+    out, beam = tmp_path / "out", ("--runner=PrismRunner", f"--prism_location={prism}")
+    with pool() as workers, launcher(night, out, workers, *beam) as process:
+        wait_until(lambda: records(out), LONG, process)
+        kill_worker(workers)
+        # Prism 2.77 does not notice, and the command waits until it is ended, as a person would.
+    kept = records(out)
+    assert 0 < len(kept) < PARTS
+    with pool() as workers, launcher(night, out, workers, *beam) as process:
+        wait_until(lambda: records(out).keys() > kept.keys(), LONG, process)
+        workers.kill()
+        assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
+    assert kept.items() < records(out).items()
+    kept = records(out)
+    assert not (out / "_SUCCESS").exists()
+    with pool() as workers:
+        finish(night, out, workers, *beam)
+    assert kept.items() < records(out).items()
+
+
+def kill_worker(pool: WorkerPool) -> None:
+    (worker,) = workers_among(session_members(pool.process.pid))
+    os.kill(worker, signal.SIGKILL)
+
+
+def test_a_job_goes_on_without_its_launcher_until_the_same_command_takes_its_folder(
+    night, prism, tmp_path
+):
+    out = tmp_path / "out"
+    with job_server(prism) as address, pool() as workers:
+        beam = ("--runner=PortableRunner", f"--job_endpoint={address}")
+        with launcher(night, out, workers, *beam) as process:
+            wait_until(lambda: records(out), LONG, process)
+            process.kill()
+            process.wait()
+            before = records(out)
+        wait_until(lambda: len(records(out)) > len(before), LONG)
+        first = json.loads((out / "_run.json").read_text())["run"]
+        finish(night, out, workers, *beam)
+    assert "ended without releasing" in said(out).read_text()
+    assert json.loads((out / "_run.json").read_text())["run"] != first
+    kept = before.items() & records(out).items()
+    assert len(kept) == len(before)
