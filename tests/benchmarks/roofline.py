@@ -186,7 +186,7 @@ def baseline_hours(card: str) -> float:
 
 
 def hours(pairs: int, card: str) -> float:
-    """Return hours of one card for so many pairs."""
+    """Return time on one machine card for so many pairs."""
     return pairs / rate(card) / 3600
 
 
@@ -242,7 +242,7 @@ def arithmetic_table() -> str:
 
 def hours_table() -> str:
     """Return splits, hours and machines for so many pairs, for docs/scale.md."""
-    heading = ("pairs", "card", "splits", "of rows", "hours of one", "machines for 8 hours")
+    heading = ("pairs", "card", "splits", "of rows", "time on one machine", "machines for 8 hours")
     rows = [
         (
             f"{pairs:,}",
