@@ -63,6 +63,9 @@ def attend(
         raise RuntimeError(
             f"{type(module).__name__} does not pass on where packed texts end, or makes a mask"
         )
+    # Rotated queries and keys are float32 even under autocast, which rounds them for torch's own
+    # attention, but not for these kernels.
+    query, key = query.to(value.dtype), key.to(value.dtype)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))

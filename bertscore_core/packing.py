@@ -26,8 +26,10 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_core.architectures import reads_left_to_right
+from bertscore_core.device_loss import is_device_lost
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer
+from bertscore_core.memory import is_out_of_memory
 from bertscore_core.packed_attention import ATTENTION
 from bertscore_core.tokens import IntArray, TokenIds
 
@@ -217,6 +219,8 @@ def pack(
         unit = nn.functional.normalize
         apart = float((unit(found, dim=-1) - unit(expected, dim=-1)).norm(dim=-1).max())
     except Exception as error:
+        if is_device_lost(error) or is_out_of_memory(error):
+            raise
         raise ModelLoadError(
             f"{type(model).__name__} cannot encode texts laid end to end: {error}. {_CURE}"
         ) from error

@@ -22,8 +22,10 @@ DTYPES = {
 """Formats by name. Under `tf32` numbers are stored in float32, and a GPU multiplies their first 11
 significant bits."""
 
-# The processors of an NVIDIA GPU that multiply in TF32 have at least this compute capability.
-_TF32_CAPABILITY = (8, 0)
+# NVIDIA GPUs that multiply in TF32 and bfloat16 have at least this compute capability. Older ones
+# use float32 for the former, and are slower in the latter than in float32.
+_YOUNGER = ("tf32", "bfloat16")
+_YOUNGER_CAPABILITY = (8, 0)
 
 _PRODUCTS = (nn.Linear, nn.Conv1d)
 
@@ -68,14 +70,14 @@ def check_processor(dtype: str, device: torch.device) -> None:
         ConfigError: it does not.
     """
     check_computes(dtype, device)
-    if dtype != "tf32":
+    if device.type != "cuda" or dtype not in _YOUNGER:
         return
     found = torch.cuda.get_device_capability(device)
-    if found < _TF32_CAPABILITY:
+    if found < _YOUNGER_CAPABILITY:
         raise ConfigError(
-            f"dtype tf32 cannot be computed on {torch.cuda.get_device_name(device)}: got compute "
-            f"capability {found[0]}.{found[1]}, which would use float32; expected 8.0 or more. "
-            "Choose float32 or float16 (--dtype)."
+            f"dtype {dtype} cannot be computed on {torch.cuda.get_device_name(device)}: got "
+            f"compute capability {found[0]}.{found[1]}, which lacks that format; expected 8.0 or "
+            "more. Choose float16 or float32 (--dtype)."
         )
 
 

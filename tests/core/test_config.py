@@ -193,5 +193,5 @@ def test_signature_names_the_batches_where_scores_depend_on_them(dtype):
 
     assert batches() == "1024/4"
     assert batches(max_batch_tokens=99) == "99"
-    assert batches(device="cuda") == "32768"  # whether or not there is one
+    assert batches(device="cuda") == "packed-32768"  # whether or not there is one
     assert batches(dtype="float32") == batches(dtype="float32", max_batch_tokens=99) == "any"

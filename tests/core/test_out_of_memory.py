@@ -21,7 +21,7 @@ ROWS, WORDS_PER_TEXT = 32, 500
 # Scores with a small budget, then with one that takes everything at once in a process that may not
 # grow by more than a part of that, then in one that may hardly grow at all.
 SCRIPT = """
-import json, resource, sys
+import gc, json, resource, sys
 from pathlib import Path
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ def score(budget):
     return run
 
 def allow(megabytes):
+    gc.collect()  # what a failed step has left must not be freed later, and make room then
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + megabytes * 2**20, resource.RLIM_INFINITY))
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig, BertConfig
 from bertscore_core import BertScorer, ModelLoadError, ScorerConfig, packed_attention, settle
 from bertscore_core.device_queue import DeviceQueue
 from bertscore_core.embedding import Engine, embed, plan_embedding
-from bertscore_core.encoder import EncoderOptions
+from bertscore_core.encoder import EncoderOptions, load_encoder
 from bertscore_core.idf import TokenWeights
 from bertscore_core.memory import Budget
 from bertscore_core.packing import (
@@ -186,6 +186,34 @@ def test_a_forward_pass_waits_for_nothing_and_makes_no_mask(folder, family, dtyp
     assert not WAITS & set(operators.counts)
     assert not MASKS & set(operators.counts)
     assert operators.cast_weights == 0
+
+
+@pytest.mark.parametrize("family", TINY)
+def test_kernels_get_numbers_of_one_format(folder, family, monkeypatch):
+    """Those of a GPU take no others, and rotated queries are float32 under autocast."""
+    given = set()
+
+    def kernel(*tensors_and_sizes):
+        given.update(part.dtype for part in tensors_and_sizes[:3])
+        return packed_attention.attend_by_lengths(*tensors_and_sizes)
+
+    encoder = encoder_of(folder(family), packs=True, dtype="bfloat16")
+    monkeypatch.setattr(packed_attention, "_KERNELS", {})
+    monkeypatch.setattr(packed_attention, "choose_kernel", lambda *_: kernel)
+    operators_of(encoder)
+    assert given == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(packed_attention, "_KERNELS", {})
+    monkeypatch.setattr(packed_attention, "choose_kernel", lambda *_: fail)
+    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    with pytest.raises(type(error)):
+        load_encoder(resolve_model(str(folder("bert"))), options)
 
 
 def test_operators_find_a_cast_weight(folder):

@@ -68,15 +68,16 @@ def test_tf32_is_refused_without_a_gpu(tiny_folder):
         check_processor("tf32", CPU)
 
 
-def test_tf32_is_refused_on_a_gpu_that_would_use_float32_instead(monkeypatch):
+@pytest.mark.parametrize("dtype", ["tf32", "bfloat16"])
+def test_formats_that_an_older_gpu_lacks_are_refused_there(dtype, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    for found, fits in (((7, 5), False), ((8, 0), True)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, has=found: has)
-        if fits:
-            check_processor("tf32", torch.device("cuda"))
-        else:
-            with pytest.raises(ConfigError, match=r"Tesla T4: got compute capability 7\.5"):
-                check_processor("tf32", torch.device("cuda"))
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    check_processor("float16", gpu)
+    with pytest.raises(ConfigError, match=rf"{dtype} .* Tesla T4: got compute capability 7\.5"):
+        check_processor(dtype, gpu)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    check_processor(dtype, gpu)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "tf32"])

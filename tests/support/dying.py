@@ -1,7 +1,7 @@
 """Workers that die as real ones do, from code that only the environment of a test brings in.
 
 Python runs `sitecustomize` in every process that finds it in PYTHONPATH. The one that is written
-here waits for the encoder's module and puts a death in front of its forward pass.
+here waits for the encoder's module and puts a death in front of its forward pass, padded or packed.
 """
 
 import os
@@ -28,12 +28,11 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def arm(encoder):
-    start = encoder.start
     folder, output = Path(os.environ["DYING_FOLDER"]), Path(os.environ["DYING_OUTPUT"])
     deaths = os.environ["DYING_DEATHS"].split(",")
     after = int(os.environ["DYING_AFTER"])
 
-    def dying(self, ids, lengths):
+    def may_die():
         for number, how in enumerate(deaths):
             if len(list(output.glob("_manifest/parts/**/*.json"))) < after * (number + 1):
                 break
@@ -42,9 +41,11 @@ def arm(encoder):
             except FileExistsError:
                 continue
             die(how)
-        return start(self, ids, lengths)
 
-    encoder.start = dying
+    def dying(start):
+        return lambda *args: (may_die(), start(*args))[1]
+
+    encoder.start, encoder.start_packed = dying(encoder.start), dying(encoder.start_packed)
 
 
 def die(how):
