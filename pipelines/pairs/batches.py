@@ -167,7 +167,8 @@ class ScoreBatches:
         """
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-        return from_arrow_schema(self.schema(to_arrow_schema(schema)))
+        # Spark wants to know the zone of timestamps. Its own type has none, so any zone will do.
+        return from_arrow_schema(self.schema(to_arrow_schema(schema, timezone="UTC")))
 
     def signatures(self) -> dict[str, str]:
         """Return how the scores of each language are made; of all rows under ""."""
