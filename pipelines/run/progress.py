@@ -20,6 +20,9 @@ from pipelines.run.printing import duration_words
 
 POLL_SECONDS = 1.0
 LOG_SECONDS = (2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
+QUIET_SECONDS = 600.0
+"""After how long without anything new the line says so. Some engines do not notice that a worker
+died, and wait for it without an end."""
 _PAUSE_PER_LISTING = 10
 """The pause is at least this many times as long as listing the folder took, which takes seconds for
 100,000 files."""
@@ -109,13 +112,15 @@ class _Pace:
         self._started = started
         self._at_first: int | None = None
         self._moved: tuple[float, int] | None = None
+        self._grew = started
 
     @property
     def has_moved(self) -> bool:
         return self._moved is not None
 
     def note(self, amount: int) -> None:
-        self.done = max(self.done, amount)
+        if amount > self.done:
+            self.done, self._grew = amount, time.time()
         if self._at_first is None:
             self._at_first = self.done
         if self._moved is None and self.done > self._at_first:
@@ -133,7 +138,9 @@ class _Pace:
             since, then = self._started, self._at_first or 0
         rate = max(self.done - then, 0) / max(now - since, 1e-9)
         left = duration_words((planned - self.done) / rate) if rate else "unknown time"
-        return f"{shown}, {rate:.1f}/s, {left} left"
+        quiet = now - self._grew
+        words = f", nothing new for {duration_words(quiet)}" if quiet >= QUIET_SECONDS else ""
+        return f"{shown}, {rate:.1f}/s, {left} left{words}"
 
 
 @contextmanager

@@ -42,7 +42,8 @@ _REFUSED = {
 _KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
 """Runners that have Beam's own options only; a job server adds options to others."""
 _IN_THIS_PROCESS = {_FN_API, "switchingdirect", "direct", "prism"}
-"""Runners whose jobs end with this process."""
+"""Runners that this process starts and ends. One is left over only when this process is killed
+(SIGKILL): Prism, a process of its own, then goes on with the job."""
 _POOL_SECONDS = 10.0
 """How long a worker pool may take to answer; one on another continent takes a second."""
 
@@ -214,12 +215,13 @@ class Runner:
         """Check that this process sees its workers die, if the run is to go on after that.
 
         Raises:
-            ConfigError: The runner replaces them itself.
+            ConfigError: Only the runner sees them.
         """
         if restarts and (not self.is_fn_api or self.detached):
             raise ConfigError(
                 f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
-                "expected 0, since it replaces workers that die by itself. Leave it out."
+                "expected 0, since only the runner sees its workers die, and most runners replace "
+                "them. Leave it out."
             )
 
     def check_output(self, output: str) -> None:

@@ -15,7 +15,7 @@ from pipelines.dump.splits import Split
 from pipelines.files.credentials import mask_credentials
 from pipelines.idf.counts import SplitCount
 from pipelines.idf.owners import num_buckets
-from pipelines.idf.saved import load_idf
+from pipelines.idf.saved import SavedIdf, load_idf
 from pipelines.idf.steps import (
     CountDocumentFrequencies,
     Counting,
@@ -111,7 +111,9 @@ def idf_table(
     if source.path is None:
         return None
     if not source.must_count:
-        return root | "IdfPath" >> beam.Create([source.path]) | "LoadIdf" >> beam.Map(load_idf)
+        # The run's identity names the tables: others in their place must not be used.
+        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
     vocabularies = {
         language: Vocabulary(
             config=setting.config,

@@ -328,5 +328,6 @@ def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
         return IdfSource()
     if planned.given_idf is not None:
         name = planned.given_idf.fingerprint
-        return IdfSource(path=planned.options.idf, fingerprint=name, label=name)
+        # Workers may have another working folder.
+        return IdfSource(path=absolute(planned.options.idf), fingerprint=name, label=name)
     return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)

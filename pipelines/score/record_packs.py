@@ -33,10 +33,12 @@ class Packs:
     Attributes:
         names: Their files, by generation.
         lines: The records in them, by generation; those of damaged packs are left out.
+        is_whole: Whether all of them were still there when they were read.
     """
 
     names: Mapping[int, tuple[str, ...]]
     lines: Mapping[int, tuple[bytes, ...]]
+    is_whole: bool = True
 
     @property
     def latest(self) -> int:
@@ -50,13 +52,12 @@ def read_packs(folder: OutputFolder) -> Packs:
     for file in folder.files(PACKS_FOLDER):
         if found := _PACK_FILE.fullmatch(file):
             names.setdefault(int(found[1]), []).append(f"{PACKS_FOLDER}/{file}")
-    lines = {
-        generation: tuple(
-            line for data in folder.read_if_there(*names[generation]) for line in _lines_of(data)
-        )
-        for generation in sorted(names)
-    }
-    return Packs(names={key: tuple(names[key]) for key in lines}, lines=lines)
+    data = {at: folder.read_if_there(*names[at]) for at in sorted(names)}
+    return Packs(
+        names={at: tuple(names[at]) for at in data},
+        lines={at: tuple(line for one in data[at] for line in _lines_of(one)) for at in data},
+        is_whole=all(one is not None for read in data.values() for one in read),
+    )
 
 
 def num_packs(records: int) -> int:

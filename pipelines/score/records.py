@@ -33,6 +33,9 @@ from pipelines.score.record_packs import Packs, read_packs, replace_packs
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
+_LOOKS = 3
+"""How often records are read, at most, if files disappear while they are read."""
+
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
 
@@ -86,6 +89,21 @@ def find_records(folder: OutputFolder, generation: int | None = None) -> FolderR
         generation: Packs that this run has written from its own records, which need not be read
             again from their single files; None for none.
     """
+    for _ in range(_LOOKS):
+        found, is_whole = _look(folder, generation)
+        if is_whole:
+            break
+    return found
+
+
+def _look(folder: OutputFolder, generation: int | None) -> tuple[FolderRecords, bool]:
+    """Read all records once, and tell whether all files that were listed could be read.
+
+    If a bundle is tried twice, two processes may conclude a run at the same time. A single record
+    is deleted when a pack holds it, and a pack when a later one replaces it. So the singles are
+    listed first: a record that moves meanwhile is seen twice, or a file that was listed is gone.
+    """
+    singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
     packs = read_packs(folder)
     packed = {
         at: {record.part_name: record for record in map(record_from_json, lines) if record}
@@ -96,7 +114,6 @@ def find_records(folder: OutputFolder, generation: int | None = None) -> FolderR
         record_name(name): len(record.to_json())
         for name, record in packed.get(generation or 0, {}).items()
     }
-    singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
     names = [name for name, size in singles.items() if own.get(name) != size]
     contents = folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in names))
     # A single record counts instead of a packed one, also if it is damaged.
@@ -113,13 +130,14 @@ def find_records(folder: OutputFolder, generation: int | None = None) -> FolderR
         if record is not None and record_name(record.part_name) == name:
             found[record.part_name] = record
             single.add(record.part_name)
-    return FolderRecords(
+    records = FolderRecords(
         records=found,
         singles=tuple(singles),
         packs=replace(packs, lines={}),
         packed=frozenset(name for names in packed.values() for name in names),
         is_compact=len(packed) == 1 and found.keys() == next(iter(packed.values())).keys() - single,
     )
+    return records, packs.is_whole and len(hidden) == len(names)
 
 
 def read_records(folder: OutputFolder) -> dict[str, PartRecord]:

@@ -2,13 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from pipelines.score.kept_plan import PLANS_FOLDER
+from pipelines.score.record_packs import PACKS_FOLDER
 from pipelines.score.records import IDF_FILE
 from pipelines.score.rejects import REJECTS_FOLDER
 from tests.soak.stages import part_names
@@ -23,7 +25,8 @@ class Snapshot:
     """An output folder, read.
 
     Attributes:
-        names: All its files, hidden ones included.
+        names: All its files, hidden ones included. Those whose names differ from run to run are
+            counted, folder by folder.
         contents: Parts, idf table, lists of rejects: what must be the same bytes every time.
         summary: The summary.
     """
@@ -40,10 +43,19 @@ class Snapshot:
         kept += [name for name in names if name == IDF_FILE or name.startswith(REJECTS_FOLDER)]
         summary = store.read(output, SUMMARY_FILE) if SUMMARY_FILE in names else b"{}"
         return cls(
-            frozenset(names),
+            _comparable(names),
             {name: store.read(output, name) for name in kept},
             json.loads(summary),
         )
+
+
+def _comparable(names: Iterable[str]) -> frozenset[str]:
+    """Number the files that are named by where the output is, or by how often it was tried."""
+    found = set(names)
+    for folder in (PLANS_FOLDER, PACKS_FOLDER):
+        named = [name for name in found if name.startswith(f"{folder}/")]
+        found = found.difference(named).union(f"{folder}/{n}" for n in range(1, len(named) + 1))
+    return frozenset(found)
 
 
 @dataclass

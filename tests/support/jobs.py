@@ -87,6 +87,13 @@ def run_prepared(
     return job.spec.folder.read_json(SUMMARY_FILE)
 
 
+def summed(output: Path) -> dict[str, Any]:
+    """Return the fields of a summary that neither the runner nor the death of a worker changes."""
+    summary = OutputFolder(str(output)).read_json(SUMMARY_FILE)
+    names = ("rows", "scored", "rejected", "parts", "tokens", "batches", "f1", "success")
+    return {name: summary[name] for name in names}
+
+
 def run_job(*inputs: Path, output: Path, **options: Any) -> dict[str, Any]:
     """Score dumps on the CPU, in memory, and return the summary."""
     chosen = {"device": "cpu"} | options

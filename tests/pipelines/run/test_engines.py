@@ -9,12 +9,15 @@ well. They must be of the Beam version in use.
 
 import shutil
 
+import apache_beam as beam
 import pytest
+from apache_beam.metrics import MetricsFilter
 
 from pipelines.cli import main as cli
+from pipelines.run import counters
 from tests.support.crawls import TABLES, baseline, make_crawl, read_tables, run_baseline
 from tests.support.dumps import read_output, write_dump
-from tests.support.jobs import run_job
+from tests.support.jobs import run_job, summed
 from tests.support.workers import worker_pool
 
 pytestmark = pytest.mark.long
@@ -32,7 +35,8 @@ ENGINES = {
         "--spark_job_server_jar={path}",
     ),
 }
-ROWS = 60
+ROWS, SPLIT_ROWS = 60, 20
+PARTS = ROWS // SPLIT_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -53,24 +57,50 @@ def engine(request, pool):
     return [*flags, "--environment_type=EXTERNAL", f"--environment_config={pool}"]
 
 
+@pytest.fixture
+def results(monkeypatch):
+    """Return the list of what Beam's pipelines of the test return."""
+    kept, run = [], beam.Pipeline.run
+
+    def run_and_keep(pipeline, *args, **kwargs):
+        kept.append(run(pipeline, *args, **kwargs))
+        return kept[-1]
+
+    monkeypatch.setattr(beam.Pipeline, "run", run_and_keep)
+    return kept
+
+
 @pytest.mark.parametrize("idf", ["none", "corpus"])
-def test_scores_are_those_of_the_local_runner(tmp_path, engine, idf):
+def test_scores_and_counters_are_those_of_the_local_runner(tmp_path, engine, idf, results):
     dump = write_dump(tmp_path / "dump", [ROWS])
-    run_job(dump, output=tmp_path / "expected", idf=idf, split_rows=20, backend="torch")
+    run_job(dump, output=tmp_path / "expected", idf=idf, split_rows=SPLIT_ROWS, backend="torch")
     arguments = ["score", "--input", str(dump), "--output", str(tmp_path / "out")]
-    arguments += ["--device", "cpu", "--backend", "torch", "--split-rows", "20", "--idf", idf]
+    arguments += ["--device", "cpu", "--backend", "torch", "--idf", idf]
+    arguments += ["--split-rows", str(SPLIT_ROWS)]
     assert cli.main([*arguments, "--", *engine]) == cli.DONE
     assert read_output(tmp_path / "out").equals(read_output(tmp_path / "expected"))
     assert (tmp_path / "out" / "_SUCCESS").exists()
+    assert summed(tmp_path / "out") == summed(tmp_path / "expected")
+    expected = summed(tmp_path / "expected")
+    _, result = results
+    found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
+    counted = {one.key.metric.name: one.result for one in found["counters"]}
+    assert counted["pairs_scored"] == ROWS
+    assert counted["parts_written"] == PARTS
+    assert counted["tokens"] == expected["tokens"]
+    assert counted["batches"] == expected["batches"]
+    assert counted.get("documents_counted", 0) == (ROWS if idf == "corpus" else 0)
+    taken = {one.key.metric.name: one.result for one in found["distributions"]}
+    assert taken["split_msec"].count == PARTS
 
 
 def test_an_idf_table_is_that_of_the_local_runner(tmp_path, engine):
     dump = write_dump(tmp_path / "dump", [ROWS])
     tables = []
-    for name, beam in (("expected.npz", []), ("out.npz", ["--", *engine])):
+    for name, flags in (("expected.npz", []), ("out.npz", ["--", *engine])):
         tables.append(tmp_path / name)
-        words = ["--input", str(dump), "--output", str(tables[-1]), "--split-rows", "20"]
-        assert cli.main(["idf", *words, "--idf-key", "reference", *beam]) == cli.DONE
+        words = ["--input", str(dump), "--output", str(tables[-1]), "--split-rows", str(SPLIT_ROWS)]
+        assert cli.main(["idf", *words, "--idf-key", "reference", *flags]) == cli.DONE
     assert tables[0].read_bytes() == tables[1].read_bytes()
 
 

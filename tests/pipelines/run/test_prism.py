@@ -17,20 +17,20 @@ import pytest
 
 from pipelines.cli import main as cli
 from pipelines.run.lock import LOCK_FILE
+from pipelines.score.part_record import record_path
 from tests.support.dumps import write_dump
-from tests.support.jobs import run_job
+from tests.support.jobs import run_job, summed
 from tests.support.prism import find_prism, job_server
 from tests.support.processes import kill_session, session_members, workers_among
 from tests.support.waiting import wait_until
 from tests.support.workers import WorkerPool, start_pool
 
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
-ROWS, SPLIT_ROWS = 720, 20
+ROWS, SPLIT_ROWS = 360, 10
 PARTS = ROWS // SPLIT_ROWS
 LONG = 300
 """Seconds after which something has not happened; many times what it takes."""
-RECORDS = "_manifest/parts"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def night(prism, tmp_path_factory) -> Path:
     """Return a folder with a dump and the local runner's scores of it."""
     folder = tmp_path_factory.mktemp("prism")
     dump = write_dump(folder / "dump", [ROWS], row_group_size=SPLIT_ROWS)
-    run_job(dump, output=folder / "expected", split_rows=SPLIT_ROWS)
+    run_job(dump, output=folder / "expected", split_rows=SPLIT_ROWS, backend="torch")
     return folder
 
 
@@ -60,7 +60,7 @@ def pool() -> Iterator[WorkerPool]:
 def launcher(night: Path, out: Path, pool: WorkerPool, *beam: str) -> Iterator[subprocess.Popen]:
     """Start a scoring command in a session of its own, with what it says in a file beside OUT."""
     words = ["score", "--input", str(night / "dump"), "--output", str(out), "--device", "cpu"]
-    words += ["--split-rows", str(SPLIT_ROWS), "--", *beam]
+    words += ["--backend", "torch", "--split-rows", str(SPLIT_ROWS), "--", *beam]
     words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
     with said(out).open("a") as file:
         process = subprocess.Popen(
@@ -80,17 +80,26 @@ def said(out: Path) -> Path:
     return out.with_suffix(".log")
 
 
-def records(out: Path) -> dict[Path, int]:
-    """Return the records of finished parts, with the times they were written."""
-    return {path: path.stat().st_mtime_ns for path in (out / RECORDS).rglob("*.json")}
+def parts(out: Path) -> dict[str, Path]:
+    paths = out.rglob("part-*.parquet")
+    return {str(path.relative_to(out)): path for path in paths if "_manifest" not in path.parts}
 
 
-def parts(out: Path) -> dict[str, bytes]:
+def finished(out: Path) -> dict[str, int]:
+    """Return the parts that have a record, with the times they were written."""
     return {
-        str(path.relative_to(out)): path.read_bytes()
-        for path in out.rglob("part-*.parquet")
-        if "_manifest" not in path.parts
+        name: path.stat().st_mtime_ns
+        for name, path in parts(out).items()
+        if (out / record_path(name)).exists()
     }
+
+
+def written(out: Path) -> dict[str, int]:
+    return {name: path.stat().st_mtime_ns for name, path in parts(out).items()}
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name, path in parts(out).items()}
 
 
 def finish(night: Path, out: Path, pool: WorkerPool, *beam: str) -> None:
@@ -100,27 +109,24 @@ def finish(night: Path, out: Path, pool: WorkerPool, *beam: str) -> None:
     assert (out / "_SUCCESS").exists()
     assert not (out / LOCK_FILE).exists()
     assert len(parts(out)) == PARTS
-    assert parts(out) == parts(night / "expected")
+    assert contents(out) == contents(night / "expected")
+    assert summed(out) == summed(night / "expected")
+    assert f"of {ROWS} rows" in said(out).read_text()  # the progress, by the records of parts
 
 
 def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, prism, tmp_path):
     out, beam = tmp_path / "out", ("--runner=PrismRunner", f"--prism_location={prism}")
     with pool() as workers, launcher(night, out, workers, *beam) as process:
-        wait_until(lambda: records(out), LONG, process)
-        kill_worker(workers)
-        # Prism 2.77 does not notice, and the command waits until it is ended, as a person would.
-    kept = records(out)
-    assert 0 < len(kept) < PARTS
-    with pool() as workers, launcher(night, out, workers, *beam) as process:
-        wait_until(lambda: records(out).keys() > kept.keys(), LONG, process)
+        wait_until(lambda: finished(out), LONG, process)
+        kill_worker(workers)  # Prism 2.77 does not notice
         workers.kill()
         assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
-    assert kept.items() < records(out).items()
-    kept = records(out)
+    kept = finished(out)
+    assert 0 < len(kept) < PARTS
     assert not (out / "_SUCCESS").exists()
     with pool() as workers:
         finish(night, out, workers, *beam)
-    assert kept.items() < records(out).items()
+    assert kept.items() < written(out).items()
 
 
 def kill_worker(pool: WorkerPool) -> None:
@@ -135,14 +141,13 @@ def test_a_job_goes_on_without_its_launcher_until_the_same_command_takes_its_fol
     with job_server(prism) as address, pool() as workers:
         beam = ("--runner=PortableRunner", f"--job_endpoint={address}")
         with launcher(night, out, workers, *beam) as process:
-            wait_until(lambda: records(out), LONG, process)
+            wait_until(lambda: finished(out), LONG, process)
             process.kill()
             process.wait()
-            before = records(out)
-        wait_until(lambda: len(records(out)) > len(before), LONG)
+            before = finished(out)
+        wait_until(lambda: len(finished(out)) > len(before), LONG)
         first = json.loads((out / "_run.json").read_text())["run"]
         finish(night, out, workers, *beam)
     assert "ended without releasing" in said(out).read_text()
     assert json.loads((out / "_run.json").read_text())["run"] != first
-    kept = before.items() & records(out).items()
-    assert len(kept) == len(before)
+    assert before.items() < written(out).items()

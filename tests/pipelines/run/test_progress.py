@@ -60,6 +60,20 @@ def test_rows_of_an_earlier_run_count_but_not_in_the_pace(tmp_path):
     assert look(progress).startswith("1,020 of 1,040 rows, 2.0/s")
 
 
+def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
+    output = str(tmp_path)
+    splits = [split(10, 0), split(20, 10), split(30, 30)]
+    progress = progress_of(output, splits, time.time())
+    progress.look()
+    finish(output, splits[0])
+    assert "nothing new" not in look(progress)
+    now = time.time()
+    monkeypatch.setattr(progress_module.time, "time", lambda: now + 720)
+    assert look(progress).endswith(" left, nothing new for 12 min")
+    finish(output, splits[1])
+    assert "nothing new" not in look(progress)
+
+
 def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
     output, live = str(tmp_path / "out"), tmp_path / "live"
     live.mkdir()

@@ -142,6 +142,42 @@ def test_a_step_that_is_cut_off_anywhere_loses_no_record_and_revives_none(
     assert number >= 3
 
 
+@pytest.mark.parametrize("generation", [None, 1])
+def test_a_run_that_is_concluded_twice_at_a_time_loses_no_record(tmp_path, monkeypatch, generation):
+    """Another process packs the records before one look into the folder, each of them in turn."""
+    originals = {name: getattr(OutputFolder, name) for name in ("files", "read_if_there")}
+    turn, is_disturbed = 0, True
+    while is_disturbed:
+        folder, looks, is_disturbed = own(tmp_path / str(turn)), 0, False
+        write_pack(folder, 1, 0, [RECORDS[NAMES[0]].to_json()])
+        for record in RECORDS.values():
+            write_record(folder.root, record)
+        with monkeypatch.context() as patched:
+
+            def look(name, *args, folder=folder, turn=turn, patched=patched, **kwargs):
+                nonlocal looks, is_disturbed
+                looks += 1
+                if looks == turn + 1:
+                    is_disturbed = True
+                    for other, original in originals.items():
+                        patched.setattr(OutputFolder, other, original)
+                    pack_records(folder, find_records(folder))
+                return originals[name](*args, **kwargs)
+
+            for name in originals:
+                patched.setattr(
+                    OutputFolder,
+                    name,
+                    lambda *given, look=look, name=name, **named: look(name, *given, **named),
+                )
+            found = find_records(folder, generation)
+        assert found.records == RECORDS
+        pack_records(folder, found)
+        assert read_records(folder) == RECORDS
+        turn += 1
+    assert turn >= 4
+
+
 def test_a_damaged_pack_holds_nothing(tmp_path):
     folder = packed(tmp_path)
     (pack,) = (tmp_path / PACKS_FOLDER).iterdir()

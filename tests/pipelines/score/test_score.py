@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
@@ -24,6 +25,7 @@ from bertscore_core import (
 )
 from pipelines.cli import main as cli
 from pipelines.files.write import write_atomically
+from pipelines.idf.saved import load_idf
 from pipelines.options.score import ScoreOptions
 from pipelines.run import job as job_module
 from pipelines.run.local_runner import LocalRunner
@@ -31,7 +33,7 @@ from pipelines.run.lock import LOCK_FILE
 from pipelines.run.neighbours import runs_below
 from pipelines.score.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
-from tests.support.jobs import add_score_pipeline, prepare_score, start
+from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
 from tests.support.jobs import job_options as options
 from tests.support.jobs import run_options as run
 from tests.support.s3 import s3_bucket
@@ -498,14 +500,27 @@ def test_idf_table_is_counted_over_all_rows_even_on_resume(tmp_path):
     assert read_output(tmp_path / "out").equals(before)
 
 
-def test_saved_idf_table_gives_the_scores_of_one_job(tmp_path, in_memory, capsys):
+def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
+    tmp_path, in_memory, capsys, monkeypatch
+):
     dump, expected = in_memory
     table = tmp_path / "table.npz"
     assert cli.main(["idf", "--input", str(dump), "--output", str(table)]) == 0
     assert "60 references of 3 files" in capsys.readouterr().out
-    run(options(dump, tmp_path / "out", idf=str(table)))
-    output = read_output(tmp_path / "out")
-    np.testing.assert_array_equal(measured(output), measured(expected))
+    monkeypatch.chdir(tmp_path)
+    jobs = [
+        start(prepare_score(options(dump, tmp_path / name, idf="table.npz")))
+        for name in ("out", "later")
+    ]
+    monkeypatch.chdir(dump)  # workers may have another working folder
+    planned, changed = table.read_bytes(), replace(load_idf(str(table)).only("it"), max_length=7)
+    table.write_bytes(changed.to_bytes())
+    with pytest.raises(Exception, match=f"changed while the job runs: got {changed.fingerprint};"):
+        run_prepared(jobs[1])
+    assert not list((tmp_path / "later").rglob("*.parquet"))
+    table.write_bytes(planned)
+    run_prepared(jobs[0])
+    np.testing.assert_array_equal(measured(read_output(tmp_path / "out")), measured(expected))
 
 
 def test_fs_without_folders_works_from_end_to_end(tmp_path):
