@@ -1,6 +1,7 @@
 """Single records that are there when a split is begun: of earlier runs, and of earlier tries."""
 
 import time
+from functools import cached_property
 
 from pipelines.files.paths import is_remote
 from pipelines.run.folder import OutputFolder
@@ -34,6 +35,11 @@ class EarlierRecords:
         if is_remote(self._folder.root) and record_name(part_name) not in self._listed():
             return None
         return read_record(self._folder, part_name)
+
+    @cached_property
+    def _is_remote(self) -> bool:
+        # Not sooner: a job is also built where the store cannot be reached.
+        return is_remote(self._folder.root)
 
     def _listed(self) -> frozenset[str]:
         began = time.monotonic()
