@@ -25,14 +25,14 @@ class EarlierRecords:
     """
 
     def __init__(self, folder: OutputFolder) -> None:
-        """Keep the folder. Nothing is opened before a record is asked for, on a worker."""
+        """Keep the folder; it is looked at when a record is asked for."""
         self._folder = folder
         self._names: frozenset[str] = frozenset()
         self._until: float | None = None
 
     def find(self, part_name: str) -> PartRecord | None:
         """Return the record of a part; None if there is none, or it is damaged."""
-        if is_remote(self._folder.root) and record_name(part_name) not in self._listed():
+        if self._is_remote and record_name(part_name) not in self._listed():
             return None
         return read_record(self._folder, part_name)
 
