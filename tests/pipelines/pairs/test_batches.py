@@ -71,6 +71,16 @@ def test_rows_in_batches_have_one_schema_which_is_known_before(night, scorer, mo
     np.testing.assert_array_equal(measured(scorer(table)), scores)
 
 
+def test_the_schema_for_spark_takes_times(scorer):
+    types = pytest.importorskip("pyspark.sql.types", reason="Spark is not installed")
+    rows = types.StructType()
+    for name, kind in (("candidate", "string"), ("reference", "string"), ("at", "timestamp")):
+        rows = rows.add(name, kind)
+    scored = scorer.spark_schema(rows)
+    assert scored.fields[:3] == rows.fields
+    assert scored["bertscore_f1"].dataType == types.FloatType()
+
+
 def test_bad_rows_have_their_reasons_and_no_row_is_dropped(scorer):
     table = pa.table({"candidate": ["a cat", None, ""], "reference": [["a"], ["b"], ["c"]]})
     found = scorer(table)
