@@ -36,7 +36,6 @@ ENGINES = {
     ),
 }
 ROWS, SPLIT_ROWS = 60, 20
-PARTS = ROWS // SPLIT_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +85,12 @@ def test_scores_and_counters_are_those_of_the_local_runner(tmp_path, engine, idf
     found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
     counted = {one.key.metric.name: one.result for one in found["counters"]}
     assert counted["pairs_scored"] == ROWS
-    assert counted["parts_written"] == PARTS
+    assert counted["parts_written"] == expected["parts"]
     assert counted["tokens"] == expected["tokens"]
     assert counted["batches"] == expected["batches"]
     assert counted.get("documents_counted", 0) == (ROWS if idf == "corpus" else 0)
     taken = {one.key.metric.name: one.result for one in found["distributions"]}
-    assert taken["split_msec"].count == PARTS
+    assert taken["split_msec"].count == expected["parts"]
 
 
 def test_an_idf_table_is_that_of_the_local_runner(tmp_path, engine):
