@@ -57,11 +57,13 @@ def attend(
         undefined.
 
     Raises:
-        RuntimeError: The encoder did not pass on where texts end, or made a mask.
+        RuntimeError: The caller or the encoder did not pass on where texts end, or made a mask.
     """
     if cu_seq_lens_q is None or max_length_q is None or attention_mask is not None:
         raise RuntimeError(
-            f"{type(module).__name__} does not pass on where packed texts end, or makes a mask"
+            f"{type(module).__name__} was not told where packed texts end, or was given a mask; "
+            "expected the ends and no mask. To call the encoder with padded texts, load the scorer "
+            "with attention='sdpa'"
         )
     # Rotated queries and keys are float32 even under autocast, which rounds them for torch's own
     # attention, but not for these kernels.

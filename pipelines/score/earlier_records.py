@@ -1,6 +1,7 @@
 """Single records that are there when a split is begun: of earlier runs, and of earlier tries."""
 
 import time
+from functools import cached_property
 
 from pipelines.files.paths import is_remote
 from pipelines.run.folder import OutputFolder
@@ -26,7 +27,6 @@ class EarlierRecords:
     def __init__(self, folder: OutputFolder) -> None:
         """Keep the folder; it is looked at when a record is asked for."""
         self._folder = folder
-        self._is_remote = is_remote(folder.root)
         self._names: frozenset[str] = frozenset()
         self._until: float | None = None
 
@@ -35,6 +35,11 @@ class EarlierRecords:
         if self._is_remote and record_name(part_name) not in self._listed():
             return None
         return read_record(self._folder, part_name)
+
+    @cached_property
+    def _is_remote(self) -> bool:
+        # Not sooner: a job is also built where the store cannot be reached.
+        return is_remote(self._folder.root)
 
     def _listed(self) -> frozenset[str]:
         began = time.monotonic()

@@ -124,6 +124,13 @@ def test_every_config_is_built_without_network_input_or_model(path):
         assert {stage["environment"] for stage in job["stages"]} <= known
 
 
+@pytest.mark.parametrize("path", PORTABLE, ids=name_of)
+def test_the_first_line_of_an_engine_never_run_says_so(path):
+    first = path.read_text().partition("\n")[0]
+    assert first.startswith("# What was run: ")
+    assert first.endswith(f"What was not: {path.stem.capitalize()}.")
+
+
 @builds
 @pytest.mark.parametrize("path", PORTABLE, ids=name_of)
 def test_workers_of_other_engines_come_from_a_pool(path):
