@@ -94,7 +94,7 @@ def end_when_a_worker_dies(terminal: TextIO, log: Path | None) -> Iterator[None]
 
     def end(error: threading.ExceptHookArgs, /) -> None:
         thread = "" if error.thread is None else error.thread.name
-        if _leaving.is_set() and thread in (WORKER_THREAD, _LISTENING_THREAD):
+        if _leaving.is_set():  # Beam's threads lose their workers; the reason has been said
             return
         if thread not in (WORKER_THREAD, _LISTENING_THREAD):
             before(error)
