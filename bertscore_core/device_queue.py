@@ -203,6 +203,7 @@ class DeviceQueue:
 
         Work ends in the order in which it began. It may overlap; no time is counted twice.
         """
+        self._settle()  # so that spans do not pile up where nothing is fetched
         self._spans.append(_Span(work, begun.moment, self._mark()))
         # A GPU that is busy begins this work later. If it has begun already, it may have waited
         # for the rest of it.
