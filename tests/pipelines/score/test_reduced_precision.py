@@ -10,6 +10,7 @@ from pipelines.run.runner import Runner
 from pipelines.scorer import scorer_config
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, run_job
+from tests.support.records import unpack
 
 DATAFLOW = ("--runner=DataflowRunner",)
 
@@ -54,6 +55,7 @@ def test_batches_that_did_not_fit_are_in_the_records_and_in_the_summary(
         backend="torch",
         split_rows=20,
     )
+    unpack(tmp_path / "out")
     records = sorted((tmp_path / "out" / "_manifest" / "parts").rglob("*.json"))
     works = [json.loads(record.read_text())["work"] for record in records]
     assert len(works) > 1
