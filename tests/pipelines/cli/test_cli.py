@@ -411,7 +411,7 @@ def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
     [
         (os.killpg, signal.SIGINT),
         pytest.param(os.kill, signal.SIGINT, marks=pytest.mark.long),
-        (os.kill, signal.SIGTERM),
+        pytest.param(os.kill, signal.SIGTERM, marks=pytest.mark.long),
     ],
     ids=["Ctrl-C", "kill -INT", "kill"],
 )

@@ -75,6 +75,7 @@ def test_the_line_of_the_page_reads_every_row_in_order(reader, output, tmp_path,
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_spark_reads_every_row_and_the_scores(output, run_spark):
     line = LINES["Spark"].replace("OUT", str(output))
     code = f"frame = {line}\nresult = [frame.dtypes, sorted(r.id for r in frame.collect())]"

@@ -179,6 +179,7 @@ def test_beams_own_server_is_never_made(tmp_path, monkeypatch, mode):
 
 
 @pytest.mark.job
+@pytest.mark.long
 def test_a_worker_has_one_order_of_sums_though_nobody_tells_it(tmp_path, monkeypatch):
     """A worker on another machine inherits nothing from the launcher."""
     monkeypatch.delenv(MKL_VARIABLE, raising=False)

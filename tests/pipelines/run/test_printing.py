@@ -68,7 +68,12 @@ def job(verb: str, dump: Path, output: Path, model: Path) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    "more", [["--dry-run"], pytest.param(["--workers", 2], marks=pytest.mark.long), []]
+    "more",
+    [
+        pytest.param(["--dry-run"], marks=pytest.mark.long),
+        pytest.param(["--workers", 2], marks=pytest.mark.long),
+        [],
+    ],
 )
 def test_score_shows_hostile_names_as_escapes(dump, tmp_path, tiny_folder, more):
     command = job("score", dump, tmp_path / f"out{HOSTILE}", tiny_folder("bert"))
@@ -98,7 +103,7 @@ def test_idf_shows_hostile_names_as_escapes(dump, tmp_path):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("found", [pytest.param(True, marks=pytest.mark.long), False])
 def test_baseline_shows_hostile_names_as_escapes(dump, tmp_path, found):
     sentences = dump / (f"{HOSTILE}.txt" if found else f"none{HOSTILE}.txt")
     status, shown = on_a_terminal(

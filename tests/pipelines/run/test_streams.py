@@ -43,7 +43,9 @@ def score(tmp_path, *more, **streams):
     return subprocess.run(command, check=False, timeout=300, **streams).returncode
 
 
-@pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
+@pytest.mark.parametrize(
+    "streams", [pytest.param(("stdout",), marks=pytest.mark.long), ("stdout", "stderr")]
+)
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_a_run_to_which_nobody_listens_any_more_succeeds(tmp_path, nobody, streams, workers):
     given = dict.fromkeys(streams, nobody)

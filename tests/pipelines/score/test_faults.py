@@ -204,6 +204,7 @@ def may_unshare(*flags: str) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not may_unshare("-Urm"), reason="needs user and mount namespaces")
 def test_full_disk_ends_the_run_by_name_and_the_rest_is_done_once_there_is_room(
     tmp_path, dump, undisturbed, model
