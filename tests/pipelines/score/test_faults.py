@@ -168,7 +168,7 @@ def test_store_that_stalls_is_asked_again_and_one_that_is_down_ends_the_run(
             faults.set(FaultRule(rate=0.0, client=client))
             command.wait_for(has_parts)
             faults.set(FaultRule(rate=1, kinds=("500", "503"), client=client))
-            status, said = command.end(60)
+            status, said = command.end(240)
         assert status == cli.BROKEN
         assert PROMISE in said
         assert "Error" in said.splitlines()[-2]
