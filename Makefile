@@ -4,7 +4,7 @@
 #   make test     install with the test dependencies, run the test suite
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make check    formatting, lint, types, import contracts, and `make quick`
-#   make engines  the longest tests, and those that need another engine: some fifteen minutes
+#   make engines  the longest tests, and those that need another engine: some twenty minutes
 #   make configs  write configs/*/local.yaml and docker/flex/score.json from the classes of options
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
