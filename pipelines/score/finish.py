@@ -21,7 +21,7 @@ from pipelines.run.success import declare_success, is_marked_by
 from pipelines.runs.index import write_index
 from pipelines.score.group_steps import GroupRun
 from pipelines.score.group_table import GroupRow
-from pipelines.score.pack_steps import PackRecords
+from pipelines.score.pack_steps import PackRecords, SplitResults
 from pipelines.score.part_record import PartRecord
 from pipelines.score.records import IDF_FILE, delete_plans, pack_records
 from pipelines.score.rejects import FILES_FILE, rejected_files
@@ -31,8 +31,6 @@ from pipelines.score.run_parts import parts_of_run
 from pipelines.score.settings import EVERY_LANGUAGE
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import (
-    FailedSplit,
-    ReusedPart,
     RunTotals,
     judge,
     summary_of_languages,
@@ -57,14 +55,7 @@ class FinishRun(beam.PTransform):
     idf: beam.PCollection[IdfTables] | None = None
 
     @no_annotations  # Beam has no type hint for several inputs
-    def expand(
-        self,
-        results: tuple[
-            beam.PCollection[PartRecord],
-            beam.PCollection[ReusedPart],
-            beam.PCollection[FailedSplit],
-        ],
-    ) -> beam.PCollection[RunTotals]:
+    def expand(self, results: SplitResults) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
         records, reused, failures = results
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)

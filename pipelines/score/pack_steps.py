@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
@@ -11,6 +12,13 @@ from pipelines.score.part_record import PartRecord
 from pipelines.score.record_packs import num_packs, pack_of, write_pack
 from pipelines.score.spec import ScoreSpec
 from pipelines.score.summary import FailedSplit, ReusedPart
+
+SplitResults: TypeAlias = tuple[
+    beam.PCollection[PartRecord],
+    beam.PCollection[ReusedPart],
+    beam.PCollection[FailedSplit],
+]
+"""The result of each split: a new part, a part that is reused, or a failure."""
 
 
 @dataclass
@@ -26,14 +34,7 @@ class PackRecords(beam.PTransform):
     spec: ScoreSpec
 
     @no_annotations  # Beam has no type hint for several inputs
-    def expand(
-        self,
-        results: tuple[
-            beam.PCollection[PartRecord],
-            beam.PCollection[ReusedPart],
-            beam.PCollection[FailedSplit],
-        ],
-    ) -> beam.PCollection[str]:
+    def expand(self, results: SplitResults) -> beam.PCollection[str]:
         """Spread the records over the packs: about a kilobyte each crosses the stage boundary."""
         records, reused, _ = results
         spec = self.spec
