@@ -1,8 +1,6 @@
 """Long texts: cut, refused, or scored whole in overlapping windows, compared with plain steps."""
 
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,10 +14,9 @@ from bertscore_core import (
     IdfError,
     ScorerConfig,
     Signature,
-    greedy_match,
     parse_baseline,
 )
-from bertscore_core.matching import average, best_matches_in_tiles
+from bertscore_core.matching import best_matches_in_tiles
 from bertscore_core.memory import Budget
 from bertscore_core.windows import Windows, WindowShape
 from bertscore_core.work import Work
@@ -222,35 +219,6 @@ def test_scores_do_not_depend_on_batches_and_blocks(tiny_folder, batch_tokens, b
 # --- Matching in tiles ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", [1, 7, 64, 1000])
-def test_tiles_give_the_scores_of_all_similarities(device, side):
-    random = torch.Generator().manual_seed(side)
-    vectors = [
-        torch.nn.functional.normalize(torch.randn(1, count, 24, generator=random), dim=-1)
-        for count in (61, 150)
-    ]
-    weights = [torch.rand(1, count, generator=random) for count in (61, 150)]
-    weights[1][0, ::3] = 0
-    lengths = [torch.tensor([61]), torch.tensor([150])]
-    whole = greedy_match(*(value.to(device) for value in (*vectors, *lengths, *weights)))
-    best = best_matches_in_tiles(*(value[0].to(device) for value in vectors), side=side)
-    tiled = average(best, *(value.to(device) for value in (*weights, *lengths)))
-    assert torch.cat(tiled).cpu().numpy() == pytest.approx(torch.cat(whole).cpu().numpy(), abs=2e-7)
-
-
-def test_tiles_keep_what_is_no_number():
-    one = torch.ones(3, 2) / 2**0.5
-    broken = one.clone()
-    broken[2] = float("nan")
-    weights = torch.ones(3)
-    best = best_matches_in_tiles(one, broken, side=1)
-    lengths = torch.tensor([3])
-    found = average(best, weights[None], weights[None], lengths, lengths)
-    assert found.precision.isnan().all()
-    assert found.recall.isnan().all()
-    assert found.f1.tolist() == [0.0]
-
-
 @pytest.mark.model
 def test_long_pairs_are_matched_in_tiles_whatever_their_company(tiny_folder, monkeypatch):
     scorer = in_windows(tiny_folder("bert"), backend="torch")
@@ -376,28 +344,3 @@ def test_documents_of_ten_thousand_tokens_score_as_defined(tiny_folder):
     found = scorer.score(texts[:1], texts[1:])
     expected = torch.cat(greedy_match_pair(*vectors, *weights)).numpy()
     assert measures(found)[:, 0] == pytest.approx(expected, abs=1e-6)
-
-
-_PEAK = """
-import sys
-from bertscore_core import BertScorer, ScorerConfig
-from tests.benchmarks.worker import peak_mb
-
-scorer = BertScorer(ScorerConfig(
-    model=sys.argv[1], num_layers=3, max_length=48, long_text="windows", device="cpu",
-))
-scorer.score(["a cat sat " * 200], ["the mat lay " * 200])
-before = peak_mb()
-scores = scorer.score(["a cat sat on " * 5000], ["the mat lay in " * 5000])
-print(scores.candidate_tokens[0], scores.f1[0], peak_mb() - before)
-"""
-
-
-@pytest.mark.long
-def test_similarities_of_documents_are_never_in_memory_together(tiny_folder):
-    command = [sys.executable, "-c", _PEAK, str(tiny_folder("bert"))]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    tokens, f1, grown_mb = (float(word) for word in said)
-    assert tokens > 20_000
-    assert -1 < f1 < 1
-    assert grown_mb < 300  # the similarities alone would be 1,600 MB
