@@ -1,0 +1,65 @@
+"""Credentials are masked wherever they stand in a text."""
+
+import pytest
+
+from pipelines.files.credentials import mask_credentials
+
+NAMES = [
+    "pwd",
+    "pass",
+    "password",
+    "passwd",
+    "auth",
+    "sas",
+    "sig",
+    "signature",
+    "code",
+    "jwt",
+    "bearer",
+    "token",
+    "key",
+    "secret",
+    "credential",
+    "api_key",
+    "apikey",
+    "access_key",
+    "AWSAccessKeyId",
+    "X-Amz-Security-Token",
+    "X-Goog-Credential",
+    "accessToken",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("s3://user:pass@bucket/x", "s3://***@bucket/x"),
+        (
+            "https://h/x.parquet?X-Amz-Signature=abc&a=1",
+            "https://h/x.parquet?X-Amz-Signature=***&a=1",
+        ),
+        ("https://h/x?sig=abc", "https://h/x?sig=***"),
+        ("--secret_key=abc", "--secret_key=***"),
+        ("http://user:p@ss@w@host/x@y", "http://***@host/x@y"),
+        ("http://user@host/x", "http://***@host/x"),
+        *(
+            (f"https://h/x?a=1&{name}=hunter2&b=2", f"https://h/x?a=1&{name}=***&b=2")
+            for name in NAMES
+        ),
+        ("--experiments=x,token=abc", "--experiments=x,token=***"),
+        ("--option=password=abc", "--option=password=***"),
+        ("?next=https%3A%2F%2Fh%2Fx%3Fsig%3Dabc&a=1", "?next=https%3A%2F%2Fh%2Fx%3Fsig%3D***&a=1"),
+        ("got {'api_key': 'a b', 'anon': 'x'}", "got {'api_key': '***', 'anon': 'x'}"),
+        ('{"secret": "a\\"b", "region": "x"}', '{"secret": "***", "region": "x"}'),
+        ("AccountName=a;AccountKey=b+/=;x=1", "AccountName=a;AccountKey=***;x=1"),
+        ("Authorization: Basic aGk6aGk=", "Authorization: Basic ***"),
+        ("bearer eyJ.a-b_c", "bearer ***"),
+        ("--max_batch_tokens=512 tokenizer:5e0a", "--max_batch_tokens=512 tokenizer:5e0a"),
+        ("--author=me --passes=3 --design=x", "--author=me --passes=3 --design=x"),
+        ("s3://b/token=1/year=2026/a.parquet", "s3://b/token=1/year=2026/a.parquet"),
+        ("--runner=DataflowRunner", "--runner=DataflowRunner"),
+        ("/data/a@b/key=1.parquet", "/data/a@b/key=1.parquet"),
+    ],
+)
+def test_credentials_are_masked(text: str, masked: str) -> None:
+    assert mask_credentials(text) == masked
