@@ -28,6 +28,18 @@ _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^
 _ROTARY: Settings = {**ENCODER, "num_key_value_heads": 2, "head_dim": HIDDEN // HEADS}
 ROTARY_SETTINGS: Settings = {"rope_theta": 10000.0, "rope_type": "default"}
 
+CANDIDATES = [
+    "The old harbour slept under a thin grey fog.",
+    "rain",
+    "Nobody knows who rang the bell at noon, but it was heard in New York and in Rome.",
+]
+REFERENCES = [
+    "Under a grey fog the harbour slept.",
+    "A cat on the warm roof watched the rivers bend around old stones.",
+    "Who rang the bell?",
+]
+"""Pairs that the families score."""
+
 
 def _byte_level_json(
     folder: Path, specials: tuple[str, ...], template: tuple[str, ...], *, splits: bool = False
