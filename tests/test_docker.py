@@ -1,7 +1,6 @@
 """The image's definition agrees with itself and with the project; Docker is not needed to tell."""
 
 import dataclasses
-import http.server
 import json
 import os
 import re
@@ -9,10 +8,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-import threading
-import tomllib
-import urllib.error
-from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,66 +16,23 @@ import torch
 import yaml
 from google.cloud.dataflow_v1beta3 import TemplateMetadata
 from google.cloud.devtools.cloudbuild_v1 import Build
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from bertscore_core import resolve
 from configs.generate import TEMPLATE_LEFT_OUT
 from pipelines.cli import flex
 from pipelines.options.flags import split_arguments
 from pipelines.options.score import ScoreOptions
-from tests.support.containers import (
-    DOCKERFILE,
-    ROOT,
-    context_files,
-    copy_sources,
-    read_dockerfile,
-)
+from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
 
 READ = read_dockerfile()
 TARGETS = ("cpu", "gpu")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PINS = dict(
-    line.split("==")
-    for line in (ROOT / "constraints.txt").read_text().splitlines()
-    if line and not line.startswith("#")
-)
-CLOUD_BUILD = ROOT / "docker" / "cloudbuild.yaml"
-DIGEST = f"sha256:{64 * 'a'}"
-check_image, lock, pin_images = (
-    SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / f"{name}.py")))
-    for name in ("check_image", "lock", "pin_images")
-)
+check_image = SimpleNamespace(**runpy.run_path(str(ROOT / "docker" / "check_image.py")))
 PARAMETERS = json.loads((ROOT / "docker/flex/score.json").read_text())["parameters"]
 
 
 @pytest.fixture(params=TARGETS)
 def target(request):
     return READ.stages[request.param]
-
-
-def test_beam_is_the_same_in_image_constraints_and_range():
-    python, version = re.match(
-        r"apache/beam_python(\d+\.\d+)_sdk:([\d.]+)(@|$)", READ.stages["beam"].base
-    ).groups()[:2]
-    assert version == PINS["apache-beam"]
-    assert READ.stages["base"].base.startswith(f"python:{python}-slim-bookworm")
-    wanted = [Requirement(text) for text in PROJECT["dependencies"]]
-    wanted += [Requirement(t) for extra in PROJECT["optional-dependencies"].values() for t in extra]
-    ranges = [needed.specifier for needed in wanted if needed.name == "apache-beam"]
-    assert len(ranges) == 2
-    assert all(version in allowed for allowed in ranges)
-
-
-def test_python_is_that_of_the_lock_files_and_allowed():
-    assert READ.stages["base"].base.startswith(f"python:{lock.PYTHON}-slim-bookworm@sha256:")
-    assert f"{lock.PYTHON}.0" in SpecifierSet(PROJECT["requires-python"])
-
-
-@pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_ranges_admit_what_is_pinned(package):
-    needed = next(r for r in map(Requirement, PROJECT["dependencies"]) if r.name == package)
-    assert PINS[package] in needed.specifier
 
 
 def test_versions_of_packages_are_only_in_the_constraints(target):
@@ -92,71 +44,6 @@ def test_versions_of_packages_are_only_in_the_constraints(target):
     )
     assert installs[0].endswith("&& python -m pip install ${PIP_ARGS} ${TORCH}")
     assert installs[1:] == [command for command in installs if command.endswith('"${TORCH_CUDA}"')]
-
-
-def locked(name: str) -> dict[str, str]:
-    """Return the versions of a lock file by package; every line must have one hash."""
-    lines = (ROOT / "docker" / f"{name}.lock").read_text().splitlines()
-    found = {}
-    for line in lines[1:]:
-        package, version = re.fullmatch(
-            r"([a-z0-9-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line
-        ).groups()
-        found[package] = version
-    assert len(found) == len(lines) - 1
-    return found
-
-
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def test_lock_files_hold_the_versions_of_the_constraints():
-    pins = {normal(name): version for name, version in PINS.items()}
-    packages, torch = locked("requirements"), locked("torch")
-    assert len(packages) > 150
-    assert {name: pins.get(name) for name in packages} == packages
-    assert {"torch": pins["torch"], "triton": pins["triton"]}.items() <= torch.items()
-    # The CUDA libraries are no constraint, since each build of torch pins its own.
-    others = torch.keys() - {"torch", "triton"}
-    assert others
-    assert all(name.startswith(("nvidia-", "cuda-")) for name in others)
-
-
-def test_lock_files_are_whole():
-    """Everything that pyproject.toml asks for is there, and what that asks for in turn."""
-    packages = locked("requirements") | {"torch": PINS["torch"]}
-    optional = PROJECT["optional-dependencies"]
-    todo = [Requirement(text) for text in PROJECT["dependencies"]]
-    todo += [Requirement(text) for extra in lock.EXTRAS.split(",") for text in optional[extra]]
-    seen = set()
-    while todo:
-        needed = todo.pop()
-        name, extras = normal(needed.name), ("", *sorted(needed.extras))
-        if (name, extras) in seen or lock.OF_TORCH.fullmatch(name):
-            continue
-        seen.add((name, extras))
-        assert packages[name] in needed.specifier, needed
-        for text in metadata.requires(needed.name) or []:
-            below = Requirement(text)
-            if below.marker is None or any(below.marker.evaluate({"extra": e}) for e in extras):
-                todo.append(below)
-    assert len(seen) > 150
-
-
-def test_comments_speak_of_the_torch_that_is_pinned():
-    named = re.findall(r"torch (\d+\.\d+)|(\d+\.\d+)\.\d+\+cpu", DOCKERFILE.read_text())
-    assert len(named) == 2
-    assert {first or second for first, second in named} == {PINS["torch"].rpartition(".")[0]}
-
-
-def test_extras_are_the_projects():
-    extras = lock.EXTRAS.split(",")
-    assert {"gcp", "gcs", "s3"} < set(extras) <= PROJECT["optional-dependencies"].keys()
-    for name in ("requirements", "torch"):
-        first = (ROOT / "docker" / f"{name}.lock").read_text().partition("\n")[0]
-        assert f" extras {lock.EXTRAS}. " in first
-        assert f" Python {lock.PYTHON}, " in first
 
 
 def test_targets_start_boot_without_rights_and_without_the_hub(target):
@@ -181,12 +68,6 @@ def test_targets_differ_in_base_and_source_of_torch_only():
     names = [name for line, _ in different for name in line[1].split("=")[:1]]
     assert names == ["PIP_ARGS", "TORCH", "TORCH_CUDA"]
     assert cpu.pairs("ARG")["TORCH_CUDA"] == ""
-
-
-def test_torch_of_pypi_comes_by_hash_and_for_the_cuda_that_is_checked():
-    arguments = READ.stages["gpu"].pairs("ARG")
-    assert arguments["TORCH"] == "--no-deps --require-hashes -r docker/torch.lock"
-    assert locked("torch")["cuda-toolkit"].startswith(f"{arguments['TORCH_CUDA']}.")
 
 
 def test_final_stages_hold_only_what_can_be_rehearsed(target):
@@ -232,102 +113,6 @@ def test_other_images_come_from_stages_with_names(target):
     froms = [value.split()[0] for value in target.values("COPY") if value.startswith("--from=")]
     assert froms == ["--from=beam", "--from=launcher"]
     assert not READ.stages["launcher"].base.endswith(":latest")
-
-
-def test_base_images_that_have_a_digest_have_a_whole_one():
-    images = pin_images.base_images(DOCKERFILE.read_text())
-    assert images.keys() == {"PYTHON_IMAGE", "BEAM_IMAGE", "LAUNCHER_IMAGE"}
-    for image in images.values():
-        name, _, digest = image.partition("@")
-        assert re.fullmatch(r"[\w./-]+:[\w.-]+", name)
-        assert digest == "" or pin_images.DIGEST.fullmatch(digest)
-    labels = READ.stages["base"].values("LABEL")
-    assert all(any(f"${{{name}}}" in label for label in labels) for name in images)
-
-
-def test_every_build_of_the_cloud_is_by_digest_and_what_is_not_is_not_pushed():
-    steps = {step["id"]: step for step in yaml.safe_load(CLOUD_BUILD.read_text())["steps"]}
-    assert steps["pin"]["args"][-1] == "python docker/pin_images.py > base-images"
-    for name in ("cpu", "gpu", "launcher"):
-        assert steps[name]["entrypoint"] == "xargs"
-        assert steps[name]["args"][:3] == ["--arg-file=base-images", "docker", "build"]
-    assert 'test "$${by_digest}" -eq 3' in steps["smoke"]["args"][-1]
-    assert steps["push"]["waitFor"] == ["smoke"]
-
-
-@pytest.mark.process
-def test_the_builds_get_the_digests_as_arguments(tmp_path):
-    """What the step `pin` writes, read as the builds read it, with `echo` for docker."""
-    arguments = [f"--build-arg={name}=a:b@{DIGEST}" for name in ("PYTHON_IMAGE", "BEAM_IMAGE")]
-    (tmp_path / "base-images").write_text("".join(f"{line}\n" for line in arguments))
-    done = subprocess.run(
-        ["xargs", "--arg-file=base-images", "echo", "build", "--target=cpu", "."],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["build", "--target=cpu", ".", *arguments]
-
-
-@pytest.mark.parametrize(
-    ("image", "url"),
-    [
-        ("python:3.11-slim", "https://registry-1.docker.io/v2/library/python/manifests/3.11-slim"),
-        ("apache/beam:2.77.0", "https://registry-1.docker.io/v2/apache/beam/manifests/2.77.0"),
-        ("gcr.io/a/b:c", "https://gcr.io/v2/a/b/manifests/c"),
-        (f"localhost:5000/a:b@{'sha256:' + 64 * '0'}", "https://localhost:5000/v2/a/manifests/b"),
-    ],
-)
-def test_a_registry_is_asked_for_the_tag(image, url):
-    assert pin_images.manifest_url(image) == url
-
-
-class Registry(http.server.BaseHTTPRequestHandler):
-    """Answers as registries do: a token for anyone, then the digest of `team/base:1`."""
-
-    def do_GET(self):
-        assert self.path.startswith("/token?service=here&scope=repository:team/base:pull")
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"token": "open sesame"}')
-
-    def do_HEAD(self):
-        host = self.headers["Host"]
-        if self.headers.get("Authorization") != "Bearer open sesame":
-            asked = f'Bearer realm="http://{host}/token",service="here",scope="repository:team/base:pull"'
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", asked)
-        elif self.path == "/v2/team/base/manifests/1":
-            assert "application/vnd.oci.image.index.v1+json" in self.headers["Accept"]
-            self.send_response(200)
-            self.send_header("Docker-Content-Digest", DIGEST)
-        else:
-            self.send_response(404 if self.path.endswith("/2") else 200)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.mark.process
-def test_digests_are_those_that_the_registry_gives():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        base = f"127.0.0.1:{server.server_address[1]}/team/base"
-        old = f"{base}:1@sha256:{64 * 'b'}"
-        images = {"A_IMAGE": f"{base}:1", "B_IMAGE": old}
-        try:
-            kept = pin_images.pin(images, scheme="http")
-            assert kept == {"A_IMAGE": f"{base}:1@{DIGEST}", "B_IMAGE": old}
-            renewed = pin_images.pin(images, renew=True, scheme="http")
-            assert renewed["B_IMAGE"] == f"{base}:1@{DIGEST}"
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                pin_images.find_digest(f"{base}:2", "http")
-            with pytest.raises(ValueError, match="names no digest: got ''"):
-                pin_images.find_digest(f"{base}:3", "http")
-        finally:
-            server.shutdown()
 
 
 def test_an_image_with_another_build_of_torch_or_bound_threads_is_refused(monkeypatch):
