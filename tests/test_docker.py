@@ -18,7 +18,7 @@ from google.cloud.dataflow_v1beta3 import TemplateMetadata
 from google.cloud.devtools.cloudbuild_v1 import Build
 
 from bertscore_core import resolve
-from configs.generate import TEMPLATE_LEFT_OUT
+from configs.template import TEMPLATE_LEFT_OUT
 from pipelines.cli import flex
 from pipelines.options.flags import split_arguments
 from pipelines.options.score import ScoreOptions
