@@ -1,9 +1,7 @@
-"""The scoring job end to end: equal to scoring directly, whatever shards, workers and restarts."""
+"""The scoring job end to end: equal to scoring directly, whatever the shards and workers."""
 
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import apache_beam as beam
 import fsspec
@@ -11,27 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_core import (
-    BertScorer,
-    ConfigError,
-    InputError,
-    ScorerConfig,
-    Signature,
-    SignatureError,
-)
+from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from pipelines.cli import main as cli
-from pipelines.files.write import write_atomically
 from pipelines.idf.saved import load_idf
 from pipelines.options.score import ScoreOptions
-from pipelines.run import job as job_module
 from pipelines.run.local_runner import LocalRunner
-from pipelines.run.lock import LOCK_FILE
-from pipelines.run.neighbours import runs_below
-from pipelines.score.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
 from tests.support.jobs import job_options as options
@@ -119,67 +103,6 @@ def test_separate_workers_give_the_same_parts(tmp_path, in_memory, workers):
     np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)
 
 
-def crossing_producers(pipeline: beam.Pipeline) -> tuple[list[list[str]], set[str]]:
-    """Return the steps of each stage, and the steps whose output is stored between stages."""
-    proto = pipeline.to_runner_api(default_environment=ExternalEnvironment("localhost:1"))
-    _, stages = FnApiRunner().create_stages(proto)
-    producers = {
-        collection: step.unique_name
-        for step in proto.components.transforms.values()
-        if not step.subtransforms
-        for collection in step.outputs.values()
-    }
-    stored = {
-        name
-        for stage in stages
-        for step in stage.transforms
-        if step.spec.urn == "beam:runner:sink:v1"
-        for name in step.inputs.values()
-    }
-    steps = [[step.unique_name for step in stage.transforms] for stage in stages]
-    return steps, {producers.get(name, name) for name in stored}
-
-
-def test_only_small_things_cross_stages(tmp_path):
-    """Texts, embeddings and scores stay inside the one fused stage."""
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    job = prepare_score(options(dump, tmp_path / "out", idf="corpus"))
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    add_score_pipeline(pipeline, job)
-    steps, crossing = crossing_producers(pipeline)
-    fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
-    count = "CountDocumentFrequencies/CountSplit"
-    assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
-    assert "ScoreSplits/WritePart" in fused
-    assert "SaveIdf/WriteTable" in crossing
-    assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
-    # Prism keeps a core busy while a stage with a side input has work: no long one may have any.
-    with_side_inputs = steps_with_side_inputs(pipeline)
-    assert any("NameTables" in name for name in with_side_inputs)
-    for long in (fused, next(names for names in steps if count in names)):
-        assert not with_side_inputs.intersection(long)
-
-
-def steps_with_side_inputs(pipeline):
-    steps = pipeline.to_runner_api().components.transforms.values()
-    payload = beam_runner_api_pb2.ParDoPayload
-    return {
-        step.unique_name
-        for step in steps
-        if step.spec.urn == "beam:transform:pardo:v1"
-        and payload.FromString(step.spec.payload).side_inputs
-    }
-
-
-def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
-    """The check above can fail: this is the wiring it guards against."""
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    chunks = pipeline | "Splits" >> beam.Create([1, 2]) | "ReadSplit" >> beam.Map(str)
-    idf = chunks | "Count" >> beam.CombineGlobally(len)
-    _ = chunks | "ScoreChunk" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsSingleton(idf))
-    assert "ReadSplit" in crossing_producers(pipeline)[1]
-
-
 def test_columns_pass_through_and_several_references_are_scored(tmp_path):
     dump = tmp_path / "dump"
     dump.mkdir()
@@ -261,72 +184,6 @@ def test_row_without_weighted_token_has_no_score(tmp_path):
     assert not summary["success"]
 
 
-def test_second_run_scores_only_what_is_missing(tmp_path):
-    dump = write_dump(tmp_path / "dump", [25, 34])
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    run(chosen)
-    before = read_output(tmp_path / "out")
-    parts = sorted((tmp_path / "out").glob("shard-*/part-*.parquet"))
-    times = {part: part.stat().st_mtime_ns for part in parts[1:]}
-    parts[0].unlink()
-    assert [split.part_name for split in prepare_score(chosen).standing.pending] == [
-        str(parts[0].relative_to(tmp_path / "out"))
-    ]
-    summary = run(chosen)
-    assert {part: part.stat().st_mtime_ns for part in parts[1:]} == times
-    assert summary["parts_of_earlier_runs"] == len(parts) - 1
-    assert summary["rows"] == 59
-    assert read_output(tmp_path / "out").equals(before)
-    assert prepare_score(chosen).standing.pending == ()
-
-
-def test_changed_settings_are_refused_by_name_until_told_to_overwrite(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    run(options(dump, tmp_path / "out"))
-    with pytest.raises(SignatureError, match="num_layers: '6' there, '5' now"):
-        prepare_score(options(dump, tmp_path / "out", num_layers=5))
-    with pytest.raises(SignatureError, match="empty: 'zero' there, 'null' now"):
-        prepare_score(options(dump, tmp_path / "out", empty="null"))
-    other = pq.read_table(dump / "shard-000.parquet")
-    pq.write_table(other.append_column("id2", other["candidate"]), dump / "shard-000.parquet")
-    with pytest.raises(SignatureError, match="candidate_column: 'candidate' there, 'id2' now"):
-        prepare_score(options(dump, tmp_path / "out", candidate_column="id2"))
-    replaced = options(dump, tmp_path / "out", num_layers=5, overwrite=True)
-    assert len(prepare_score(replaced).standing.pending) == 1
-    assert run(replaced)["success"]
-
-
-def test_file_that_breaks_after_planning_is_reported_and_the_rest_is_finished(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    chosen = options(dump, tmp_path / "out")
-    job = prepare_score(chosen)
-    job = start(job)
-    victim = dump / "shard-001.parquet"
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[: len(whole) // 2])
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        add_score_pipeline(pipeline, job)
-    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
-    assert not summary["complete"]
-    assert not (tmp_path / "out" / "_SUCCESS").exists()
-    assert summary["rows"] == 20
-    assert summary["failed_splits"] == 1
-    assert list(summary["failures"]) == ["shard-001.parquet/part-000000000000.parquet"]
-    victim.write_bytes(whole)
-    assert run(chosen)["success"]
-
-
-def test_bad_file_is_set_aside(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20])
-    (dump / "shard-999.parquet").write_bytes(b"no Parquet")
-    summary = run(options(dump, tmp_path / "out"))
-    assert not summary["success"]
-    assert [Path(path).name for path in summary["rejected_files"]] == ["shard-999.parquet"]
-    assert summary["rows"] == 20
-    tolerant = options(dump, tmp_path / "out", max_reject_fraction=0.5)
-    assert run(tolerant)["success"]
-
-
 def test_idf_counted_without_a_file_is_not_kept(tmp_path):
     """A file that comes back unchanged must not be scored with a table that leaves it out."""
     dump = write_dump(tmp_path / "dump", [20, 20])
@@ -345,96 +202,6 @@ def test_idf_counted_without_a_file_is_not_kept(tmp_path):
     np.testing.assert_allclose(found, expected, atol=INVARIANCE_ATOL * 2, rtol=0)
 
 
-def test_other_peoples_files_in_the_output_are_left_alone(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    (tmp_path / "out" / "sub").mkdir(parents=True)
-    for name in ("mine.parquet", "sub/part-000000000000.parquet"):
-        (tmp_path / "out" / name).write_bytes(b"mine")
-    assert run(options(dump, tmp_path / "out", overwrite=True))["success"]
-    assert (tmp_path / "out" / "mine.parquet").read_bytes() == b"mine"
-    assert (tmp_path / "out" / "sub" / "part-000000000000.parquet").read_bytes() == b"mine"
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(
-    ("first", "second", "message"),
-    [
-        ("scores/2026-11-20", "scores", "holds the folders of other runs: got '2026-11-20' below"),
-        ("scores", "scores/2026-11-20", "is in the folder of another run: got '.*/scores' above"),
-    ],
-)
-def test_run_in_or_around_the_folder_of_another_run_is_refused_and_nothing_is_deleted(
-    tmp_path, capsys, first, second, message, overwrite
-):
-    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run(options(dump, tmp_path / first))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    flags = ["--input", str(other), "--output", str(tmp_path / second), "--device", "cpu"]
-    assert cli.main(["score", *flags, *["--overwrite"] * overwrite]) == cli.UNUSABLE
-    said = capsys.readouterr().err
-    assert re.search(message, said)
-    assert "--overwrite" not in said
-    assert "Choose another --output" in said
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert after == before
-
-
-def test_output_in_the_folder_of_another_run_is_refused_before_a_lock_is_written(
-    tmp_path, monkeypatch
-):
-    dump, other = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run(options(dump, tmp_path / "out"))
-    before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(job_module, "hold", None)
-    for place in ("out/below", "."):
-        flags = ["--input", str(other), "--output", str(tmp_path / place), "--device", "cpu"]
-        assert cli.main(["score", *flags]) == cli.UNUSABLE
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_folder_with_nothing_but_a_lock_is_no_other_run(tmp_path):
-    """As one of a command that was killed just after it had taken the folder."""
-    names = ["x/_manifest/lock.json", "y/_manifest/lock.json", "y/_manifest/parts/a.json"]
-    assert runs_below(names) == {"y"}
-    assert runs_below(["_manifest/lock.json", "z/_manifest/parts/b/_manifest/lock.json"]) == {"z"}
-    dump = write_dump(tmp_path / "dump", [5])
-    write_atomically(str(tmp_path / "out" / "x" / LOCK_FILE), b"{}")
-    assert run(options(dump, tmp_path / "out"))["success"]
-
-
-def test_run_beside_the_folders_of_other_runs_is_none_of_their_business(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    for night in ("2026-11-20", "2026-11-21"):
-        assert run(options(dump, tmp_path / "scores" / night))["success"]
-
-
-def test_input_inside_the_output_is_refused(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    with pytest.raises(InputError, match="in the output folder"):
-        prepare_score(
-            ScoreOptions(input=(str(dump / "shard-000.parquet"),), output=str(dump), device="cpu")
-        )
-
-
-def test_rows_of_inputs_that_are_gone_spoil_success_until_overwritten(tmp_path):
-    first, second = (write_dump(tmp_path / name, [5]) for name in ("a", "b"))
-    run(ScoreOptions(input=(str(first),), output=str(tmp_path / "out"), device="cpu"))
-    both = {"input": (str(first), str(second)), "output": str(tmp_path / "out"), "device": "cpu"}
-    summary = run(ScoreOptions(**both))
-    assert summary["complete"]
-    assert not summary["success"]
-    assert summary["parts_of_inputs_gone"] == ["shard-000.parquet/part-000000000000.parquet"]
-    assert run(ScoreOptions(**both, overwrite=True))["success"]
-    assert len(read_output(tmp_path / "out")) == 10
-
-
-def test_changed_size_of_splits_leaves_no_row_twice(tmp_path):
-    dump = write_dump(tmp_path / "dump", [30])
-    run(options(dump, tmp_path / "out", split_rows=10))
-    run(options(dump, tmp_path / "out", split_rows=15))
-    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(30))
-
-
 def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
     dump = write_dump(tmp_path / "dump", [5])
     chosen = {"device": "cuda:77", "output": str(tmp_path / "out"), "input": (str(dump),)}
@@ -443,50 +210,6 @@ def test_device_of_remote_workers_is_not_looked_for_here(tmp_path):
     )
     with pytest.raises(ConfigError, match="device 'cuda:77' cannot be used"):
         prepare_score(ScoreOptions(**chosen))
-
-
-def test_memory_of_one_process_is_no_place_for_the_output_of_several():
-    with pytest.raises(ConfigError, match="other worker processes cannot reach"):
-        prepare_score(ScoreOptions(input=("in",), output="memory://out", workers=2, device="cpu"))
-
-
-def test_chunks_are_measured_and_not_pickled(tmp_path, monkeypatch):
-    """Beam samples the size of what flows between steps; a table must not be copied for it."""
-    measured_sizes, pickled = [], []
-    estimate = ChunkCoder.estimate_size
-    monkeypatch.setattr(
-        ChunkCoder,
-        "estimate_size",
-        lambda self, value: (measured_sizes.append(type(value)), estimate(self, value))[1],
-    )
-    for kind in (Chunk, ScoredChunk):
-        monkeypatch.setattr(
-            kind, "__reduce_ex__", lambda self, _: pickled.append(type(self)), raising=False
-        )
-    run(options(write_dump(tmp_path / "dump", [20, 20]), tmp_path / "out"))
-    assert set(measured_sizes) == {Chunk, ScoredChunk}
-    assert pickled == []
-
-
-def test_nothing_is_written_when_the_check_fails(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5])
-    with pytest.raises(InputError, match="'kandidat'"):
-        prepare_score(options(dump, tmp_path / "out", candidate_column="kandidat"))
-    assert not (tmp_path / "out").exists()
-
-
-def test_counters_tell_what_was_done(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20, 20])
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    job = prepare_score(chosen)
-    job = start(job)
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    add_score_pipeline(pipeline, job)
-    found = pipeline.run().metrics().query()
-    counters = {item.key.metric.name: item.committed for item in found["counters"]}
-    assert counters["pairs_scored"] == counters["num_inferences"] == 40
-    assert counters["parts_written"] == 2
-    assert counters["documents_counted"] == 40
 
 
 def test_idf_table_is_counted_over_all_rows_even_on_resume(tmp_path):

@@ -1,0 +1,108 @@
+"""What flows between the stages and steps of the scoring pipeline, and what is counted there."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import ExternalEnvironment
+
+from pipelines.score.chunks import Chunk, ChunkCoder, ScoredChunk
+from tests.support.dumps import write_dump
+from tests.support.jobs import add_score_pipeline, prepare_score, start
+from tests.support.jobs import job_options as options
+from tests.support.jobs import run_options as run
+
+pytestmark = pytest.mark.job
+
+
+def crossing_producers(pipeline: beam.Pipeline) -> tuple[list[list[str]], set[str]]:
+    """Return the steps of each stage, and the steps whose output is stored between stages."""
+    proto = pipeline.to_runner_api(default_environment=ExternalEnvironment("localhost:1"))
+    _, stages = FnApiRunner().create_stages(proto)
+    producers = {
+        collection: step.unique_name
+        for step in proto.components.transforms.values()
+        if not step.subtransforms
+        for collection in step.outputs.values()
+    }
+    stored = {
+        name
+        for stage in stages
+        for step in stage.transforms
+        if step.spec.urn == "beam:runner:sink:v1"
+        for name in step.inputs.values()
+    }
+    steps = [[step.unique_name for step in stage.transforms] for stage in stages]
+    return steps, {producers.get(name, name) for name in stored}
+
+
+def test_only_small_things_cross_stages(tmp_path):
+    """Texts, embeddings and scores stay inside the one fused stage."""
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    job = prepare_score(options(dump, tmp_path / "out", idf="corpus"))
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    add_score_pipeline(pipeline, job)
+    steps, crossing = crossing_producers(pipeline)
+    fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
+    count = "CountDocumentFrequencies/CountSplit"
+    assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
+    assert "ScoreSplits/WritePart" in fused
+    assert "SaveIdf/WriteTable" in crossing
+    assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
+    # Prism keeps a core busy while a stage with a side input has work: no long one may have any.
+    with_side_inputs = steps_with_side_inputs(pipeline)
+    assert any("NameTables" in name for name in with_side_inputs)
+    for long in (fused, next(names for names in steps if count in names)):
+        assert not with_side_inputs.intersection(long)
+
+
+def steps_with_side_inputs(pipeline):
+    steps = pipeline.to_runner_api().components.transforms.values()
+    payload = beam_runner_api_pb2.ParDoPayload
+    return {
+        step.unique_name
+        for step in steps
+        if step.spec.urn == "beam:transform:pardo:v1"
+        and payload.FromString(step.spec.payload).side_inputs
+    }
+
+
+def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
+    """The check above can fail: this is the wiring it guards against."""
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    chunks = pipeline | "Splits" >> beam.Create([1, 2]) | "ReadSplit" >> beam.Map(str)
+    idf = chunks | "Count" >> beam.CombineGlobally(len)
+    _ = chunks | "ScoreChunk" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsSingleton(idf))
+    assert "ReadSplit" in crossing_producers(pipeline)[1]
+
+
+def test_chunks_are_measured_and_not_pickled(tmp_path, monkeypatch):
+    """Beam samples the size of what flows between steps; a table must not be copied for it."""
+    measured_sizes, pickled = [], []
+    estimate = ChunkCoder.estimate_size
+    monkeypatch.setattr(
+        ChunkCoder,
+        "estimate_size",
+        lambda self, value: (measured_sizes.append(type(value)), estimate(self, value))[1],
+    )
+    for kind in (Chunk, ScoredChunk):
+        monkeypatch.setattr(
+            kind, "__reduce_ex__", lambda self, _: pickled.append(type(self)), raising=False
+        )
+    run(options(write_dump(tmp_path / "dump", [20, 20]), tmp_path / "out"))
+    assert set(measured_sizes) == {Chunk, ScoredChunk}
+    assert pickled == []
+
+
+def test_counters_tell_what_was_done(tmp_path):
+    dump = write_dump(tmp_path / "dump", [20, 20])
+    chosen = options(dump, tmp_path / "out", idf="corpus")
+    job = prepare_score(chosen)
+    job = start(job)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    add_score_pipeline(pipeline, job)
+    found = pipeline.run().metrics().query()
+    counters = {item.key.metric.name: item.committed for item in found["counters"]}
+    assert counters["pairs_scored"] == counters["num_inferences"] == 40
+    assert counters["parts_written"] == 2
+    assert counters["documents_counted"] == 40
