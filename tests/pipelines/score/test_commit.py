@@ -5,7 +5,6 @@ import stat
 from dataclasses import replace
 
 import fsspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
@@ -23,7 +22,6 @@ from pipelines.score.job import conclude_score, score_stages, start_run
 from pipelines.score.kept_plan import PLANS_FOLDER
 from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
 from pipelines.score.record_packs import PACKS_FOLDER
-from pipelines.score.rejects import SCHEMA
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
     job_options,
@@ -66,61 +64,6 @@ def files_below(folder):
 
 def parts_of(folder):
     return {name: data for name, data in files_below(folder).items() if not name.startswith("_")}
-
-
-def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):
-    dump = tmp_path / "dump"
-    dump.mkdir()
-    rows = {"candidate": ["a cat"] * 45, "reference": ["the cat"] * 45}
-    rows["candidate"][3] = rows["reference"][30] = None
-    rows["candidate"][31] = ""
-    pq.write_table(pa.table(rows), dump / "a.parquet")
-    summary = run_options(job_options(dump, tmp_path / "out", max_reject_fraction=0.5))
-    assert summary["success"]
-    listed = pq.read_table(tmp_path / "out" / "_rejects")
-    assert listed.schema.equals(SCHEMA)
-    path = str(dump / "a.parquet")
-    no_byte = {"byte": None, "message": None}
-    assert listed.to_pylist() == [
-        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", **no_byte},
-        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", **no_byte},
-    ]
-    assert summary["rejected"] == 2
-
-
-def test_rejected_files_and_splits_are_listed_with_their_messages(tmp_path):
-    dump = write_dump(tmp_path / "dump", [20, 20, 20])
-    (dump / "shard-000.parquet").write_bytes(b"no Parquet")
-    chosen = job_options(dump, tmp_path / "out")
-    job = prepare_score(chosen)
-    job = start(job)
-    (dump / "shard-002.parquet").unlink()
-    summary = run_prepared(job)
-    assert not summary["complete"]
-    whole, piece = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
-    assert whole["file"] == str(dump / "shard-000.parquet")
-    assert (whole["row"], whole["rows"], whole["reason"]) == (None, None, "not_parquet")
-    assert "cannot be read as Parquet" in whole["message"]
-    assert piece["file"] == str(dump / "shard-002.parquet")
-    assert (piece["row"], piece["rows"], piece["reason"]) == (0, 20, "unreadable_rows")
-    assert "FileNotFoundError" in piece["message"]
-
-
-def test_rejects_follow_the_parts_when_an_input_is_mended(tmp_path):
-    dump = tmp_path / "dump"
-    dump.mkdir()
-    bad, good = ({"candidate": [word], "reference": ["a cat"]} for word in (None, "a cat"))
-    for name in ("a", "b"):
-        pq.write_table(pa.table(bad, pa.schema({k: pa.string() for k in bad})), dump / name)
-    (dump / "c").write_bytes(b"no Parquet")
-    chosen = job_options(dump / "*", tmp_path / "out", max_reject_fraction=1.0)
-    run_options(chosen)
-    assert pq.read_table(tmp_path / "out" / "_rejects").num_rows == 3
-    pq.write_table(pa.table(good), dump / "b")
-    (dump / "c").unlink()
-    run_options(chosen)
-    listed = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
-    assert [row["file"] for row in listed] == [str(dump / "a")]
 
 
 def test_part_whose_record_was_not_written_is_made_again_alike(finished):
@@ -271,14 +214,6 @@ def test_file_that_changes_under_the_run_is_not_scored_in_two_versions(finished)
     assert run_options(chosen)["success"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_file_without_permission_leaves_the_run_incomplete(tmp_path):
-    dump = write_dump(tmp_path / "dump", [5, 5])
-    (dump / "shard-001.parquet").chmod(0)
-    summary = run_options(job_options(dump, tmp_path / "out", max_reject_fraction=1.0))
-    assert (summary["num_unreachable_files"], summary["complete"]) == (1, False)
-
-
 def test_damaged_idf_table_is_counted_anew(tmp_path):
     dump = write_dump(tmp_path / "dump", [30])
     chosen = job_options(dump, tmp_path / "out", idf="corpus")
@@ -346,18 +281,6 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     assert parts_of(tmp_path / "out") == before
     assert not (tmp_path / "out" / "_manifest" / "idf.npz").exists()
     assert run_options(chosen)["success"]
-
-
-def test_file_out_of_reach_stops_a_corpus_idf_before_anything_is_counted(tmp_path, capsys):
-    """Counted without it, the next run would meet another corpus and be refused for ever."""
-    dump = write_dump(tmp_path / "dump", [5, 5])
-    link = dump / "shard-001.parquet"
-    link.unlink()
-    link.symlink_to(link)  # OSError: too many levels of symbolic links, also for root
-    flags = ["score", "--input", str(dump / "shard-*"), "--output", str(tmp_path / "out")]
-    assert cli.main([*flags, "--idf", "corpus"]) == cli.BROKEN
-    assert "files or folders cannot be reached" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_damaged_run_file_can_be_overwritten(finished):
