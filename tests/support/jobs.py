@@ -1,4 +1,4 @@
-"""Scoring jobs run in this process."""
+"""Small scoring jobs: as commands, and run in this process."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +23,11 @@ def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
     """Return options for a small job on the CPU with the embedded model."""
     values = {"input": (str(dump),), "output": str(output), "device": "cpu", "split_rows": 20}
     return ScoreOptions(**(values | changes))
+
+
+def score_arguments(dump: Path, tmp_path: Path, *more: object) -> list[str]:
+    """Return the words of a command that scores a dump into the folder `out` of a test."""
+    return ["score", "--input", str(dump), "--output", str(tmp_path / "out"), *map(str, more)]
 
 
 def own(output: str | Path) -> OutputFolder:

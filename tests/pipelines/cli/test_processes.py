@@ -1,0 +1,158 @@
+"""The command in a process of its own: started, killed, interrupted, taken over."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.cli import main as cli
+from pipelines.files.write import write_atomically
+from pipelines.run.holder import Holder
+from pipelines.run.lock import LOCK_FILE
+from pipelines.score.part_record import PARTS_FOLDER
+from tests.support.dumps import read_output, write_dump
+from tests.support.jobs import score_arguments as arguments
+from tests.support.made_runs import made_run, scored
+from tests.support.processes import beam_workers, session_members
+from tests.support.waiting import wait_until
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_module_is_the_command(dump, tmp_path):
+    """`python -m pipelines score` in a process of its own, two workers."""
+    command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]
+    done = subprocess.run(
+        [*command, "--workers", "2", "--split-rows", "10"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == cli.DONE, done.stderr
+    assert "sdk harness" not in done.stderr.lower()
+    assert len(read_output(tmp_path / "out")) == 30
+
+
+def parts_in(tmp_path):
+    return tmp_path / "out" / "shard-000.parquet"
+
+
+@contextmanager
+def long_run(tmp_path, *flags):
+    """Run the command over 600 rows, in a process of its own; the body begins at the first part."""
+    dump = write_dump(tmp_path / "dump", [600])
+    command = [sys.executable, "-m", "pipelines", *arguments(dump, tmp_path, *flags)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        wait_until(lambda: list(parts_in(tmp_path).glob("part-*.parquet")), process=process)
+        yield process
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find the workers")
+def test_run_whose_worker_is_killed_ends_and_goes_on_when_asked_again(tmp_path):
+    """Beam would wait for the dead worker for ever."""
+    parts = parts_in(tmp_path)
+    with long_run(tmp_path, "--workers", "2", "--split-rows", "5") as process:
+        workers = beam_workers(process.pid)
+        for worker in workers[:1]:
+            os.kill(worker, signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+        assert session_members(process.pid) == []
+    assert len(workers) == 2
+    assert process.returncode == cli.BROKEN
+    assert "a worker process died" in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
+    # A part without its record, as the kill may leave one, is made anew.
+    done = len(list((tmp_path / "out" / PARTS_FOLDER).rglob("*.json")))
+    flags = arguments(tmp_path / "dump", tmp_path, "--workers", "2", "--split-rows", "5")
+    assert cli.main(flags) == cli.DONE
+    assert read_output(tmp_path / "out")["id"].to_pylist() == list(range(600))
+    summary = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert summary["parts_of_earlier_runs"] == done
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("kill", "number"),
+    [
+        (os.killpg, signal.SIGINT),
+        pytest.param(os.kill, signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(os.kill, signal.SIGTERM, marks=pytest.mark.long),
+    ],
+    ids=["Ctrl-C", "kill -INT", "kill"],
+)
+def test_interrupted_run_says_so_and_goes_on(tmp_path, kill, number):
+    parts = parts_in(tmp_path)
+    with long_run(tmp_path, "--workers", "2", "--split-rows", "5") as process:
+        kill(process.pid, number)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert f"interrupted ({number.name}). Finished parts are kept" in errors
+    assert "a worker process died" not in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert 0 < len(list(parts.glob("part-*.parquet"))) < 120
+
+
+@pytest.mark.process
+def test_run_whose_folder_is_taken_over_ends(tmp_path):
+    """The other may think it dead, as after a long sleep; the two must not write side by side."""
+    lock = tmp_path / "out" / LOCK_FILE
+    with long_run(tmp_path, "--split-rows", "2") as process:
+        write_atomically(str(lock), replace(Holder.here(), machine="elsewhere").to_json())
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == cli.BROKEN
+    assert "belongs to another run now" in errors
+    assert "on elsewhere" in errors
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    assert json.loads(lock.read_text())["machine"] == "elsewhere"
+
+
+@pytest.mark.process
+def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
+    """They answer in a fraction of a second, where torch, transformers and Beam take several."""
+    run = str(made_run(tmp_path / "run", {"a": scored(np.array([0.5, 0.7]))}))
+    page = str(tmp_path / "page.html")
+    code = (
+        "import sys\n"
+        "from pipelines.cli import main as cli\n"
+        "assert cli.main(['score', '--inptu', 'x']) == cli.UNUSABLE\n"
+        f"assert cli.main(['groups', {run!r}]) == cli.DONE\n"
+        f"assert cli.main(['compare', {run!r}, {run!r}]) == cli.DONE\n"
+        f"assert cli.main(['report', {run!r}, '-o', {page!r}]) == cli.DONE\n"
+        "assert cli.main(['models', '--json']) == cli.DONE\n"
+        "print(sorted({'torch', 'transformers', 'apache_beam'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "Did you mean --input?" in done.stderr
+
+
+@pytest.mark.process
+def test_list_that_is_not_read_to_its_end_is_no_error():
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from pipelines.cli.main import main; raise SystemExit(main(['models']))",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == cli.DONE

@@ -1,0 +1,190 @@
+"""What the command line refuses, with the words and the status of each refusal."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_core import DocumentFrequencies, IdfTable
+from pipelines.cli import main as cli
+from pipelines.run.lock import hold
+from tests.support.cached_models import cache_model
+from tests.support.dumps import write_dump
+from tests.support.jobs import score_arguments as arguments
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--num-layer", "3"], "Did you mean --num-layers?"),
+        (["--ref-col", "x"], "Did you mean --reference-column?"),
+        (["--no-such"], "unknown argument '--no-such'"),
+        (["--languge", "en"], "Did you mean --language?"),
+        (["--model", "bert-base-uncasd"], "Did you mean 'bert-base-uncased'?"),
+        (["--model", "all-minilm"], "Did you mean 'all-MiniLM-L6-v2'?"),
+        (["--model", "all-minilm"], "the hub was not asked, since HF_HUB_OFFLINE is set"),
+        (["--num-layers", "99"], "num_layers 99 is out of range"),
+        (["--num-layers", "x"], "argument --num-layers: invalid int value: 'x'"),
+        (["--lang", "english"], "no default model for language 'english'. Did you mean 'en'?"),
+        (["--model", "no/such/model"], "neither a local folder"),
+        (["--rescale"], "--rescale needs a baseline: got neither a language"),
+        (["--rescale"], "Add --language CODE or --baseline PATH"),
+        (["--rescale", "--baseline", "no.csv"], "baseline 'no.csv' cannot be read"),
+        (["--device", "cuda:77"], "device 'cuda:77' cannot be used"),
+        (["--idf", "corpsu"], "Did you mean 'corpus'?"),
+        (["--idf", "./no-table.npz"], "no-table.npz"),
+        (["--candidate-column", "candidat"], "Did you mean 'candidate'?"),
+        (["--", "--runner=DaskRunner"], "runner 'dask' cannot be used: it loses rows"),
+        (["--", "--direct_num_wrkers=2"], "Did you mean --direct_num_workers?"),
+        (["--max-length", "1000"], "more than all-MiniLM-L6-v2 has positions for"),
+        (["--max-length", "unlimited"], "positions for 512 tokens and none beyond"),
+        (["--max-length", "unlimited", "--dry-run"], "Leave max_length out to cut texts"),
+    ],
+)
+def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
+    dump, tmp_path, capsys, more, message
+):
+    assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score", "--verbose"],
+        ["score", "--json"],
+        ["score", "--overwrit"],
+        ["score", "--over"],
+        ["compare"],
+        ["baseline", "--overwrte"],
+    ],
+)
+def test_nothing_far_off_and_nothing_that_destroys_is_suggested(words, capsys):
+    assert cli.main(words) == cli.UNUSABLE
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["verbose", "overwrit", "json"])
+def test_nothing_of_the_kind_is_suggested_for_a_file_either(key, dump, tmp_path, capsys):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{key}: true\n")
+    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert f"unknown option in {config} and the flags: got {key!r}" in said
+    assert "Did you mean" not in said
+
+
+def test_equal_messages_of_many_files_are_one_line(tmp_path, capsys):
+    dump = write_dump(tmp_path / "dump", [5] * 4)
+    wrong = ["--candidate-column", "candidat"]
+    assert cli.main(arguments(dump, tmp_path, *wrong)) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert said.count("Did you mean 'candidate'?") == 1
+    assert "shard-000.parquet and 3 more: " in said
+    good = pa.table({"candidat": ["a cat"], "reference": ["the cat"]})
+    pq.write_table(good, dump / "shard-009.parquet")
+    assert cli.main(arguments(dump, tmp_path, *wrong, "--dry-run")) == cli.DONE
+    shown = capsys.readouterr().out
+    assert shown.count("file rejected: ") == 1
+    assert "shard-000.parquet and 3 more: " in shown
+
+
+def test_input_without_files_is_refused(tmp_path, capsys):
+    assert cli.main(arguments(tmp_path / "nothing", tmp_path)) == cli.UNUSABLE
+    assert "nothing" in capsys.readouterr().err
+
+
+@pytest.mark.job
+def test_too_many_rejects_end_with_status_3(tmp_path, capsys):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    table = pa.table({"candidate": ["a cat", None], "reference": ["the cat", "a dog"]})
+    pq.write_table(table, folder / "half.parquet")
+    assert cli.main(arguments(folder, tmp_path)) == cli.TOO_MANY_REJECTS
+    shown = capsys.readouterr()
+    assert "50.00% of the rows or files have no score" in shown.err
+    assert "null_candidate" in shown.out
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.mark.job
+def test_finished_run_is_judged_anew(dump, tmp_path, capsys):
+    assert cli.main(arguments(dump, tmp_path)) == cli.DONE
+    (dump / "zzz.parquet").write_bytes(b"no Parquet")
+    assert cli.main(arguments(dump, tmp_path)) == cli.TOO_MANY_REJECTS
+    assert "zzz.parquet" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_forged_idf_table_ends_with_status_2_before_any_model_runs(dump, tmp_path, capsys):
+    """Its one token is in more documents than there are."""
+    frequencies = DocumentFrequencies(
+        num_documents=2, ids=np.array([5], np.int32), counts=np.array([3], np.int64)
+    )
+    table = tmp_path / "forged.npz"
+    forged = IdfTable(frequencies=frequencies, tokenizer="t", max_length=8)
+    table.write_bytes(forged.to_bytes())
+    assert cli.main(arguments(dump, tmp_path, "--idf", table)) == cli.UNUSABLE
+    assert "counts that are not from 1 to the number of documents" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("value", ["-inf", "-1e39", "0.99999999"])
+def test_baseline_that_gives_no_numbers_ends_with_status_2(dump, tmp_path, value, capsys):
+    rows = "".join(f"{n},0.5,0.5,{value}\n" for n in range(7))
+    (tmp_path / "tables" / "en").mkdir(parents=True)
+    for path in (tmp_path / "b.csv", tmp_path / "tables" / "en" / "all-MiniLM-L6-v2.tsv"):
+        path.write_text("LAYER,P,R,F\n" + rows)
+    for given in (tmp_path / "b.csv", tmp_path / "tables"):
+        more = ["--rescale", "--baseline", given, "--lang", "en", "--model", "all-MiniLM-L6-v2"]
+        assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
+        assert "expected finite numbers below 1 in float32" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["workers: " + "9" * 5000, "input: " + "[" * 3000])
+def test_config_file_beyond_measure_ends_with_status_2(dump, tmp_path, text, capsys):
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    assert cli.main(arguments(dump, tmp_path, "--config", config)) == cli.UNUSABLE
+    assert "config.yaml' is not valid" in capsys.readouterr().err
+
+
+def test_untuned_model_asks_for_a_layer_before_any_work(
+    dump, tmp_path, tiny_folder, monkeypatch, capsys
+):
+    name = "intfloat/multilingual-e5-base"
+    cache_model(tiny_folder("xlm_roberta"), name, tmp_path / "cache", monkeypatch)
+    flags = ["--model", name, "--dry-run"]
+    assert cli.main(arguments(dump, tmp_path, *flags)) == cli.UNUSABLE
+    assert f"no layer has been tuned for {name}" in capsys.readouterr().err
+    assert cli.main(arguments(dump, tmp_path, *flags, "--num-layers", 2)) == cli.DONE
+    assert f"model:{name}" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_command_lists_the_known(capsys):
+    assert cli.main(["scor"]) == cli.UNUSABLE
+    printed = capsys.readouterr().err
+    assert f"expected one of {', '.join(cli.COMMANDS)}." in printed
+    assert "Did you mean score?" in printed
+    assert cli.main(["--help"]) == cli.DONE
+    assert cli.main([]) == cli.UNUSABLE
+
+
+@pytest.mark.job
+def test_second_run_on_a_folder_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys):
+    with hold(str(tmp_path / "out"), say=print, lost=print):
+        assert cli.main(arguments(dump, tmp_path)) == cli.UNUSABLE
+        assert "another run is at work on this output" in capsys.readouterr().err
+        assert cli.main(arguments(dump, tmp_path, "--dry-run")) == cli.DONE
+    assert not (tmp_path / "out").exists()
+    assert cli.main(arguments(dump, tmp_path)) == cli.DONE
+
+
+def test_output_that_cannot_be_written_is_refused(dump, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    flags = ["score", "--input", str(dump), "--output", str(tmp_path / "file" / "out")]
+    assert cli.main(flags) == cli.UNUSABLE
+    assert "cannot be written" in capsys.readouterr().err
