@@ -1,3 +1,5 @@
+"""Files of the web are fetched whole, politely, and again where that may help."""
+
 import email.utils
 import errno
 import hashlib
@@ -8,33 +10,21 @@ import resource
 import signal
 import socket
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from bertscore_core.errors import ConfigError
-from pipelines.crawl.fetch import (
-    USER_AGENT,
-    Fetched,
-    FetchError,
-    FetchPolicy,
-    fetched,
-)
-from tests.support.faults import FaultRule, Faults
-from tests.support.s3 import s3_bucket, s3_environment
+from pipelines.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
+from tests.support.crawls import DATA, QUICK, fail, fetch
 from tests.support.web import Web, web_server
-from tests.support.wet import some_pages, wet_bytes, wet_members
+from tests.support.wet import some_pages, wet_members
 
 pytestmark = pytest.mark.process
-
-DATA = wet_bytes(some_pages(300))
-QUICK = FetchPolicy(attempts=4, timeout=0.3, pause=0.02)
 
 
 @contextmanager
@@ -42,22 +32,6 @@ def one_file(*faults: str, data: bytes = DATA) -> Iterator[tuple[str, Web]]:
     """Serve one file with these answers first; yield its address and the server."""
     with web_server({"/a.warc.wet.gz": data}, {"/a.warc.wet.gz": faults}) as web:
         yield f"{web.url}/a.warc.wet.gz", web
-
-
-def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched, bytes]:
-    """Fetch a file; return what is said of it, and its content."""
-    with fetched(path, policy, str(folder)) as got:
-        content = got.file.read_bytes()
-    assert list(folder.iterdir()) == [], "nothing may be left behind"
-    return got, content
-
-
-def fail(path: str, folder: Path, policy: FetchPolicy = QUICK) -> FetchError:
-    """Fetch a file that cannot be fetched; return the error."""
-    with ExitStack() as stack, pytest.raises(FetchError) as caught:
-        stack.enter_context(fetched(path, policy, str(folder)))
-    assert not folder.is_dir() or list(folder.iterdir()) == [], "nothing may be left behind"
-    return caught.value
 
 
 def test_a_file_comes_over_http_as_it_is_in_one_request(tmp_path: Path) -> None:
@@ -264,97 +238,9 @@ def test_credentials_are_in_no_message(tmp_path: Path) -> None:
         assert "***" in str(error)
 
 
-def test_a_local_file_is_used_in_place(tmp_path: Path) -> None:
-    path = tmp_path / "a *.wet.gz"
-    path.write_bytes(DATA)
-    with fetched(str(path), QUICK) as got:
-        assert got.file == path
-    assert path.read_bytes() == DATA
-    assert (got.num_bytes, got.sha256) == (len(DATA), hashlib.sha256(DATA).hexdigest())
-
-
 def test_an_empty_file_is_fetched_as_such(tmp_path: Path) -> None:
     with one_file(data=b"") as (url, _):
         assert fetch(url, tmp_path)[1] == b""
-
-
-def test_a_file_comes_from_memory_and_is_copied(tmp_path: Path) -> None:
-    path = f"memory://{uuid.uuid4().hex}/a.wet.gz"
-    fsspec.filesystem("memory").pipe_file(path, DATA)
-    got, content = fetch(path, tmp_path)
-    assert content == DATA
-    assert got.sha256 == hashlib.sha256(DATA).hexdigest()
-    fsspec.filesystem("memory").store.clear()
-
-
-def test_a_file_comes_from_s3_through_the_faults_of_the_store(tmp_path: Path) -> None:
-    servers: list[Faults] = []
-    with s3_bucket(servers) as bucket:
-        fsspec.filesystem("s3").pipe_file(f"{bucket}/a.wet.gz", DATA)
-        assert fetch(f"{bucket}/a.wet.gz", tmp_path)[1] == DATA
-        servers[0].set(FaultRule(rate=1.0, kinds=("lost",), seconds=0.3))
-        got, content = fetch(f"{bucket}/a.wet.gz", tmp_path, FetchPolicy(attempts=9, pause=0.1))
-        assert content == DATA
-        assert servers[0].happened["lost"] > 0
-        assert got.num_bytes == len(DATA)
-        error = fail(f"{bucket}/nothing.wet.gz", tmp_path)
-        assert (error.permanent, error.missing, error.attempts) == (True, True, 1)
-
-
-@pytest.fixture
-def s3_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Let S3 be made from settings of this test alone; yield what changes them."""
-    kind = fsspec.get_filesystem_class("s3")
-    kind.clear_instance_cache()
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    for name, value in s3_environment("http://127.0.0.1:9").items():
-        monkeypatch.setenv(name, value)
-    yield monkeypatch
-    kind.clear_instance_cache()
-
-
-def test_a_store_that_cannot_be_reached_is_tried_again(
-    tmp_path: Path, s3_settings: pytest.MonkeyPatch
-) -> None:
-    s3_settings.setenv("AWS_ENDPOINT_URL", "no address")
-    error = fail("s3://bucket/a.wet.gz", tmp_path)
-    assert (error.permanent, error.attempts) == (False, QUICK.attempts)
-
-
-def test_without_credentials_for_a_store_nothing_is_tried_again(
-    tmp_path: Path, s3_settings: pytest.MonkeyPatch
-) -> None:
-    s3_settings.delenv("AWS_ACCESS_KEY_ID")
-    s3_settings.delenv("AWS_SECRET_ACCESS_KEY")
-    s3_settings.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    s3_settings.setenv("HOME", str(tmp_path))
-    error = fail("s3://bucket/a.wet.gz", tmp_path / "copies")
-    assert (error.permanent, error.attempts) == (True, 1)
-    assert "credentials" in error.reason
-
-
-@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="needs a file that lies")
-def test_a_file_that_is_longer_than_its_store_says_is_not_taken(tmp_path: Path) -> None:
-    error = fail("/proc/version", tmp_path)
-    assert (error.permanent, error.attempts) == (False, QUICK.attempts)
-    assert error.reason.endswith("of 0 bytes")
-
-
-@pytest.mark.parametrize("name", ["nothing.gz", "file/below.gz"])
-def test_a_local_file_that_is_not_there_is_not_tried_again(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_bytes(b"x")
-    error = fail(str(tmp_path / name), tmp_path / "copies")
-    assert (error.permanent, error.missing, error.attempts) == (True, True, 1)
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    error = fail(str(tmp_path), tmp_path / "copies")
-    assert (error.permanent, error.missing) == (True, False)
-
-
-def test_an_unknown_scheme_is_named(tmp_path: Path) -> None:
-    with ExitStack() as stack, pytest.raises(ConfigError, match="no-such"):
-        stack.enter_context(fetched("no-such://a/b", QUICK, str(tmp_path)))
 
 
 def test_a_full_disk_is_an_error_at_once_and_leaves_nothing(tmp_path: Path) -> None:
