@@ -1,12 +1,7 @@
-"""Pairs scored in pipelines that are not the job: RunInference with our handler, and ScorePairs."""
+"""Pairs scored in pipelines that are not the job: the columns and scores of ScorePairs."""
 
-import pickle
 import subprocess
 import sys
-import time
-import uuid
-from collections import Counter
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -15,21 +10,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.parquetio import WriteToParquet
-from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
-from apache_beam.testing import test_stream as streams  # pytest would take TestStream for a test
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
-from bertscore_core import BertScorer, ConfigError, IdfError, InputError, ScorerConfig, Signature
+from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
 from pipelines.dump.columns import OUTPUT_COLUMNS, TableFields
-from pipelines.pairs.handler import BertScoreModelHandler, PairScore
+from pipelines.pairs.handler import BertScoreModelHandler
 from pipelines.pairs.transform import ScorePairs
 from pipelines.run import counters
-from tests.support.dumps import pair_rows
-from tests.support.scoring import score_all_rows
+from tests.support.scoring import (
+    BAD,
+    CONFIG,
+    MEASURES,
+    Attributes,
+    Keep,
+    kept_in,
+    library,
+    measured,
+    pairs,
+    score_all_rows,
+)
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = [
@@ -38,16 +37,6 @@ pytestmark = [
     pytest.mark.model,
     pytest.mark.process,
 ]
-
-
-CONFIG = ScorerConfig(device="cpu")
-MEASURES = ("precision", "recall", "f1")
-BAD = {
-    "null_candidate": {"candidate": None, "reference": "a cat"},
-    "null_reference": {"candidate": "a cat", "reference": ["a cat", None]},
-    "no_references": {"candidate": "a cat", "reference": []},
-    "not_text": {"candidate": "a cat", "reference": 7},
-}
 
 
 class Pair(NamedTuple):
@@ -59,75 +48,6 @@ class Pair(NamedTuple):
 class SeveralReferences(NamedTuple):
     candidate: Optional[str]  # noqa: UP045 - Beam's schemas know no `str | None`
     reference: list[str]
-
-
-@dataclass(frozen=True)
-class Attributes:
-    candidate: object
-    reference: object
-
-
-class Keep(beam.DoFn):
-    """Keep each element in a file, with its time and window, whichever process it comes out in."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def process(self, element, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):
-        kept = pickle.dumps((element, float(timestamp), float(window.max_timestamp())))
-        (self.folder / uuid.uuid4().hex).write_bytes(kept)
-
-
-def kept_in(folder):
-    """Return (element, timestamp, end of its window) for each that was kept."""
-    return [pickle.loads(path.read_bytes()) for path in folder.iterdir()]  # noqa: S301 - our own
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Run a transform over elements, or a source, and return what comes out."""
-
-    def run_and_collect(transform, elements, *flags, runner=None, timed=False):
-        folder = tmp_path / uuid.uuid4().hex
-        folder.mkdir()
-        created = beam.Create(elements, reshuffle=False) if isinstance(elements, list) else elements
-        options = PipelineOptions(["--runner=FnApiRunner", *flags])
-        with beam.Pipeline(runner=runner, options=options) as p:
-            _ = p | "Source" >> created | "Tested" >> transform | "Keep" >> beam.ParDo(Keep(folder))
-        kept = kept_in(folder)
-        return kept if timed else [element for element, _, _ in kept]
-
-    return run_and_collect
-
-
-@pytest.fixture(scope="module")
-def handler():
-    return BertScoreModelHandler(CONFIG)
-
-
-@pytest.fixture(scope="module")
-def model(handler):
-    return handler.load_model()
-
-
-def pairs(count=12):
-    rows = pair_rows(count)
-    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
-
-
-def measured(rows):
-    """Scores by measure, in the order of the ids. Shape (3, N), float32."""
-    ordered = sorted(rows, key=lambda row: row["id"])
-    return np.array(
-        [[row[f"bertscore_{name}"] for row in ordered] for name in MEASURES], np.float32
-    )
-
-
-def library(rows, **config):
-    """What the library gives for the same rows."""
-    scorer = BertScorer(ScorerConfig(device="cpu", **config))
-    scores = scorer.score([row["candidate"] for row in rows], [row["reference"] for row in rows])
-    return np.stack([scores.precision, scores.recall, scores.f1])
 
 
 def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
@@ -260,41 +180,6 @@ def test_bad_pairs_come_through_with_their_reasons_and_are_counted(tmp_path):
     assert counted["reason_not_text"] == 1
 
 
-@pytest.mark.parametrize(
-    ("candidate", "reference", "reason"),
-    [
-        (b"a cat", "a cat", "not_text"),
-        (float("nan"), "a cat", "not_text"),
-        ("a cat", {"a cat": 1}, "not_text"),
-        ("a cat", ["a cat", 3], "not_text"),
-        ("a cat", np.array("a cat"), "not_text"),
-        ("a cat \ud800", "a cat", "invalid_utf8"),
-        ("a cat", ["a cat", "\udfff"], "invalid_utf8"),
-        ("", "a cat", "empty_candidate"),
-        ("a cat", np.array(["a cat", None], dtype=object), "null_reference"),
-        ("a cat", ("a cat", "a dog"), None),
-        ("a cat", np.array(["a cat", "a dog"]), None),
-    ],
-)
-def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference, reason):
-    good = Attributes("the cat", "the cat")
-    batch = [Attributes(candidate, reference), good]
-    assert handler.get_num_bytes(batch) >= len(good.candidate)
-    odd, even = handler.run_inference(batch, model)
-    assert odd.inference.error == reason
-    assert (odd.inference.f1 is None) == (reason not in (None, "empty_candidate"))
-    assert even.inference.error is None
-    assert even.inference.f1 == pytest.approx(1, abs=1e-5)
-
-
-def test_batch_of_nothing_but_bad_pairs_is_no_error(handler, model):
-    found = handler.run_inference(list(BAD.values()), model)
-    assert [result.inference.error for result in found] == list(BAD)
-    empty = PairScore(*[None] * len(PairScore._fields))
-    assert [result.inference._replace(error=None) for result in found] == [empty] * len(BAD)
-    assert handler.run_inference([], model) == []
-
-
 def test_no_pairs_give_no_rows(run):
     assert run(ScorePairs(CONFIG), []) == []
 
@@ -308,40 +193,6 @@ def test_empty_sides_may_be_left_without_scores(run):
     assert null["bertscore_candidate_tokens"] == 2
 
 
-def test_results_bear_the_pair_its_score_and_the_signature(handler, model):
-    pair = Attributes("a cat", "the cat")
-    (result,) = handler.run_inference([pair], model)
-    assert isinstance(result, PredictionResult)
-    assert result.example is pair
-    assert isinstance(result.inference, PairScore)
-    assert result.model_id == handler.signature().format()
-    expected = BertScorer(ScorerConfig(device="cpu", empty="zero")).signature()
-    assert Signature.parse(result.model_id) == expected
-
-
-def test_keyed_pairs_keep_their_keys(run, handler):
-    rows = pairs(3)
-    keyed = [(row["id"], row) for row in rows]
-    found = dict(run(RunInference(KeyedModelHandler(handler)), keyed))
-    f1 = np.array([found[number].inference.f1 for number in range(3)], np.float32)
-    np.testing.assert_array_equal(f1, library(rows)[2])
-
-
-def test_exception_handling_finds_nothing_to_handle(tmp_path, handler):
-    (tmp_path / "good").mkdir()
-    (tmp_path / "failed").mkdir()
-    with beam.Pipeline(runner="FnApiRunner") as p:
-        good, failed = (
-            p
-            | beam.Create([*pairs(2), *BAD.values()])
-            | RunInference(handler).with_exception_handling()
-        )
-        _ = good | "Good" >> beam.ParDo(Keep(tmp_path / "good"))
-        _ = failed.failed_inferences | "Failed" >> beam.ParDo(Keep(tmp_path / "failed"))
-    assert len(list((tmp_path / "good").iterdir())) == 2 + len(BAD)
-    assert list((tmp_path / "failed").iterdir()) == []
-
-
 @pytest.mark.parametrize("given_as", ["table", "path"])
 def test_idf_table_weighs_as_it_does_in_the_library(run, tmp_path, given_as):
     rows = pairs()
@@ -352,20 +203,6 @@ def test_idf_table_weighs_as_it_does_in_the_library(run, tmp_path, given_as):
     scoring = ScorePairs(CONFIG, idf=table if given_as == "table" else str(path))
     np.testing.assert_array_equal(measured(run(scoring, rows)), library(rows, idf=True))
     assert scoring.signature().idf == table.fingerprint
-
-
-def test_idf_table_that_does_not_fit_is_found_as_soon_as_it_is_seen(tmp_path):
-    other = ScorerConfig(device="cpu", idf=True, max_length=20)
-    table = BertScorer(other).count_idf(["a cat"])
-    with pytest.raises(IdfError, match="does not fit"):
-        ScorePairs(CONFIG, idf=table)
-    path = tmp_path / "table.npz"
-    path.write_bytes(table.to_bytes())
-    handler = BertScoreModelHandler(CONFIG, idf=str(path))
-    with pytest.raises(IdfError, match="does not fit"):
-        handler.load_model()
-    with pytest.raises(IdfError, match="does not fit"):
-        handler.signature()
 
 
 def test_rescaling_needs_the_baselines_file_on_the_launcher_alone(run, tmp_path):
@@ -430,51 +267,6 @@ def test_fields_may_have_other_names(run):
     assert found["bertscore_f1"] == pytest.approx(1, abs=1e-5)
 
 
-def test_backend_is_left_to_the_workers_device_unless_that_is_known():
-    assert BertScoreModelHandler(ScorerConfig()).config.backend == "torch"
-    assert BertScoreModelHandler(CONFIG).config.backend == BertScorer(CONFIG).settings.backend
-
-
-def test_windows_are_kept_and_a_batch_bears_the_end_of_its_window(run):
-    in_time = beam.Map(lambda row: TimestampedValue(row, 10 * row["id"]))
-    windowed = in_time | beam.WindowInto(FixedWindows(60)) | ScorePairs(CONFIG)
-    found = run(windowed, pairs(), timed=True)
-    assert sorted((row["id"], end) for row, _, end in found) == [
-        (number, pytest.approx(60 * (number // 6 + 1), abs=1e-3)) for number in range(12)
-    ]
-    assert all(timestamp == end for _, timestamp, end in found)
-
-
-@pytest.mark.parametrize("wait", [None, 5])
-def test_stream_is_scored_as_it_comes(run, wait):
-    """Of Beam's own runners only this one plays test streams."""
-    rows = pairs()
-    timed = [TimestampedValue(row, 10 * row["id"]) for row in rows]
-    stream = streams.TestStream().advance_watermark_to(0).add_elements(timed[:2])
-    stream = stream.advance_processing_time(30).add_elements(timed[2:7]).advance_watermark_to(65)
-    stream = stream.add_elements(timed[7:]).advance_processing_time(30)
-    scoring = beam.WindowInto(FixedWindows(60)) | ScorePairs(CONFIG, max_batch_duration_secs=wait)
-    source = stream.advance_watermark_to_infinity()
-    found = run(scoring, source, "--streaming", runner=BundleBasedDirectRunner(), timed=True)
-    assert sorted((row["id"], round(end)) for row, _, end in found) == [
-        (number, 60 * (number // 6 + 1)) for number in range(12)
-    ]
-    scores = measured([row for row, _, _ in found])
-    np.testing.assert_allclose(scores, library(rows), atol=INVARIANCE_ATOL, rtol=0)
-
-
-def test_unbounded_source_is_scored_across_bundles(run):
-    rows = pairs(5)
-    start = time.time()
-    ticks = PeriodicImpulse(start_timestamp=start, stop_timestamp=start + 1, fire_interval=0.25)
-    drawn = beam.Map(lambda tick: {**rows[round(4 * (float(tick) - start))], "tick": float(tick)})
-    windowed = drawn | beam.WindowInto(FixedWindows(3600))
-    scoring = windowed | ScorePairs(CONFIG, max_batch_duration_secs=1)
-    found = run(scoring, ticks, "--streaming")
-    assert sorted(row["id"] for row in found) == [0, 1, 2, 3]
-    np.testing.assert_allclose(measured(found), library(rows[:4]), atol=INVARIANCE_ATOL, rtol=0)
-
-
 def test_importing_the_package_loads_neither_beam_nor_torch():
     code = (
         "import sys, pipelines\n"
@@ -496,45 +288,3 @@ def test_unknown_name_of_the_package_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'ScorePears'"):
         _ = pipelines.ScorePears
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"reference_field": "refrence"}, "the reference field 'refrence': got 1024 elements, one"),
-        ({"candidate_field": "hyp"}, r"the candidate field 'hyp'.* a dict of \['candidate', 'ref"),
-    ],
-)
-def test_field_that_none_of_many_pairs_has_is_an_error(model, names, message, caplog):
-    """Else a misspelt name would give a whole run of nulls."""
-    batch = [{"candidate": "a cat", "reference": "the cat"}] * 2
-    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
-    misspelt = BertScoreModelHandler(CONFIG, **names)
-    misspelt.run_inference(batch, fresh)  # a small bundle may lack a field by chance
-    misspelt.run_inference(batch, fresh)
-    (warning,) = [r.getMessage() for r in caplog.records if "no pair so far" in r.getMessage()]
-    assert repr(*names.values()) in warning
-    with pytest.raises(InputError, match=f"no element has {message}") as caught:
-        misspelt.run_inference(batch * 510, fresh)
-    assert "cat'" not in str(caught.value).replace("'candidate'", "")
-
-
-def test_field_that_some_pair_had_may_be_missing_in_later_batches(handler, model):
-    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
-    handler.run_inference([{"candidate": "a cat"}, {"reference": "the cat"}], fresh)
-    (result,) = handler.run_inference([{"candidate": "a cat"}], fresh)
-    assert result.inference.error == "null_reference"
-
-
-@pytest.mark.parametrize(
-    ("element", "shape"),
-    [
-        ({"cand": "a cat", "ref": "the cat"}, r"a dict of \['cand', 'ref'\]"),
-        (("key", {"candidate": "a cat", "reference": "the cat"}), "a tuple"),
-    ],
-)
-def test_element_with_neither_field_is_an_error_that_does_not_quote_it(element, shape):
-    handler = BertScoreModelHandler(ScorerConfig(device="cpu"))
-    with pytest.raises(InputError, match=f"neither of the fields: got {shape}; expected") as caught:
-        handler.run_inference([element], handler.load_model())
-    assert "cat" not in str(caught.value)

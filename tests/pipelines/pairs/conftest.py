@@ -1,0 +1,31 @@
+"""Fixtures of the tests of pairs in somebody's pipeline."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from tests.support.scoring import Keep, kept_in
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., list[Any]]:
+    """Run a transform over elements, or a source, and return what comes out."""
+
+    def run_and_collect(
+        transform: Any, elements: Any, *flags: str, runner: Any = None, timed: bool = False
+    ) -> list[Any]:
+        folder = tmp_path / uuid.uuid4().hex
+        folder.mkdir()
+        created = beam.Create(elements, reshuffle=False) if isinstance(elements, list) else elements
+        options = PipelineOptions(["--runner=FnApiRunner", *flags])
+        with beam.Pipeline(runner=runner, options=options) as p:
+            _ = p | "Source" >> created | "Tested" >> transform | "Keep" >> beam.ParDo(Keep(folder))
+        kept = kept_in(folder)
+        return kept if timed else [element for element, _, _ in kept]
+
+    return run_and_collect

@@ -1,0 +1,161 @@
+"""The model handler for RunInference: what it says of each pair, and which batches it refuses."""
+
+from collections import Counter
+from dataclasses import replace
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, RunInference
+
+from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
+from pipelines.pairs.handler import BertScoreModelHandler, PairScore
+from pipelines.pairs.transform import ScorePairs
+from tests.support.scoring import BAD, CONFIG, Attributes, Keep, library, pairs
+
+pytestmark = [
+    pytest.mark.job,
+    pytest.mark.model,
+    pytest.mark.model,
+    pytest.mark.process,
+]
+
+
+@pytest.fixture(scope="module")
+def handler():
+    return BertScoreModelHandler(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def model(handler):
+    return handler.load_model()
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "reason"),
+    [
+        (b"a cat", "a cat", "not_text"),
+        (float("nan"), "a cat", "not_text"),
+        ("a cat", {"a cat": 1}, "not_text"),
+        ("a cat", ["a cat", 3], "not_text"),
+        ("a cat", np.array("a cat"), "not_text"),
+        ("a cat \ud800", "a cat", "invalid_utf8"),
+        ("a cat", ["a cat", "\udfff"], "invalid_utf8"),
+        ("", "a cat", "empty_candidate"),
+        ("a cat", np.array(["a cat", None], dtype=object), "null_reference"),
+        ("a cat", ("a cat", "a dog"), None),
+        ("a cat", np.array(["a cat", "a dog"]), None),
+    ],
+)
+def test_every_value_has_scores_or_a_reason(handler, model, candidate, reference, reason):
+    good = Attributes("the cat", "the cat")
+    batch = [Attributes(candidate, reference), good]
+    assert handler.get_num_bytes(batch) >= len(good.candidate)
+    odd, even = handler.run_inference(batch, model)
+    assert odd.inference.error == reason
+    assert (odd.inference.f1 is None) == (reason not in (None, "empty_candidate"))
+    assert even.inference.error is None
+    assert even.inference.f1 == pytest.approx(1, abs=1e-5)
+
+
+def test_batch_of_nothing_but_bad_pairs_is_no_error(handler, model):
+    found = handler.run_inference(list(BAD.values()), model)
+    assert [result.inference.error for result in found] == list(BAD)
+    empty = PairScore(*[None] * len(PairScore._fields))
+    assert [result.inference._replace(error=None) for result in found] == [empty] * len(BAD)
+    assert handler.run_inference([], model) == []
+
+
+def test_results_bear_the_pair_its_score_and_the_signature(handler, model):
+    pair = Attributes("a cat", "the cat")
+    (result,) = handler.run_inference([pair], model)
+    assert isinstance(result, PredictionResult)
+    assert result.example is pair
+    assert isinstance(result.inference, PairScore)
+    assert result.model_id == handler.signature().format()
+    expected = BertScorer(ScorerConfig(device="cpu", empty="zero")).signature()
+    assert Signature.parse(result.model_id) == expected
+
+
+def test_keyed_pairs_keep_their_keys(run, handler):
+    rows = pairs(3)
+    keyed = [(row["id"], row) for row in rows]
+    found = dict(run(RunInference(KeyedModelHandler(handler)), keyed))
+    f1 = np.array([found[number].inference.f1 for number in range(3)], np.float32)
+    np.testing.assert_array_equal(f1, library(rows)[2])
+
+
+def test_exception_handling_finds_nothing_to_handle(tmp_path, handler):
+    (tmp_path / "good").mkdir()
+    (tmp_path / "failed").mkdir()
+    with beam.Pipeline(runner="FnApiRunner") as p:
+        good, failed = (
+            p
+            | beam.Create([*pairs(2), *BAD.values()])
+            | RunInference(handler).with_exception_handling()
+        )
+        _ = good | "Good" >> beam.ParDo(Keep(tmp_path / "good"))
+        _ = failed.failed_inferences | "Failed" >> beam.ParDo(Keep(tmp_path / "failed"))
+    assert len(list((tmp_path / "good").iterdir())) == 2 + len(BAD)
+    assert list((tmp_path / "failed").iterdir()) == []
+
+
+def test_idf_table_that_does_not_fit_is_found_as_soon_as_it_is_seen(tmp_path):
+    other = ScorerConfig(device="cpu", idf=True, max_length=20)
+    table = BertScorer(other).count_idf(["a cat"])
+    with pytest.raises(IdfError, match="does not fit"):
+        ScorePairs(CONFIG, idf=table)
+    path = tmp_path / "table.npz"
+    path.write_bytes(table.to_bytes())
+    handler = BertScoreModelHandler(CONFIG, idf=str(path))
+    with pytest.raises(IdfError, match="does not fit"):
+        handler.load_model()
+    with pytest.raises(IdfError, match="does not fit"):
+        handler.signature()
+
+
+def test_backend_is_left_to_the_workers_device_unless_that_is_known():
+    assert BertScoreModelHandler(ScorerConfig()).config.backend == "torch"
+    assert BertScoreModelHandler(CONFIG).config.backend == BertScorer(CONFIG).settings.backend
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"reference_field": "refrence"}, "the reference field 'refrence': got 1024 elements, one"),
+        ({"candidate_field": "hyp"}, r"the candidate field 'hyp'.* a dict of \['candidate', 'ref"),
+    ],
+)
+def test_field_that_none_of_many_pairs_has_is_an_error(model, names, message, caplog):
+    """Else a misspelt name would give a whole run of nulls."""
+    batch = [{"candidate": "a cat", "reference": "the cat"}] * 2
+    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
+    misspelt = BertScoreModelHandler(CONFIG, **names)
+    misspelt.run_inference(batch, fresh)  # a small bundle may lack a field by chance
+    misspelt.run_inference(batch, fresh)
+    (warning,) = [r.getMessage() for r in caplog.records if "no pair so far" in r.getMessage()]
+    assert repr(*names.values()) in warning
+    with pytest.raises(InputError, match=f"no element has {message}") as caught:
+        misspelt.run_inference(batch * 510, fresh)
+    assert "cat'" not in str(caught.value).replace("'candidate'", "")
+
+
+def test_field_that_some_pair_had_may_be_missing_in_later_batches(handler, model):
+    fresh = replace(model, fields_seen=set(), pairs_without=Counter())
+    handler.run_inference([{"candidate": "a cat"}, {"reference": "the cat"}], fresh)
+    (result,) = handler.run_inference([{"candidate": "a cat"}], fresh)
+    assert result.inference.error == "null_reference"
+
+
+@pytest.mark.parametrize(
+    ("element", "shape"),
+    [
+        ({"cand": "a cat", "ref": "the cat"}, r"a dict of \['cand', 'ref'\]"),
+        (("key", {"candidate": "a cat", "reference": "the cat"}), "a tuple"),
+    ],
+)
+def test_element_with_neither_field_is_an_error_that_does_not_quote_it(element, shape):
+    handler = BertScoreModelHandler(ScorerConfig(device="cpu"))
+    with pytest.raises(InputError, match=f"neither of the fields: got {shape}; expected") as caught:
+        handler.run_inference([element], handler.load_model())
+    assert "cat" not in str(caught.value)
