@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface
 
 ATTENTION = "bertscore_packed"
 """Name of `attend` among transformers' attention functions.
@@ -80,7 +79,12 @@ def attend(
     return kernel(left, right, given, cu_seq_lens_q, max_length_q, scale), None
 
 
-AttentionInterface.register(ATTENTION, attend)
+def register() -> None:
+    """Tell transformers of `attend`. Only those who load an encoder need its large modules."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(ATTENTION, attend)
+
 
 _Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float], Tensor]
 

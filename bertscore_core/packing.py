@@ -30,7 +30,7 @@ from bertscore_core.device_loss import is_device_lost
 from bertscore_core.errors import ModelLoadError
 from bertscore_core.layers import EveryLayer, LastLayer
 from bertscore_core.memory import is_out_of_memory
-from bertscore_core.packed_attention import ATTENTION
+from bertscore_core.packed_attention import ATTENTION, register
 from bertscore_core.tokens import IntArray, TokenIds
 
 Forward = Callable[..., Tensor]
@@ -210,6 +210,7 @@ def pack(
     expected = in_format(module)(ids.to(device), inside.long().to(device))[:, inside.to(device)]
     forward = in_format(packed_forward(module))
     try:
+        register()
         model.set_attn_implementation(ATTENTION)
         rows, ends = packing.lay_out(np.concatenate(texts), lengths, filler=0, most=1)
         given = PackedBatch.of(

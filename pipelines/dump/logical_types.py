@@ -7,6 +7,7 @@ of are found too.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -89,8 +90,9 @@ def _field_with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
     return field.with_type(_with_text(field.type, leaves))
 
 
+@cache
 def _written(arrow: pa.Schema, *, utc_times: bool) -> pq.ParquetSchema:
-    """Return the Parquet schema of a part with these columns."""
+    """Return the Parquet schema of a part with these columns; most files of a dump share it."""
     sink = pa.BufferOutputStream()
     options = {"version": "2.6", "write_time_adjusted_to_utc": utc_times}
     pq.ParquetWriter(sink, arrow, **options).close()

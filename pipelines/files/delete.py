@@ -31,17 +31,30 @@ def delete_many(paths: Sequence[str]) -> None:
     if len(paths) > 1 and all(protocols(resolve(path)[0]) & S3 for path in paths):
         for start in range(0, len(paths), _AT_ONCE):
             _delete_at_once(paths[start : start + _AT_ONCE])
-        return
+    else:
+        _delete_in_parallel(paths)
+
+
+def _delete_in_parallel(paths: Sequence[str]) -> None:
     with ThreadPoolExecutor(IO_THREADS) as pool:
         list(pool.map(delete, paths))
 
 
 def _delete_at_once(paths: Sequence[str]) -> None:
-    """Delete objects of one S3 bucket in one request. `fs.rm` would take names for patterns."""
+    """Delete objects of one S3 bucket in one request. `fs.rm` would take names for patterns.
+
+    Not every store that speaks S3 knows this request. If it fails as a whole, each object is
+    deleted by itself, and what stands in the way of that is the error.
+    """
     fs, first = resolve(paths[0])
     bucket, _, _ = fs.split_path(first)
     keys = [{"Key": fs.split_path(resolve(path)[1])[1]} for path in paths]
-    answer = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
+    wanted = {"Objects": keys, "Quiet": True}
+    try:
+        answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+    except OSError:
+        _delete_in_parallel(paths)
+        return
     if failed := answer.get("Errors"):
         one = failed[0]
         raise OSError(

@@ -105,15 +105,16 @@ def _look(folder: OutputFolder, generation: int | None) -> tuple[FolderRecords, 
     """
     singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
     packs = read_packs(folder)
-    packed = {
-        at: {record.part_name: record for record in map(record_from_json, lines) if record}
-        for at, lines in packs.lines.items()
-    }
-    # One of another size was written by somebody else, who has lost the folder.
-    own = {
-        record_name(name): len(record.to_json())
-        for name, record in packed.get(generation or 0, {}).items()
-    }
+    packed: dict[int, dict[str, PartRecord]] = {}
+    own = {}
+    for at, lines in packs.lines.items():
+        packed[at] = {}
+        for line in lines:
+            if record := record_from_json(line):
+                packed[at][record.part_name] = record
+                if at == generation:
+                    # One of another size was written by somebody else, who has lost the folder.
+                    own[record_name(record.part_name)] = len(line)
     names = [name for name, size in singles.items() if own.get(name) != size]
     contents = folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in names))
     # A single record counts instead of a packed one, also if it is damaged.

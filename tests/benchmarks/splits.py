@@ -13,7 +13,7 @@ answer, and its requests are counted. There the model runs, since a look-up in a
 be a request more for each file.
 
 Each step prints one JSON line: seconds, seconds of the processor of all its processes, and the most
-memory that the launcher held. The conclusion of a local run is the time from the last record to the
+memory that the launcher held. The conclusion of a local run is the time from the last part to the
 success marker.
 """
 
@@ -35,7 +35,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.run.folder import SUCCESS_FILE
-from pipelines.score.records import PARTS_FOLDER
 from tests.support.faults import count_faults, set_faults
 from tests.support.s3 import s3_environment, s3_process
 
@@ -141,10 +140,9 @@ def steps(dump: str, output: str, given: argparse.Namespace) -> Iterator[dict[st
 
 
 def conclusion_seconds(output: Path) -> float:
-    """Return the time from the last record to the success marker."""
-    files = (path for path in (output / PARTS_FOLDER).rglob("*") if path.is_file())
-    marked = (output / SUCCESS_FILE).stat().st_mtime
-    return marked - max(at for path in files if (at := path.stat().st_mtime) <= marked)
+    """Return the time from the last part to the success marker."""
+    parts = output.rglob("part-*.parquet")
+    return (output / SUCCESS_FILE).stat().st_mtime - max(path.stat().st_mtime for path in parts)
 
 
 def requests_so_far() -> int | None:

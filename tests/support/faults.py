@@ -5,8 +5,9 @@
 
 What a fault does to a request:
 
-- `500`, `503`, `429`, `403`: the store answers with that status and does nothing (`503` as
-  SlowDown, `403` as AccessDenied, which no client asks again after: it comes only where named);
+- `500`, `503`, `429`, `403`, `501`: the store answers with that status and does nothing (`503` as
+  SlowDown; `403` as AccessDenied and `501` as NotImplemented, after which no client asks again:
+  they come only where named);
 - `lost`: the store does what it was asked, and the connection breaks before a word of the answer;
 - `cut`: as `lost`, but half of the answer's body arrives first;
 - `stall`: the store waits before it does what it was asked.
@@ -33,6 +34,7 @@ _STATUS = {
     "503": ("503 Slow Down", "SlowDown"),
     "429": ("429 Too Many Requests", "TooManyRequests"),
     "403": ("403 Forbidden", "AccessDenied"),
+    "501": ("501 Not Implemented", "NotImplemented"),
 }
 
 
