@@ -1,5 +1,6 @@
 """Pack the records of a run in its pipeline, so that its end need not read a file for each part."""
 
+import gzip
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,6 +21,10 @@ SplitResults: TypeAlias = tuple[
 ]
 """The result of each split: a new part, a part that is reused, or a failure."""
 
+_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
+_LINES_AT_ONCE = 1000
+"""Lines that are compressed together, at most: about a megabyte of them waits in memory."""
+
 
 @dataclass
 class PackRecords(beam.PTransform):
@@ -35,7 +40,7 @@ class PackRecords(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(self, results: SplitResults) -> beam.PCollection[str]:
-        """Spread the records over the packs: about a kilobyte each crosses the stage boundary."""
+        """Spread the records over the packs; they cross the stage boundary compressed together."""
         records, reused, _ = results
         spec = self.spec
         write = beam.Map(_write, folder=spec.folder, generation=spec.record_generation)
@@ -44,7 +49,7 @@ class PackRecords(beam.PTransform):
             | "FlattenRecords" >> beam.Flatten()
             # (number of the pack, record as a line)
             | "ChoosePack" >> beam.Map(_in_pack, num_packs(spec.goal.parts))
-            | "GroupByPack" >> beam.GroupByKey()
+            | "GroupByPack" >> beam.CombinePerKey(_Lines())
             | "WritePack" >> write
         )
 
@@ -53,6 +58,36 @@ def _in_pack(record: PartRecord, packs: int) -> tuple[int, bytes]:
     return pack_of(record.part_name, packs), record.to_json()
 
 
-def _write(pack: tuple[int, Iterable[bytes]], *, folder: OutputFolder, generation: int) -> str:
-    number, lines = pack
-    return write_pack(folder, generation, number, lines)
+class _Lines(beam.CombineFn):
+    """Lines of bytes -> gzip members that hold them, in any order.
+
+    A line compressed by itself stays twice as large. An accumulator is (members, lines).
+    """
+
+    def create_accumulator(self) -> _Accumulator:
+        return [], []
+
+    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
+        accumulator[1].append(line)
+        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
+        members, lines = self.create_accumulator()
+        for one in accumulators:
+            members += one[0]
+            lines += one[1]
+        return members, lines
+
+    def compact(self, accumulator: _Accumulator) -> _Accumulator:
+        members, lines = accumulator
+        if lines:
+            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
+        return members, []
+
+    def extract_output(self, accumulator: _Accumulator) -> bytes:
+        return b"".join(self.compact(accumulator)[0])
+
+
+def _write(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
+    number, members = pack
+    return write_pack(folder, generation, number, gzip.decompress(members).splitlines())
