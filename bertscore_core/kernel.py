@@ -56,7 +56,7 @@ def score_pairs(
     Args:
         engine: What the pairs are scored with. If memory is too small for its budget, batches and
             blocks are halved and the budget is lowered. This changes scores only by rounding: by
-            2e-7 in float32, by far more in bfloat16 and float16 (1.8e-3 was measured).
+            at most 1e-6 in float32, by far more in bfloat16 and float16 (1.8e-3 was measured).
         pairs: The pairs.
         weights: The weightings.
         work: Where the forward passes are counted.

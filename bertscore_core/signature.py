@@ -66,8 +66,8 @@ class Signature:
         dtype: Number format of the encoder's matrix products.
         batch_tokens: Requested padded tokens of a forward pass: `1024`, or `1024/4` if a small
             number of texts is cut into four batches, or `packed-1024` if texts are laid end to end.
-            In float32 it is `any`, since batches change
-            scores by at most 2e-7 there.
+            In float32 it is `any`, since there batches move scores by rounding alone, by at most
+            1e-6.
         attention: Requested attention implementation.
         backend: What ran the encoder: `torch`, or `openvino-` and its version.
         version: Version of this package.

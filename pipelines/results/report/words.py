@@ -28,7 +28,7 @@ _LAYERS = {
     "hidden": "The hidden states of the whole encoder were taken at this layer.",
 }
 _DTYPES = {
-    "float32": "Scores do not depend on what else was in a batch, to 2e-7.",
+    "float32": "Scores do not depend on what else was in a batch, to 1e-6.",
     "tf32": "Scores move with the texts that share a batch.",
     "bfloat16": "Scores move with the texts that share a batch, by up to 4e-3.",
     "float16": "Scores move with the texts that share a batch, by up to 4e-3.",

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import run_job
+from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -153,7 +154,9 @@ def check_scores(found, night):
     for name in expected.column_names:
         here, there = found[name], expected[name]
         if name in MEASURES:
-            np.testing.assert_allclose(here.to_numpy(), there.to_numpy(), rtol=0, atol=2e-7)
+            np.testing.assert_allclose(
+                here.to_numpy(), there.to_numpy(), rtol=0, atol=INVARIANCE_ATOL
+            )
         else:
             assert here.to_pylist() == there.to_pylist(), name
 

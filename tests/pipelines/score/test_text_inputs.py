@@ -8,6 +8,7 @@ from pipelines.idf.saved import load_idf
 from tests.support.dumps import SCHEMA, pair_rows, read_output, sentence
 from tests.support.jobs import run_job
 from tests.support.text_files import to_csv, to_jsonl, write_text
+from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = pytest.mark.job
 
@@ -62,7 +63,7 @@ def test_parquet_csv_and_json_give_equal_scores(runs):
     for name in SCORES:
         assert parquet[name].to_pylist() == packed[name].to_pylist()
         # Its rows are in other splits, and so in other batches.
-        expected = pytest.approx(parquet[name].to_pylist(), abs=2e-7, rel=0)
+        expected = pytest.approx(parquet[name].to_pylist(), abs=INVARIANCE_ATOL, rel=0)
         assert lines[name].to_pylist()[:ROWS] == expected
     assert packed["id"].to_pylist() == [str(number) for number in range(ROWS)]
     assert parquet["day"].to_pylist() == packed["day"].to_pylist() == ["1"] * ROWS
