@@ -49,7 +49,7 @@ class PackRecords(beam.PTransform):
             | "FlattenRecords" >> beam.Flatten()
             # (number of the pack, record as a line)
             | "ChoosePack" >> beam.Map(_in_pack, num_packs(spec.goal.parts))
-            | "GroupByPack" >> beam.CombinePerKey(_Lines())
+            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
 
@@ -58,20 +58,23 @@ def _in_pack(record: PartRecord, packs: int) -> tuple[int, bytes]:
     return pack_of(record.part_name, packs), record.to_json()
 
 
-class _Lines(beam.CombineFn):
+class CompressLines(beam.CombineFn):
     """Lines of bytes -> gzip members that hold them, in any order.
 
     A line compressed by itself stays twice as large. An accumulator is (members, lines).
     """
 
     def create_accumulator(self) -> _Accumulator:
+        """Return an accumulator without lines."""
         return [], []
 
     def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
+        """Add a line, which contains no line break."""
         accumulator[1].append(line)
         return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
 
     def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
+        """Return an accumulator with the lines of all."""
         members, lines = self.create_accumulator()
         for one in accumulators:
             members += one[0]
@@ -79,12 +82,14 @@ class _Lines(beam.CombineFn):
         return members, lines
 
     def compact(self, accumulator: _Accumulator) -> _Accumulator:
+        """Compress the lines that are not compressed yet."""
         members, lines = accumulator
         if lines:
             members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
         return members, []
 
     def extract_output(self, accumulator: _Accumulator) -> bytes:
+        """Return gzip members, one after the other, with a line break after each line."""
         return b"".join(self.compact(accumulator)[0])
 
 
