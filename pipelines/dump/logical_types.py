@@ -7,7 +7,7 @@ of are found too.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -
         utc_times: Whether times of day are written as UTC.
     """
     lost = [f"{name!r} (VARIANT)" for name in _VARIANT.findall(str(schema))]
-    again = _written(arrow, utc_times=utc_times)
+    again = _written(arrow.remove_metadata(), utc_times=utc_times)
     if len(again) == len(schema):
         for number in range(len(schema)):
             before, after = (_logical_type(one, number) for one in (schema, again))
@@ -90,9 +90,12 @@ def _field_with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
     return field.with_type(_with_text(field.type, leaves))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _written(arrow: pa.Schema, *, utc_times: bool) -> pq.ParquetSchema:
-    """Return the Parquet schema of a part with these columns; most files of a dump share it."""
+    """Return the Parquet schema of a part with these columns.
+
+    The files of a dump mostly share it. Metadata does not change it, and differs between files.
+    """
     sink = pa.BufferOutputStream()
     options = {"version": "2.6", "write_time_adjusted_to_utc": utc_times}
     pq.ParquetWriter(sink, arrow, **options).close()

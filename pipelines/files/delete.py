@@ -1,6 +1,7 @@
 """Delete files and empty folders."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,9 @@ def delete_many(paths: Sequence[str]) -> None:
     """
     if len(paths) > 1 and all(protocols(resolve(path)[0]) & S3 for path in paths):
         for start in range(0, len(paths), _AT_ONCE):
-            _delete_at_once(paths[start : start + _AT_ONCE])
+            if not _delete_at_once(paths[start : start + _AT_ONCE]):
+                _delete_in_parallel(paths[start:])
+                return
     else:
         _delete_in_parallel(paths)
 
@@ -40,11 +43,11 @@ def _delete_in_parallel(paths: Sequence[str]) -> None:
         list(pool.map(delete, paths))
 
 
-def _delete_at_once(paths: Sequence[str]) -> None:
-    """Delete objects of one S3 bucket in one request. `fs.rm` would take names for patterns.
+def _delete_at_once(paths: Sequence[str]) -> bool:
+    """Delete objects of one S3 bucket in one request; tell whether all are deleted now.
 
-    Not every store that speaks S3 knows this request. If it fails as a whole, each object is
-    deleted by itself, and what stands in the way of that is the error.
+    They are not if the store does not know this request, or could not delete an object: to delete
+    each by itself says why, or does it. `fs.rm` would take names for patterns.
     """
     fs, first = resolve(paths[0])
     bucket, _, _ = fs.split_path(first)
@@ -52,15 +55,13 @@ def _delete_at_once(paths: Sequence[str]) -> None:
     wanted = {"Objects": keys, "Quiet": True}
     try:
         answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
-    except OSError:
-        _delete_in_parallel(paths)
-        return
-    if failed := answer.get("Errors"):
-        one = failed[0]
-        raise OSError(
-            f"{len(failed)} of {len(keys)} objects could not be deleted: got {one.get('Code')!r} "
-            f"for {one.get('Key')!r}; expected none. Run the same command again."
-        )
+    except (FileNotFoundError, PermissionError, TimeoutError):
+        raise
+    except OSError as error:
+        if error.errno == errno.EBUSY:  # it asked for fewer requests, not for a thousand
+            raise
+        return False
+    return not answer.get("Errors")
 
 
 def delete_empty_folders(root: str) -> None:

@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TypeAlias
 
 import apache_beam as beam
@@ -23,7 +24,7 @@ SplitResults: TypeAlias = tuple[
 
 _Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
 _LINES_AT_ONCE = 1000
-"""Lines that are compressed together, at most: about a megabyte of them waits in memory."""
+"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
 
 
 @dataclass
@@ -40,7 +41,7 @@ class PackRecords(beam.PTransform):
 
     @no_annotations  # Beam has no type hint for several inputs
     def expand(self, results: SplitResults) -> beam.PCollection[str]:
-        """Spread the records over the packs; they cross the stage boundary compressed together."""
+        """Spread the records over the packs; they cross the stage boundary compressed."""
         records, reused, _ = results
         spec = self.spec
         write = beam.Map(_write, folder=spec.folder, generation=spec.record_generation)
@@ -95,4 +96,5 @@ class CompressLines(beam.CombineFn):
 
 def _write(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
     number, members = pack
-    return write_pack(folder, generation, number, gzip.decompress(members).splitlines())
+    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
+        return write_pack(folder, generation, number, file.read().splitlines())

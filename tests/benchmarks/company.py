@@ -22,6 +22,7 @@ EMBEDDED = "all-MiniLM-L6-v2"
 CALLS = {400: 17, 2048: 333, 16_384: 5000}
 """Pairs of a call, by batch budget in tokens."""
 FAR = 2e-7
+"""Most scores move by no more."""
 
 
 def main() -> None:

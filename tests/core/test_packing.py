@@ -1,8 +1,6 @@
 """Texts laid end to end give what padded texts give."""
 
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -335,17 +333,3 @@ def test_a_compiled_forward_pass_takes_batches_of_one_shape(folder):
         torch.testing.assert_close(
             compiled(batch)[:, 0, used], forward(batch)[:, 0, used], atol=1e-6, rtol=0
         )
-
-
-@pytest.mark.process
-def test_who_plans_a_run_loads_none_of_the_modules_of_models():
-    """They take 165 MB and seconds, and only who loads an encoder needs them."""
-    program = (
-        "import sys, bertscore_core.encoder\n"
-        "assert 'transformers' in sys.modules\n"
-        "print('transformers.modeling_utils' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr

@@ -142,6 +142,24 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
 
 
 @pytest.mark.process
+def test_who_plans_a_run_loads_none_of_the_modules_of_models(tmp_path):
+    """They take 165 MB and seconds, and only who loads an encoder needs them."""
+    dump = write_dump(tmp_path / "dump", [2])
+    words = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
+    code = (
+        "import sys\n"
+        "from pipelines.cli import main as cli\n"
+        f"assert cli.main({words!r}) == cli.DONE\n"
+        "assert 'transformers' in sys.modules\n"
+        "print(sorted({'transformers.modeling_utils', 'triton'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.process
 def test_list_that_is_not_read_to_its_end_is_no_error():
     with subprocess.Popen(
         [

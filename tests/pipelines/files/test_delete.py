@@ -61,12 +61,33 @@ def test_a_store_that_cannot_delete_many_is_asked_for_each(store, paths):
     assert names_left(paths) == [STAYS]
 
 
-def test_files_that_may_not_be_deleted_are_an_error(store, paths):
+def test_objects_that_the_store_could_not_delete_are_tried_alone(paths, monkeypatch):
+    kind = fsspec.get_filesystem_class("s3")
+    answer = {"Errors": [{"Key": "a.json", "Code": "InternalError"}]}
+    monkeypatch.setattr(kind, "call_s3", lambda *_, **__: answer)
+    delete_many(paths)
+    assert names_left(paths) == [STAYS]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("403", PermissionError),
+        pytest.param("503", OSError, marks=pytest.mark.long),  # clients ask again for a while
+    ],
+)
+def test_files_that_may_not_be_deleted_now_are_an_error(store, paths, fault, error):
     _, faults = store
-    faults.set(FaultRule(rate=1.0, kinds=("403",)))
+    faults.set(FaultRule(rate=1.0, kinds=(fault,), method="POST", query="delete"))
     try:
-        with pytest.raises(PermissionError):
+        with pytest.raises(error):
             delete_many(paths)
     finally:
         faults.set(FaultRule())
     assert len(names_left(paths)) == len(NAMES) + 1
+
+
+def test_a_bucket_that_is_not_there_is_an_error(store):
+    missing = "s3://never-made/a.json", "s3://never-made/b.json"
+    with pytest.raises(FileNotFoundError):
+        delete_many(missing)
