@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -119,26 +120,39 @@ def test_run_whose_folder_is_taken_over_ends(tmp_path):
     assert json.loads(lock.read_text())["machine"] == "elsewhere"
 
 
+def loaded_by(
+    modules: set[str], commands: Sequence[tuple[list[str], int]], *, seconds: int
+) -> tuple[str, str]:
+    """Run commands in one new process, each with its status, in so many seconds at most.
+
+    Returns:
+        Which of the modules it has loaded then, as the list is printed, and its standard error.
+    """
+    calls = "".join(f"assert cli.main({words!r}) == {status}\n" for words, status in commands)
+    code = (
+        f"import sys\nfrom pipelines.cli import main as cli\n{calls}"
+        f"print(sorted({modules!r} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=seconds
+    )
+    return done.stdout.splitlines()[-1], done.stderr
+
+
 @pytest.mark.process
 def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     """They answer in a fraction of a second, where torch, transformers and Beam take several."""
     run = str(made_run(tmp_path / "run", {"a": scored(np.array([0.5, 0.7]))}))
-    page = str(tmp_path / "page.html")
-    code = (
-        "import sys\n"
-        "from pipelines.cli import main as cli\n"
-        "assert cli.main(['score', '--inptu', 'x']) == cli.UNUSABLE\n"
-        f"assert cli.main(['groups', {run!r}]) == cli.DONE\n"
-        f"assert cli.main(['compare', {run!r}, {run!r}]) == cli.DONE\n"
-        f"assert cli.main(['report', {run!r}, '-o', {page!r}]) == cli.DONE\n"
-        "assert cli.main(['models', '--json']) == cli.DONE\n"
-        "print(sorted({'torch', 'transformers', 'apache_beam'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert "Did you mean --input?" in done.stderr
+    commands = [
+        (["score", "--inptu", "x"], cli.UNUSABLE),
+        (["groups", run], cli.DONE),
+        (["compare", run, run], cli.DONE),
+        (["report", run, "-o", str(tmp_path / "page.html")], cli.DONE),
+        (["models", "--json"], cli.DONE),
+    ]
+    loaded, said = loaded_by({"torch", "transformers", "apache_beam"}, commands, seconds=60)
+    assert loaded == "[]"
+    assert "Did you mean --input?" in said
 
 
 @pytest.mark.process
@@ -146,17 +160,9 @@ def test_who_plans_a_run_loads_none_of_the_modules_of_models(tmp_path):
     """They take 165 MB and seconds, and only who loads an encoder needs them."""
     dump = write_dump(tmp_path / "dump", [2])
     words = ["score", "--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
-    code = (
-        "import sys\n"
-        "from pipelines.cli import main as cli\n"
-        f"assert cli.main({words!r}) == cli.DONE\n"
-        "assert 'transformers' in sys.modules\n"
-        "print(sorted({'transformers.modeling_utils', 'triton'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    modules = {"transformers", "transformers.modeling_utils", "triton"}
+    loaded, _ = loaded_by(modules, [(words, cli.DONE)], seconds=240)
+    assert loaded == "['transformers']"
 
 
 @pytest.mark.process
