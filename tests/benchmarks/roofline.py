@@ -186,7 +186,7 @@ def baseline_hours(card: str) -> float:
 
 
 def hours(pairs: int, card: str) -> float:
-    """Return time on one machine card for so many pairs."""
+    """Return the hours of one card for so many pairs."""
     return pairs / rate(card) / 3600
 
 
