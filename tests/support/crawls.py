@@ -1,29 +1,19 @@
-"""A small crawl for tests, files fetched alone, and the baseline command on the crawl."""
+"""A small crawl for tests, and the baseline command on it."""
 
 import json
 import random
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pipelines.cli.main import main
-from pipelines.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
 from tests.support.crawl_texts import HEADER_CODES, page_text
-from tests.support.wet import CRAWL, WetPage, some_pages, wet_bytes, write_crawl
+from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
 
 LANGUAGES = ("en", "de")
 TABLES = tuple(
     f"{language}/bert.{kind}" for language in LANGUAGES for kind in ("tsv", "json", "png")
 )
-
-DATA = wet_bytes(some_pages(300))
-"""The content of a file to fetch."""
-
-QUICK = FetchPolicy(attempts=4, timeout=0.3, pause=0.02)
-"""How it is fetched where a test says nothing else."""
 
 
 def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
@@ -43,22 +33,6 @@ def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
             )
         files.append(wet_bytes(found))
     return files
-
-
-def fetch(path: str, folder: Path, policy: FetchPolicy = QUICK) -> tuple[Fetched, bytes]:
-    """Fetch a file; return what is said of it, and its content."""
-    with fetched(path, policy, str(folder)) as got:
-        content = got.file.read_bytes()
-    assert list(folder.iterdir()) == [], "nothing may be left behind"
-    return got, content
-
-
-def fail(path: str, folder: Path, policy: FetchPolicy = QUICK) -> FetchError:
-    """Fetch a file that cannot be fetched; return the error."""
-    with ExitStack() as stack, pytest.raises(FetchError) as caught:
-        stack.enter_context(fetched(path, policy, str(folder)))
-    assert not folder.is_dir() or list(folder.iterdir()) == [], "nothing may be left behind"
-    return caught.value
 
 
 def make_crawl(root: Path, number: int = 4, **how: int) -> Path:

@@ -20,7 +20,7 @@ import pytest
 
 from bertscore_core.errors import ConfigError
 from pipelines.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
-from tests.support.crawls import DATA, QUICK, fail, fetch
+from tests.support.fetching import DATA, QUICK, fail, fetch
 from tests.support.web import Web, web_server
 from tests.support.wet import some_pages, wet_members
 

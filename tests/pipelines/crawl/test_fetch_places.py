@@ -11,8 +11,8 @@ import pytest
 
 from bertscore_core.errors import ConfigError
 from pipelines.crawl.fetch import FetchPolicy, fetched
-from tests.support.crawls import DATA, QUICK, fail, fetch
 from tests.support.faults import FaultRule, Faults
+from tests.support.fetching import DATA, QUICK, fail, fetch
 from tests.support.s3 import s3_bucket, s3_environment
 
 pytestmark = pytest.mark.process

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.scoring import Keep, kept_in
+from tests.support.streamed_pairs import Keep, kept_in
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import KeyedModelHandler, PredictionResult, R
 from bertscore_core import BertScorer, IdfError, InputError, ScorerConfig, Signature
 from pipelines.pairs.handler import BertScoreModelHandler, PairScore
 from pipelines.pairs.transform import ScorePairs
-from tests.support.scoring import BAD, CONFIG, Attributes, Keep, library, pairs
+from tests.support.streamed_pairs import BAD, CONFIG, Attributes, Keep, library, pairs
 
 pytestmark = [
     pytest.mark.job,

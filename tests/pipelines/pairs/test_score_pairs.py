@@ -17,7 +17,8 @@ from pipelines.dump.columns import OUTPUT_COLUMNS, TableFields
 from pipelines.pairs.handler import BertScoreModelHandler
 from pipelines.pairs.transform import ScorePairs
 from pipelines.run import counters
-from tests.support.scoring import (
+from tests.support.scoring import score_all_rows
+from tests.support.streamed_pairs import (
     BAD,
     CONFIG,
     MEASURES,
@@ -27,7 +28,6 @@ from tests.support.scoring import (
     library,
     measured,
     pairs,
-    score_all_rows,
 )
 from tests.support.tolerances import INVARIANCE_ATOL
 

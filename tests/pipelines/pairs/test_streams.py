@@ -11,7 +11,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from pipelines.pairs.transform import ScorePairs
-from tests.support.scoring import CONFIG, library, measured, pairs
+from tests.support.streamed_pairs import CONFIG, library, measured, pairs
 from tests.support.tolerances import INVARIANCE_ATOL
 
 pytestmark = [

@@ -18,7 +18,7 @@ from pipelines.options.score import ScoreOptions
 from pipelines.run.describe import describe
 from pipelines.run.exit_status import DONE, UNUSABLE
 from pipelines.run.runner import Runner
-from tests.pipelines.run.conftest import refuse_connections
+from tests.support.offline import refuse_connections
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("score", "idf", "baseline")
