@@ -106,7 +106,9 @@ class Signature:
         # Escapes "|", ":" and line breaks, so that any value fits the form.
         values = (quote(value, safe="/@+ ,=()[]") for _, value in fields)
         head = "bs" if short else "bertscore"
-        return "|".join([head, *map(":".join, zip(names, values, strict=True))])
+        line = "|".join([head, *map(":".join, zip(names, values, strict=True))])
+        # A blank at the end would not come back: `parse` takes those around the line away.
+        return f"{line[:-1]}%20" if line.endswith(" ") else line
 
     @classmethod
     def parse(cls, text: str) -> "Signature":

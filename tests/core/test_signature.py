@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertscore_core import Signature, SignatureError
@@ -12,6 +12,7 @@ FIELDS = [field.name for field in dataclasses.fields(Signature)]
 VALUES = {name: name for name in FIELDS}
 
 
+@example(values=["  "] * len(FIELDS))
 @given(values=st.lists(st.text(max_size=20), min_size=len(FIELDS), max_size=len(FIELDS)))
 def test_both_forms_parse_back(values):
     signature = Signature(**dict(zip(FIELDS, values, strict=True)))
