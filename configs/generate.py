@@ -2,8 +2,8 @@
 
     python -m configs.generate     (or: make configs)
 
-Names, defaults and descriptions come from the classes in `pipelines.options`. What they do not know
-is here: the order, examples, and what else a reader of a file wants to know.
+Names, defaults and descriptions come from the classes in `bertscore_beam.options`. What they do not
+know is here: the order, examples, and what else a reader of a file wants to know.
 """
 
 import dataclasses
@@ -15,13 +15,13 @@ from typing import Any
 
 import yaml
 
+from bertscore_beam.options.base import RunOptions
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.options.flags import field_helps
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.tune import TuneOptions
 from bertscore_core import ConfigError
 from configs.template import template_json
-from pipelines.options.base import RunOptions
-from pipelines.options.baseline import BaselineOptions
-from pipelines.options.flags import field_helps
-from pipelines.options.score import ScoreOptions
-from pipelines.options.tune import TuneOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 

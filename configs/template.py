@@ -10,11 +10,11 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
+from bertscore_beam.options.flags import field_helps
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.scoring import ACCELERATOR, DEVICE
+from bertscore_beam.options.values import alternatives
 from bertscore_core import ConfigError
-from pipelines.options.flags import field_helps
-from pipelines.options.score import ScoreOptions
-from pipelines.options.scoring import ACCELERATOR, DEVICE
-from pipelines.options.values import alternatives
 
 TEMPLATE_LEFT_OUT = {
     "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",

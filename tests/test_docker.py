@@ -17,11 +17,11 @@ import yaml
 from google.cloud.dataflow_v1beta3 import TemplateMetadata
 from google.cloud.devtools.cloudbuild_v1 import Build
 
+from bertscore_beam.cli import flex
+from bertscore_beam.options.flags import split_arguments
+from bertscore_beam.options.score import ScoreOptions
 from bertscore_core import resolve
 from configs.template import TEMPLATE_LEFT_OUT
-from pipelines.cli import flex
-from pipelines.options.flags import split_arguments
-from pipelines.options.score import ScoreOptions
 from tests.support.containers import DOCKERFILE, ROOT, context_files, copy_sources, read_dockerfile
 
 READ = read_dockerfile()

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.crawl.languages import known_languages
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.dump.plan import FileReason
+from bertscore_beam.dump.texts import Reason
+from bertscore_beam.options import flags, languages
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.score.rejects import UNREADABLE_ROWS
 from bertscore_core import Signature
-from pipelines.cli import main as cli
-from pipelines.crawl.languages import known_languages
-from pipelines.dump.columns import OUTPUT_COLUMNS
-from pipelines.dump.plan import FileReason
-from pipelines.dump.texts import Reason
-from pipelines.options import flags, languages
-from pipelines.options.baseline import BaselineOptions
-from pipelines.options.idf import IdfOptions
-from pipelines.options.score import ScoreOptions
-from pipelines.options.tune import TuneOptions
-from pipelines.score.rejects import UNREADABLE_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -218,7 +218,7 @@ def known_flags() -> set[str]:
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
         found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
-    for path in (ROOT / "pipelines" / "cli").glob("*.py"):
+    for path in (ROOT / "pipelines" / "bertscore_beam" / "cli").glob("*.py"):
         source = path.read_text(encoding="utf-8")
         found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))
     parser = _BeamArgumentParser(allow_abbrev=False)

@@ -20,12 +20,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from bertscore_beam.options.config_file import load_yaml
+from bertscore_beam.options.languages import language_map
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.values import fit_value, plain_value
 from bertscore_core import ConfigError
 from configs import generate
-from pipelines.options.config_file import load_yaml
-from pipelines.options.languages import language_map
-from pipelines.options.score import ScoreOptions
-from pipelines.options.values import fit_value, plain_value
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"

@@ -24,6 +24,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.input_names import input_names
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.folders import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import join
+from bertscore_beam.options.config_file import load_yaml
 from bertscore_core import (
     BertScorer,
     ConfigError,
@@ -33,12 +39,6 @@ from bertscore_core import (
     ScorerConfig,
     settle,
 )
-from pipelines.cli import main as cli
-from pipelines.dump.input_names import input_names
-from pipelines.dump.splits import part_name
-from pipelines.files.folders import HIDDEN_PREFIXES
-from pipelines.files.paths import join
-from pipelines.options.config_file import load_yaml
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.s3 import over_http, s3_bucket
 
@@ -229,7 +229,7 @@ def write_canaries(folder: Path) -> None:
 def score(dump: Path, output: Path, temporary: Path) -> subprocess.CompletedProcess[bytes]:
     """Score with two worker processes, under an umask that is not the usual one."""
     temporary.mkdir()
-    command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump), "--output"]
+    command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump), "--output"]
     command += [str(output), "--workers", "2", "--split-rows", "10", "--idf", "corpus"]
     environment = {**os.environ, "TMPDIR": str(temporary), "TOKENIZERS_PARALLELISM": "false"}
     return subprocess.run(

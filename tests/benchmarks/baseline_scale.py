@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.baseline.blocks import BlockWriter, ReadFile, SentenceIndex
-from pipelines.baseline.collect import collect_samples
-from pipelines.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
-from pipelines.baseline.plan import BaselineJob, BaselinePlan
-from pipelines.baseline.source import Source
-from pipelines.options.baseline import BaselineOptions
-from pipelines.run.folder import RUN_FILE, OutputFolder
-from pipelines.run.job import _run_stage
-from pipelines.run.lock import hold
-from pipelines.run.runner import Runner
-from pipelines.run.stage import Stage
+from bertscore_beam.baseline.blocks import BlockWriter, ReadFile, SentenceIndex
+from bertscore_beam.baseline.collect import collect_samples
+from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
+from bertscore_beam.baseline.plan import BaselineJob, BaselinePlan
+from bertscore_beam.baseline.source import Source
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder
+from bertscore_beam.run.job import _run_stage
+from bertscore_beam.run.lock import hold
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.stage import Stage
 from tests.benchmarks.harness import Recorder, add_out
 from tests.benchmarks.ingest import made_pages
 from tests.support.web import web_server

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipelines.results.compare import compare_runs
-from pipelines.results.compare_options import CompareOptions
+from bertscore_beam.results.compare import compare_runs
+from bertscore_beam.results.compare_options import CompareOptions
 from tests.support.made_runs import made_run, many_rows
 
 CASES = {

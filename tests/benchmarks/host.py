@@ -34,9 +34,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from bertscore_beam.run.local_runner import LocalRunner
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.tokenization import TextTokenizer
-from pipelines.run.local_runner import LocalRunner
 from tests.benchmarks.harness import Recorder, add_out
 from tests.benchmarks.models import BenchModel, prepare_narrow
 from tests.benchmarks.texts import mixed

@@ -14,12 +14,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam.baseline.moments import sum_scores
+from bertscore_beam.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
+from bertscore_beam.crawl.sampling import host_hash, pairing_order
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.moments import Moments
 from bertscore_core.work import Work
-from pipelines.baseline.moments import sum_scores
-from pipelines.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
-from pipelines.crawl.sampling import host_hash, pairing_order
 from tests.benchmarks.harness import Recorder, add_out
 from tests.support.hosted_texts import sentences_of_hosts
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.cli import main as cli
+from bertscore_beam.cli import main as cli
 
 SYSTEMS, REFERENCES = 8, 50_000
 FLAGS = {

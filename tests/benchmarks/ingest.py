@@ -19,10 +19,10 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
-from pipelines.crawl.extract import SentenceRows, extract_sentences, host_of
-from pipelines.crawl.filters import form_reason
-from pipelines.crawl.sampling import host_hash, page_order
-from pipelines.crawl.sentences import (
+from bertscore_beam.crawl.extract import SentenceRows, extract_sentences, host_of
+from bertscore_beam.crawl.filters import form_reason
+from bertscore_beam.crawl.sampling import host_hash, page_order
+from bertscore_beam.crawl.sentences import (
     MAX_LINE_CHARACTERS,
     MAX_LINE_MARKS,
     is_kept,
@@ -31,7 +31,7 @@ from pipelines.crawl.sentences import (
     page_sentences,
     split_sentences,
 )
-from pipelines.crawl.warc import Page, read_pages
+from bertscore_beam.crawl.warc import Page, read_pages
 from tests.benchmarks.harness import BUILD, Recorder, add_out
 from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import WetPage, wet_bytes

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run.watchdog import descendants
+from bertscore_beam.run.watchdog import descendants
 
 WORDS = tuple(f"{start}{end}" for start in "bcdfglmnprst" for end in ("an", "ero", "ilo", "ust"))
 ROWS_PER_FILE = 50_000
@@ -83,7 +83,7 @@ def main() -> None:
             dump = Path(folder) / "dump"
             dump.mkdir()
             write_dump(dump, rows)
-            command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump)]
+            command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump)]
             command += ["--output", f"{folder}/out", "--workers", str(arguments.workers)]
             command += ["--split-rows", str(arguments.split_rows)]
             result = measure([*command, "--dry-run"] if only_plan else command)

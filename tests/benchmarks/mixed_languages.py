@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from bertscore_beam.dump.columns import IdfColumns, TableFields
+from bertscore_beam.score.rows import score_table
+from bertscore_beam.score.scorers import LoadedScorers
+from bertscore_beam.score.settings import RowSetting, RunSettings
 from bertscore_core import ScorerConfig, settle
-from pipelines.dump.columns import IdfColumns, TableFields
-from pipelines.score.rows import score_table
-from pipelines.score.scorers import LoadedScorers
-from pipelines.score.settings import RowSetting, RunSettings
 from tests.support.mixed import LANGUAGES, mixed_table, of_language
 from tests.support.tiny_models import build_tiny_model
 

@@ -27,15 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_core import BertScorer, Signature
-from pipelines.dump.splits import part_name
-from pipelines.files.write import write_atomically
-from pipelines.run.folder import OutputFolder
-from pipelines.run.holder import Holder
-from pipelines.run.lock import LOCK_FILE, RunLock
-from pipelines.runs.index import INDEX_FOLDER, write_index
-from pipelines.runs.lookup import EarlierRun
-from pipelines.runs.row_scores import (
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.holder import Holder
+from bertscore_beam.run.lock import LOCK_FILE, RunLock
+from bertscore_beam.runs.index import INDEX_FOLDER, write_index
+from bertscore_beam.runs.lookup import EarlierRun
+from bertscore_beam.runs.row_scores import (
     NO_REASON,
     VALUES,
     RowScores,
@@ -43,6 +42,7 @@ from pipelines.runs.row_scores import (
     rows_file,
     rows_to_bytes,
 )
+from bertscore_core import BertScorer, Signature
 from tests.benchmarks.resume_cost import processor_seconds, run
 from tests.benchmarks.texts import Pairs, mixed
 
@@ -103,7 +103,7 @@ def measure_nights(folder: Path, given: argparse.Namespace) -> Iterator[dict[str
 def command(dump: Path, output: Path) -> list[str]:
     """Return the command that scores a night."""
     words = ["score", "--input", dump, "--output", output, "--device", "cpu"]
-    return [sys.executable, "-m", "pipelines", *map(str, words)]
+    return [sys.executable, "-m", "bertscore_beam", *map(str, words)]
 
 
 def write_night(folder: Path, pairs: Pairs) -> None:

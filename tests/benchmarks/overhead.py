@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run.folder import OutputFolder
-from pipelines.score.records import read_records
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.score.records import read_records
 from tests.benchmarks.harness import Recorder, add_out, interleave
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, mixed
@@ -45,7 +45,7 @@ def run_job(
     """Run the job; return of every part the time it ended, its rows, and its scoring seconds."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump)]
+        command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump)]
         command += ["--output", str(output), "--model", str(model.path), "--dtype", dtype]
         command += ["--num-layers", str(model.shape.layers), "--device", "cpu"]
         command += ["--workers", str(workers), "--split-rows", str(split_rows)]

@@ -72,7 +72,9 @@ def run(folder: Path, cpu: dict[str, list[float]], runner: str, idf: str, prism:
         words += ["--", "--runner=PrismRunner", f"--prism_location={prism}"]
         words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
     try:
-        subprocess.run([sys.executable, "-m", "pipelines", *words], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "bertscore_beam", *words], check=True, capture_output=True
+        )
     finally:
         if pool is not None:
             pool.process.terminate()  # it waits for its workers, whose seconds count then

@@ -30,7 +30,16 @@ def measure(run: Path, arguments: list[str]) -> dict[str, float]:
     page = run.parent / "report.html"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    command = [sys.executable, "-m", "pipelines", "report", str(run), *arguments, "-o", str(page)]
+    command = [
+        sys.executable,
+        "-m",
+        "bertscore_beam",
+        "report",
+        str(run),
+        *arguments,
+        "-o",
+        str(page),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {

@@ -69,7 +69,7 @@ def main() -> None:
         files = -(-given.parts // given.parts_per_file)
         dump = write_dump(folder / "dump", [rows] * files, row_group_size=given.rows_per_part)
         output = folder / "out"
-        command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump)]
+        command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump)]
         command += ["--output", str(output), "--split-rows", str(given.rows_per_part)]
         command += ["--workers", str(given.workers), "--device", "cpu"]
         times = {"full": run(command)}

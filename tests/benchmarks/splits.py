@@ -34,7 +34,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run.folder import SUCCESS_FILE
+from bertscore_beam.run.folder import SUCCESS_FILE
 from tests.support.faults import count_faults, set_faults
 from tests.support.s3 import s3_environment, s3_process
 
@@ -115,7 +115,7 @@ def measure(command: list[str]) -> dict[str, float]:
 def score_command(dump: str, output: str) -> list[str]:
     """Return the command that scores a dump."""
     words = ["score", "--input", dump, "--output", output, "--device", "cpu", "--quiet"]
-    return [sys.executable, "-m", "pipelines", *words]
+    return [sys.executable, "-m", "bertscore_beam", *words]
 
 
 def score_first(place: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.dump.read_split import read_rows
+from bertscore_beam.dump.read_split import read_rows
 from tests.support.dumps import sentence
 from tests.support.text_files import plan_text
 

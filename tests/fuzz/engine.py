@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-INSTRUMENTED = ["bertscore_core", "pipelines"]
+INSTRUMENTED = ["bertscore_core", "bertscore_beam"]
 
 
 def instrumented() -> AbstractContextManager[object]:

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.texts import Reason, reference_texts, texts_from_column
 from bertscore_core import BertScorer, InputError
-from pipelines.dump.columns import TableFields
-from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.parquet import UNREADABLE
-from pipelines.dump.parts import write_part
-from pipelines.dump.plan import Plan
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_split
-from pipelines.dump.texts import Reason, reference_texts, texts_from_column
 from tests.support.hostile import not_utf8
 from tests.support.scoring import score_all_rows
 from tests.support.text_files import plan_text, read_plan

@@ -2,10 +2,10 @@
 
     python -m tests.soak --kills 200 --minutes 60 --seed 1 --json build/soak.json
 
-A cycle takes a fresh output and starts `python -m pipelines score` on it, with faults at random
-moments, again and again until the command ends with status 0. Then the output is compared with the
-dump and, byte by byte, with that of a run that nothing befell. The script ends with status 0 when
-all cycles were right, and with 1 at the first that was not: its folder is kept.
+A cycle takes a fresh output and starts `python -m bertscore_beam score` on it, with faults at
+random moments, again and again until the command ends with status 0. Then the output is compared
+with the dump and, byte by byte, with that of a run that nothing befell. The script ends with status
+0 when all cycles were right, and with 1 at the first that was not: its folder is kept.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run.watchdog import descendants
+from bertscore_beam.run.watchdog import descendants
 from tests.soak.commands import DUMP, NUM_WORKERS, Setting
 from tests.soak.cycle import Cycle, Undisturbed, run_undisturbed
 from tests.soak.dump import FILES, ROWS_PER_FILE, SPLIT_ROWS, write_hostile_dump

@@ -162,7 +162,7 @@ def start_command(setting: Setting, pool: WorkerPool | None, number: int) -> Run
         "--device": "cpu",
         "--workers": NUM_WORKERS[setting.mode],
     }
-    command = [sys.executable, "-m", "pipelines", "score"]
+    command = [sys.executable, "-m", "bertscore_beam", "score"]
     command += [str(word) for pair in flags.items() for word in pair]
     if pool is not None:
         command += ["--", "--environment_type=EXTERNAL", f"--environment_config={pool.address}"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
-from pipelines.score.kept_plan import PLANS_FOLDER
-from pipelines.score.record_packs import PACKS_FOLDER
-from pipelines.score.records import IDF_FILE
-from pipelines.score.rejects import REJECTS_FOLDER
+from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.record_packs import PACKS_FOLDER
+from bertscore_beam.score.records import IDF_FILE
+from bertscore_beam.score.rejects import REJECTS_FOLDER
 from tests.soak.stages import part_names
 from tests.soak.stores import Store
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE
-from pipelines.score.records import IDF_FILE
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
+from bertscore_beam.score.records import IDF_FILE
 from tests.soak.proof import Snapshot, judge
 from tests.soak.stages import Stage, stage_of, stages_ahead
 

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 
+from bertscore_beam.baseline.description import describe_layers
+from bertscore_beam.cli.compare import compare_command
+from bertscore_beam.cli.manner import Manner, printing
 from bertscore_core.baseline import Baseline, baseline_path, find_baseline, format_baseline
 from bertscore_core.host_errors import HOST_BUCKETS
 from bertscore_core.moments import Moments
-from pipelines.baseline.description import describe_layers
-from pipelines.cli.compare import compare_command
-from pipelines.cli.manner import Manner, printing
 
 ROBERTA = find_baseline("en", "roberta-large").rows
 

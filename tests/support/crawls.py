@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.cli.main import main
+from bertscore_beam.cli.main import main
 from tests.support.crawl_texts import HEADER_CODES, page_text
 from tests.support.wet import CRAWL, WetPage, wet_bytes, write_crawl
 

@@ -9,14 +9,14 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipelines.files.write import write_atomically
-from pipelines.options.score import ScoreOptions
-from pipelines.run.folder import SUMMARY_FILE, OutputFolder
-from pipelines.run.holder import Holder
-from pipelines.run.lock import LOCK_FILE, RunLock
-from pipelines.run.runner import Runner
-from pipelines.score.job import build_score_pipeline, start_run
-from pipelines.score.prepare import ScoreJob, plan_score, resume_score
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
+from bertscore_beam.run.holder import Holder
+from bertscore_beam.run.lock import LOCK_FILE, RunLock
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.job import build_score_pipeline, start_run
+from bertscore_beam.score.prepare import ScoreJob, plan_score, resume_score
 
 
 def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:

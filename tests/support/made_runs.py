@@ -13,19 +13,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import column_of
+from bertscore_beam.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY, write_part
+from bertscore_beam.dump.row_digests import RowDigests
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.identity import identity_digest
+from bertscore_beam.score.language_rows import LanguageRows
+from bertscore_beam.score.part_record import PartRecord, record_path
+from bertscore_beam.score.scored_table import SCHEMA_VERSION
+from bertscore_beam.score.summary import RunGoal, RunTotals, judge, summary_of_languages
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.work import Work
-from pipelines.dump import columns
-from pipelines.dump.columns import column_of
-from pipelines.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY, write_part
-from pipelines.dump.row_digests import RowDigests
-from pipelines.dump.splits import part_name
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
-from pipelines.run.identity import identity_digest
-from pipelines.score.language_rows import LanguageRows
-from pipelines.score.part_record import PartRecord, record_path
-from pipelines.score.scored_table import SCHEMA_VERSION
-from pipelines.score.summary import RunGoal, RunTotals, judge, summary_of_languages
 
 SIGNATURE = Signature(
     model="made-up",

@@ -3,10 +3,10 @@
 import shutil
 from pathlib import Path
 
-from pipelines.run.folder import OutputFolder
-from pipelines.score.part_record import record_path
-from pipelines.score.record_packs import PACKS_FOLDER
-from pipelines.score.records import read_records
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.record_packs import PACKS_FOLDER
+from bertscore_beam.score.records import read_records
 
 
 def unpack(output: Path) -> None:

@@ -1,7 +1,6 @@
 """Made-up reports: every section, in the scripts and with the names that are hard to show."""
 
-from bertscore_core.paired import PairedResult
-from pipelines.results.comparison import (
+from bertscore_beam.results.comparison import (
     WHOLE,
     Comparison,
     FieldDifference,
@@ -12,7 +11,7 @@ from pipelines.results.comparison import (
     Ranking,
     SettingsDifference,
 )
-from pipelines.results.report.data import (
+from bertscore_beam.results.report.data import (
     ChosenRow,
     Cost,
     Estimate,
@@ -24,7 +23,8 @@ from pipelines.results.report.data import (
     Setting,
     Texts,
 )
-from pipelines.results.report.words import signature_sentences
+from bertscore_beam.results.report.words import signature_sentences
+from bertscore_core.paired import PairedResult
 
 SIGNATURE = (
     "bertscore|model:all-MiniLM-L6-v2|weights:7521cd5f6bef|num_layers:6|layer_semantics:cut|"

@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.score.rows import score_table
+from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.settings import RowSetting, RunSettings
 from bertscore_core import BertScorer, IdfTable
-from pipelines.dump.columns import TableFields
-from pipelines.idf.tables import IdfTables
-from pipelines.score.rows import score_table
-from pipelines.score.scored_table import ScoredTable
-from pipelines.score.settings import RowSetting, RunSettings
 
 
 def score_all_rows(

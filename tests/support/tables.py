@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.dump.layout import read_layout
-from pipelines.dump.splits import Split, plan_file
-from pipelines.dump.texts import UnreadableText
+from bertscore_beam.dump.layout import read_layout
+from bertscore_beam.dump.splits import Split, plan_file
+from bertscore_beam.dump.texts import UnreadableText
 
 ROWS = 50
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.lines import Lines
-from pipelines.dump.plan import Plan
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_rows
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.lines import Lines
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_rows
 
 
 def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:

@@ -140,7 +140,14 @@ def score(
 ) -> "subprocess.CompletedProcess[str]":
     """Run a small job."""
     model = given.minilm()
-    command = [sys.executable, "-m", "pipelines", "score", "--input", str(folder / "rows.parquet")]
+    command = [
+        sys.executable,
+        "-m",
+        "bertscore_beam",
+        "score",
+        "--input",
+        str(folder / "rows.parquet"),
+    ]
     command += ["--output", str(folder / name), "--model", str(model.path), "--split-rows", "10"]
     command += ["--num-layers", str(model.shape.layers), "--device", given.device, "--json"]
     return subprocess.run(

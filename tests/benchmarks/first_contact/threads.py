@@ -153,7 +153,7 @@ def whole_job(
         return
     output = given.work / "job"
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "pipelines", "score", "--input", str(dump), "--output"]
+    command = [sys.executable, "-m", "bertscore_beam", "score", "--input", str(dump), "--output"]
     command += [str(output), "--model", str(model.path), "--num-layers", str(model.shape.layers)]
     command += ["--device", given.device, "--dtype", dtype]
     started = time.perf_counter()

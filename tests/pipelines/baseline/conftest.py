@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from pipelines.run.exit_status import DONE
+from bertscore_beam.run.exit_status import DONE
 from tests.support.crawls import make_crawl, read_tables, run_baseline
 from tests.support.wet import CRAWL
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.baseline import blocks as module
-from pipelines.baseline import layout
-from pipelines.baseline.blocks import (
+from bertscore_beam.baseline import blocks as module
+from bertscore_beam.baseline import layout
+from bertscore_beam.baseline.blocks import (
     BlockRecord,
     BlockWriter,
     ReadFile,
     SentenceIndex,
     read_block,
 )
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import hold
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import hold
 
 LANGUAGES = ("de", "en", "fr")
 

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 
-from pipelines.run.exit_status import BROKEN, DONE, UNUSABLE
+from bertscore_beam.run.exit_status import BROKEN, DONE, UNUSABLE
 from tests.support.crawls import (
     TABLES,
     crawl_files,

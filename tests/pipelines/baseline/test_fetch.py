@@ -2,23 +2,23 @@
 
 import pytest
 
-from pipelines.baseline import extract
-from pipelines.baseline import fetch as module
-from pipelines.baseline.blocks import SentenceIndex
-from pipelines.baseline.extract import ExtractSettings, extract_block
-from pipelines.baseline.fetch import (
+from bertscore_beam.baseline import extract
+from bertscore_beam.baseline import fetch as module
+from bertscore_beam.baseline.blocks import SentenceIndex
+from bertscore_beam.baseline.extract import ExtractSettings, extract_block
+from bertscore_beam.baseline.fetch import (
     fetch_file,
     labels_fetched,
     lanes_of_files,
     waves_of_files,
 )
-from pipelines.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
-from pipelines.cli.main import main
-from pipelines.crawl.fetch import FetchPolicy
-from pipelines.crawl.sentences import PageRules
-from pipelines.run.exit_status import DONE
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import hold
+from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
+from bertscore_beam.cli.main import main
+from bertscore_beam.crawl.fetch import FetchPolicy
+from bertscore_beam.crawl.sentences import PageRules
+from bertscore_beam.run.exit_status import DONE
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import hold
 from tests.support.crawls import baseline, crawl_files, make_crawl, read_tables, run_baseline
 from tests.support.web import web_server
 

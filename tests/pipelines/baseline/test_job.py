@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.baseline.sample import read_sample
+from bertscore_beam.cli.main import main
+from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
-from pipelines.baseline.sample import read_sample
-from pipelines.cli.main import main
-from pipelines.run.exit_status import DONE, TOO_MANY_REJECTS
-from pipelines.run.folder import OutputFolder
 from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.web import web_server

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.baseline.job import begin_baseline
-from pipelines.baseline.prepare import prepare_baseline
-from pipelines.baseline.source import SourceFiles
-from pipelines.files.paths import TEMPORARY_PREFIX
-from pipelines.options.baseline import BaselineOptions
-from pipelines.options.flags import read_options
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import FolderLostError, RunLock
-from pipelines.run.runner import Runner
+from bertscore_beam.baseline.job import begin_baseline
+from bertscore_beam.baseline.prepare import prepare_baseline
+from bertscore_beam.baseline.source import SourceFiles
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.run.runner import Runner
 from tests.support.crawls import baseline
 from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
 

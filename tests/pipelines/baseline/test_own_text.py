@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.run.exit_status import DONE
+from bertscore_beam.cli.main import main
+from bertscore_beam.run.exit_status import DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description
 from tests.support.dumps import read_output

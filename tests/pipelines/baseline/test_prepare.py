@@ -2,10 +2,10 @@
 
 import pytest
 
+from bertscore_beam.baseline.prepare import prepare_baseline, usual_models
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
-from pipelines.baseline.prepare import prepare_baseline, usual_models
-from pipelines.options.baseline import BaselineOptions
-from pipelines.run.runner import Runner
 
 FLINK = ("--runner=FlinkRunner",)
 

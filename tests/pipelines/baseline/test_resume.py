@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli.main import main
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.run.exit_status import DONE, UNUSABLE
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
-from pipelines.cli.main import main
-from pipelines.files.paths import TEMPORARY_PREFIX
-from pipelines.run.exit_status import DONE, UNUSABLE
 from tests.support.crawls import (
     LANGUAGES,
     TABLES,

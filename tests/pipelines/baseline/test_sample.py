@@ -12,13 +12,13 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.baseline import layout
-from pipelines.baseline import pair as pairs_module
-from pipelines.baseline import sample as sample_module
-from pipelines.baseline.blocks import SentenceBlock
-from pipelines.baseline.pair import PairingPlan, PairSentences
-from pipelines.baseline.records import PairsRecord
-from pipelines.baseline.sample import (
+from bertscore_beam.baseline import layout
+from bertscore_beam.baseline import pair as pairs_module
+from bertscore_beam.baseline import sample as sample_module
+from bertscore_beam.baseline.blocks import SentenceBlock
+from bertscore_beam.baseline.pair import PairingPlan, PairSentences
+from bertscore_beam.baseline.records import PairsRecord
+from bertscore_beam.baseline.sample import (
     CapHosts,
     TakeLowest,
     TakeSample,
@@ -28,7 +28,7 @@ from pipelines.baseline.sample import (
     sample_digest,
     write_sample,
 )
-from pipelines.crawl.sampling import (
+from bertscore_beam.crawl.sampling import (
     HostedSentences,
     cap_hosts,
     host_hash,
@@ -38,8 +38,8 @@ from pipelines.crawl.sampling import (
     pairing_order,
     sentence_priority,
 )
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import hold
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import hold
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, shown
 
 

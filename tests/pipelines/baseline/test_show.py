@@ -2,11 +2,11 @@
 
 import pytest
 
-from pipelines.baseline.certainty import describe_certainty
-from pipelines.baseline.show import LARGE_ERROR, warnings_of
-from pipelines.baseline.source import Source
-from pipelines.crawl.sentences import PageRules
-from pipelines.options.baseline import BaselineOptions
+from bertscore_beam.baseline.certainty import describe_certainty
+from bertscore_beam.baseline.show import LARGE_ERROR, warnings_of
+from bertscore_beam.baseline.source import Source
+from bertscore_beam.crawl.sentences import PageRules
+from bertscore_beam.options.baseline import BaselineOptions
 
 BOTH = ("pycld2", "py3langid")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipelines.cli import main as cli
+from bertscore_beam.cli import main as cli
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import score_arguments as arguments
 

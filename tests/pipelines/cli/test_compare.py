@@ -5,13 +5,13 @@ import io
 import pytest
 from PIL import Image
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.cli.compare import compare_command
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.tables.difference import compare_sides
+from bertscore_beam.tables.sides import open_side
 from bertscore_core.baseline import find_baseline, format_baseline
 from bertscore_core.errors import ConfigError
-from pipelines.cli import main as cli
-from pipelines.cli.compare import compare_command
-from pipelines.files.write import write_atomically
-from pipelines.tables.difference import compare_sides
-from pipelines.tables.sides import open_side
 from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
 
 

@@ -7,9 +7,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.results import compare
-from pipelines.run.exit_status import DONE, UNUSABLE, WORSE
+from bertscore_beam.cli import main as cli
+from bertscore_beam.results import compare
+from bertscore_beam.run.exit_status import DONE, UNUSABLE, WORSE
 from tests.support.made_runs import made_run, many_rows
 
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch)
     status, _, err = run(capsys, "compare", now, before, "--key", "segment")
     assert status == UNUSABLE
     assert "--key segment does not identify a row" in err
-    monkeypatch.setitem(sys.modules, "pipelines.results.compare", None)
+    monkeypatch.setitem(sys.modules, "bertscore_beam.results.compare", None)
     status, _, err = run(capsys, "compare", now, before)
     assert status == UNUSABLE
     assert "the extra 'results'" in err

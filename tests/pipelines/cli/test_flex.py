@@ -2,11 +2,11 @@
 
 import pytest
 
+from bertscore_beam.cli.flex import command, launch
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
-from pipelines.cli.flex import command, launch
-from pipelines.options.flags import read_options
-from pipelines.options.score import ScoreOptions
-from pipelines.run.runner import Runner
 
 LAUNCHER = [
     "--runner=DataflowRunner",

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.files.write import write_atomically
-from pipelines.run.holder import Holder
-from pipelines.run.lock import LOCK_FILE
-from pipelines.score.part_record import PARTS_FOLDER
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.holder import Holder
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.score.part_record import PARTS_FOLDER
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import score_arguments as arguments
 from tests.support.made_runs import made_run, scored
@@ -28,8 +28,8 @@ from tests.support.waiting import wait_until
 @pytest.mark.process
 @pytest.mark.long
 def test_module_is_the_command(dump, tmp_path):
-    """`python -m pipelines score` in a process of its own, two workers."""
-    command = [sys.executable, "-m", "pipelines", "score", *arguments(dump, tmp_path)[1:]]
+    """`python -m bertscore_beam score` in a process of its own, two workers."""
+    command = [sys.executable, "-m", "bertscore_beam", "score", *arguments(dump, tmp_path)[1:]]
     done = subprocess.run(
         [*command, "--workers", "2", "--split-rows", "10"],
         capture_output=True,
@@ -50,7 +50,7 @@ def parts_in(tmp_path):
 def long_run(tmp_path, *flags):
     """Run the command over 600 rows, in a process of its own; the body begins at the first part."""
     dump = write_dump(tmp_path / "dump", [600])
-    command = [sys.executable, "-m", "pipelines", *arguments(dump, tmp_path, *flags)]
+    command = [sys.executable, "-m", "bertscore_beam", *arguments(dump, tmp_path, *flags)]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -130,7 +130,7 @@ def loaded_by(
     """
     calls = "".join(f"assert cli.main({words!r}) == {status}\n" for words, status in commands)
     code = (
-        f"import sys\nfrom pipelines.cli import main as cli\n{calls}"
+        f"import sys\nfrom bertscore_beam.cli import main as cli\n{calls}"
         f"print(sorted({modules!r} & set(sys.modules)))\n"
     )
     done = subprocess.run(
@@ -171,7 +171,7 @@ def test_list_that_is_not_read_to_its_end_is_no_error():
         [
             sys.executable,
             "-c",
-            "from pipelines.cli.main import main; raise SystemExit(main(['models']))",
+            "from bertscore_beam.cli.main import main; raise SystemExit(main(['models']))",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.lock import hold
 from bertscore_core import DocumentFrequencies, IdfTable
-from pipelines.cli import main as cli
-from pipelines.run.lock import hold
 from tests.support.cached_models import cache_model
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipelines.crawl.extract import extract_sentences
-from pipelines.crawl.sampling import HostedSentences, cap_hosts, is_sampled, lowest, page_order
-from pipelines.crawl.warc import Page
+from bertscore_beam.crawl.extract import extract_sentences
+from bertscore_beam.crawl.sampling import HostedSentences, cap_hosts, is_sampled, lowest, page_order
+from bertscore_beam.crawl.warc import Page
 from tests.support.crawl_texts import sentences
 
 SEED, PAGE_CAP, HOST_CAP = 4, 8, 10

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.crawl import detection
-from pipelines.crawl.detection import (
+from bertscore_beam.crawl import detection
+from bertscore_beam.crawl.detection import (
     CLOSE_LANGUAGES,
     DETECTORS,
     PY3LANGID,
@@ -19,8 +19,8 @@ from pipelines.crawl.detection import (
     detected_languages,
     installed_detectors,
 )
-from pipelines.crawl.languages import check_installed, header_language, known_languages
-from pipelines.crawl.sentences import is_in_language
+from bertscore_beam.crawl.languages import check_installed, header_language, known_languages
+from bertscore_beam.crawl.sentences import is_in_language
 from tests.support.crawl_texts import HEADER_CODES, sentences
 
 REFUSED = ["\0", "\x0b", "\x1f", "\x7f", "\x9f", "\ud800", "\udfff", "\ufdd0", "\ufffe", "\uffff"]
@@ -128,7 +128,7 @@ def test_a_language_that_is_not_close_to_others_is_asked_about_once(
         asked.append(detector)
         return detect_language(text, detector)
 
-    monkeypatch.setattr("pipelines.crawl.sentences.detect_language", noting)
+    monkeypatch.setattr("bertscore_beam.crawl.sentences.detect_language", noting)
     counts: Counter[str] = Counter()
     assert is_in_language("The ferry leaves the island at noon.", "en", counts, DETECTORS)
     assert asked == [PYCLD2]

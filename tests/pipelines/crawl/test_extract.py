@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pipelines.crawl.errors import CrawlFileError
-from pipelines.crawl.extract import (
+from bertscore_beam.crawl.errors import CrawlFileError
+from bertscore_beam.crawl.extract import (
     PAGES_OF_LANGUAGE,
     SENTENCES_KEPT,
     SENTENCES_OVER_PAGE_CAP,
@@ -15,10 +15,10 @@ from pipelines.crawl.extract import (
     extract_sentences,
     host_of,
 )
-from pipelines.crawl.filters import REASONS
-from pipelines.crawl.sampling import host_hash, host_order, page_order, sentence_priority
-from pipelines.crawl.sentences import REJECTED, SENTENCES_SEEN
-from pipelines.crawl.warc import Page
+from bertscore_beam.crawl.filters import REASONS
+from bertscore_beam.crawl.sampling import host_hash, host_order, page_order, sentence_priority
+from bertscore_beam.crawl.sentences import REJECTED, SENTENCES_SEEN
+from bertscore_beam.crawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
 
 LANGUAGES = frozenset({"en", "de", "zh"})

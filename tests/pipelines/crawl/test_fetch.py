@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
-from pipelines.crawl.fetch import USER_AGENT, Fetched, FetchError, FetchPolicy, fetched
 from tests.support.fetching import DATA, QUICK, fail, fetch
 from tests.support.web import Web, web_server
 from tests.support.wet import some_pages, wet_members

@@ -9,8 +9,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from bertscore_beam.crawl.fetch import FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
-from pipelines.crawl.fetch import FetchPolicy, fetched
 from tests.support.faults import FaultRule, Faults
 from tests.support.fetching import DATA, QUICK, fail, fetch
 from tests.support.s3 import s3_bucket, s3_environment

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pipelines.crawl.filters import reject_reason
-from pipelines.crawl.languages import known_languages
-from pipelines.crawl.scripts import is_in_script, scripts_of
-from pipelines.crawl.sentences import normalize
-from pipelines.crawl.words import WordLimits, count_words
+from bertscore_beam.crawl.filters import reject_reason
+from bertscore_beam.crawl.languages import known_languages
+from bertscore_beam.crawl.scripts import is_in_script, scripts_of
+from bertscore_beam.crawl.sentences import normalize
+from bertscore_beam.crawl.words import WordLimits, count_words
 from tests.support.crawl_texts import HEADER_CODES, sentences
 
 GOOD = [

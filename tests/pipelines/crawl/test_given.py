@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.crawl import given
-from pipelines.crawl.errors import CrawlFileError
-from pipelines.crawl.given import MAX_LINE, read_sentences
-from pipelines.crawl.words import WordLimits
+from bertscore_beam.crawl import given
+from bertscore_beam.crawl.errors import CrawlFileError
+from bertscore_beam.crawl.given import MAX_LINE, read_sentences
+from bertscore_beam.crawl.words import WordLimits
 
 COMMAND = """
 import sys
 from collections import Counter
 from pathlib import Path
-from pipelines.crawl.given import read_sentences
+from bertscore_beam.crawl.given import read_sentences
 counts = Counter()
 texts = [t for block in read_sentences(Path(sys.argv[1]), "en", 0, counts) for t in block.texts]
 print(texts, dict(counts))

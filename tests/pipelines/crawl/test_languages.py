@@ -4,15 +4,15 @@ from importlib.util import find_spec as real_find_spec
 
 import pytest
 
-from bertscore_core.errors import ConfigError
-from pipelines.crawl import languages
-from pipelines.crawl.detection import DETECTORS
-from pipelines.crawl.languages import (
+from bertscore_beam.crawl import languages
+from bertscore_beam.crawl.detection import DETECTORS
+from bertscore_beam.crawl.languages import (
     check_installed,
     check_language,
     header_language,
     known_languages,
 )
+from bertscore_core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_modules_of_the_crawl_load_without_the_extra_packages() -> None:
     code = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({languages.EXTRA_PACKAGES!r}))\n"
-        "import pipelines.crawl.extract\n"
-        "from pipelines.crawl.sentences import normalize\n"
+        "import bertscore_beam.crawl.extract\n"
+        "from bertscore_beam.crawl.sentences import normalize\n"
         "print(normalize(' it  loads '))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.crawl import listing
+from bertscore_beam.crawl.errors import CrawlFileError
+from bertscore_beam.crawl.fetch import FetchError, FetchPolicy
+from bertscore_beam.crawl.listing import Listing, list_crawl, list_files_of, seeded_order
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.crawl import listing
-from pipelines.crawl.errors import CrawlFileError
-from pipelines.crawl.fetch import FetchError, FetchPolicy
-from pipelines.crawl.listing import Listing, list_crawl, list_files_of, seeded_order
 from tests.support.s3 import s3_bucket
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes, member, wet_name, write_crawl

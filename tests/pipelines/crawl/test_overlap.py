@@ -3,8 +3,8 @@
 import pytest
 import sacrebleu
 
-from pipelines.crawl import overlap
-from pipelines.crawl.overlap import Overlap, describe_overlap, tokenizer_of
+from bertscore_beam.crawl import overlap
+from bertscore_beam.crawl.overlap import Overlap, describe_overlap, tokenizer_of
 from tests.support.crawl_texts import sentences
 
 TEXTS = sentences("en", 60, seed=1)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertscore_core.host_errors import HOST_BITS
-from pipelines.crawl.pairing import pair_neighbours
-from pipelines.crawl.sampling import (
+from bertscore_beam.crawl.pairing import pair_neighbours
+from bertscore_beam.crawl.sampling import (
     cap_hosts,
     host_hash,
     host_order,
@@ -20,6 +19,7 @@ from pipelines.crawl.sampling import (
     part_bits,
     sentence_priority,
 )
+from bertscore_core.host_errors import HOST_BITS
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
 
 

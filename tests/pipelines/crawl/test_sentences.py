@@ -8,8 +8,8 @@ import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.crawl.filters import REASONS
-from pipelines.crawl.sentences import (
+from bertscore_beam.crawl.filters import REASONS
+from bertscore_beam.crawl.sentences import (
     LINES,
     LINES_CLUTTERED,
     LINES_TOO_LONG,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.crawl.errors import CrawlFileError
-from pipelines.crawl.warc import (
+from bertscore_beam.crawl.errors import CrawlFileError
+from bertscore_beam.crawl.warc import (
     MAX_HEAD_BYTES,
     MAX_PAGE_BYTES,
     PAGES,

@@ -1,9 +1,14 @@
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import (
+    OUTPUT_COLUMNS,
+    append_scores,
+    check_collisions,
+    check_columns,
+)
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump import columns
-from pipelines.dump.columns import OUTPUT_COLUMNS, append_scores, check_collisions, check_columns
 
 GOOD_TEXTS = [
     pa.string(),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dump.digests import digest_columns, digest_table
+from bertscore_beam.dump.digests import digest_columns, digest_table
 from tests.support.dumps import rich_table
 
 TEXTS = ["a cat", None, "", "the cat", "a cat", "ä€😀", None, "b" * 300]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dump import framing
-from pipelines.dump.formats import Format
-from pipelines.dump.framing import find_frames
-from pipelines.dump.text_cuts import scanned_pieces
+from bertscore_beam.dump import framing
+from bertscore_beam.dump.formats import Format
+from bertscore_beam.dump.framing import find_frames
+from bertscore_beam.dump.text_cuts import scanned_pieces
 from tests.support.text_files import to_csv
 
 
@@ -62,7 +62,7 @@ def test_stray_quote_costs_its_own_line_alone(data, broken):
 
 def test_record_that_is_too_long_is_a_piece_of_its_own(monkeypatch):
     monkeypatch.setattr(framing, "MAX_RECORD_BYTES", 16)
-    monkeypatch.setattr("pipelines.dump.text_cuts.MAX_RECORD_BYTES", 16)
+    monkeypatch.setattr("bertscore_beam.dump.text_cuts.MAX_RECORD_BYTES", 16)
     data = b"a\n" + b"x" * 50 + b"\nb\n"
     blocks = [data[start : start + 8] for start in range(0, len(data), 8)]
     pieces = scanned_pieces(blocks, Format.JSONL, target_rows=10, target_bytes=100)

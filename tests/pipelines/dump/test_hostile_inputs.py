@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_split
 from bertscore_core import BERTScorer, BertScorer, InputError, ScorerConfig, score
-from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_split
 from tests.support.dumps import read_output
 from tests.support.hostile import BAD_FILES, LIST_KINDS, TEXT_KINDS, not_utf8, pairs
 from tests.support.jobs import run_job

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dump.input_names import common_folder, common_root, input_names
+from bertscore_beam.dump.input_names import common_folder, common_root, input_names
 
 # Names as hostile as file systems and object stores allow.
 COMPONENTS = st.text(

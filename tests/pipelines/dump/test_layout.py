@@ -4,10 +4,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump.layout import read_layout
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.read_split import read_split
 from bertscore_core.errors import InputError
-from pipelines.dump.layout import read_layout
-from pipelines.dump.parts import write_part
-from pipelines.dump.read_split import read_split
 from tests.support.tables import every_type, plan, write
 
 

@@ -5,8 +5,8 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.dump import logical_types
-from pipelines.dump.logical_types import lost_types
+from bertscore_beam.dump import logical_types
+from bertscore_beam.dump.logical_types import lost_types
 
 
 def test_files_that_differ_in_metadata_alone_are_one_case():

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.dump.parts import write_part, write_row_groups
+from bertscore_beam.dump.parts import write_part, write_row_groups
 from tests.support.tables import every_type
 
 

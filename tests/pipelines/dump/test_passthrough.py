@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import append_scores
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.layout import read_layout
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.spark import SCHEMA_KEY
 from bertscore_core import InputError
-from pipelines.dump import columns
-from pipelines.dump.columns import append_scores
-from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.layout import read_layout
-from pipelines.dump.parts import write_part
-from pipelines.dump.plan import Plan
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_split
-from pipelines.dump.spark import SCHEMA_KEY
 
 PAIR = "'a cat' AS candidate, 'the cat' AS reference"
 

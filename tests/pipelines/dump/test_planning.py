@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.rejects import rows_path
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.inputs import InputFile, expand_inputs
-from pipelines.dump.parts import write_part
-from pipelines.dump.plan import FileReason, Plan, RejectedFile
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_split
-from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
-from pipelines.files.paths import join
-from pipelines.files.write import write_atomically
-from pipelines.score.part_record import record_path
-from pipelines.score.rejects import rows_path
 from tests.support.s3 import s3_bucket
 
 

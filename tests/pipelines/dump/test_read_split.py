@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.dump import columns
+from bertscore_beam.dump import read_parquet as reading
+from bertscore_beam.dump.columns import append_scores
+from bertscore_beam.dump.layout import read_layout
+from bertscore_beam.dump.nested import check_indices
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.texts import texts_from_column
 from bertscore_core.errors import InputError
-from pipelines.dump import columns
-from pipelines.dump import read_parquet as reading
-from pipelines.dump.columns import append_scores
-from pipelines.dump.layout import read_layout
-from pipelines.dump.nested import check_indices
-from pipelines.dump.parts import write_part
-from pipelines.dump.read_split import read_split
-from pipelines.dump.texts import texts_from_column
 from tests.support.tables import BAD, ROWS, every_type, invalid_utf8, plan, read_whole, same, write
 
 

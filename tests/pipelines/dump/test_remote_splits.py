@@ -5,14 +5,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import parquet
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import read_rows, read_split
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
-from pipelines.dump import parquet
-from pipelines.dump.inputs import expand_inputs
-from pipelines.dump.parts import write_part
-from pipelines.dump.plan_files import plan_inputs
-from pipelines.dump.read_split import read_rows, read_split
-from pipelines.dump.splits import Split
-from pipelines.files.write import write_atomically
 from tests.support.faults import Faults
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bertscore_beam.dump.scripts import count_other_scripts, scripts_of
 from bertscore_core import known_languages
-from pipelines.dump.scripts import count_other_scripts, scripts_of
 
 TEXTS = {
     "en": "The cat sat on the mat and nobody saw why.",

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.dump.splits import RowGroup, Split, part_name, plan_file, rows_for_workers
 from bertscore_core.errors import ConfigError
-from pipelines.dump.splits import RowGroup, Split, part_name, plan_file, rows_for_workers
 
 ROW_GROUPS = st.lists(
     st.builds(RowGroup, num_rows=st.integers(0, 300), num_bytes=st.integers(0, 5000)), max_size=12

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.dump import framing, read_text, text_cuts, text_layout
+from bertscore_beam.dump.formats import Format, format_of, suffixes
+from bertscore_beam.dump.framing import find_frames
+from bertscore_beam.dump.json_rows import parse_json, parse_object
+from bertscore_beam.dump.json_types import infer_schema
+from bertscore_beam.dump.lines import MOST_DROPPED, fewer_names
+from bertscore_beam.dump.plan import FileReason
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
 from bertscore_core.errors import InputError
-from pipelines.dump import framing, read_text, text_cuts, text_layout
-from pipelines.dump.formats import Format, format_of, suffixes
-from pipelines.dump.framing import find_frames
-from pipelines.dump.json_rows import parse_json, parse_object
-from pipelines.dump.json_types import infer_schema
-from pipelines.dump.lines import MOST_DROPPED, fewer_names
-from pipelines.dump.plan import FileReason
-from pipelines.dump.read_split import read_split
-from pipelines.dump.saved_plan import plan_from_bytes, plan_to_bytes
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.text_files import plan_text, read_plan, to_csv, to_jsonl, write_text
 
@@ -135,7 +135,7 @@ BAD_LINES = [
 @pytest.mark.parametrize(("line", "reason"), BAD_LINES)
 def test_bad_line_costs_one_row_and_is_told_by_its_byte(tmp_path, monkeypatch, line, reason):
     good = to_jsonl(ROWS[:3])
-    monkeypatch.setattr("pipelines.dump.text_layout.SAMPLE_BYTES", len(good))
+    monkeypatch.setattr("bertscore_beam.dump.text_layout.SAMPLE_BYTES", len(good))
     path = write_text(tmp_path / "a.jsonl", good + b"\n" + line + b"\r\n\n" + good)
     table, lines = read_plan(plan_text(path))
     assert table.num_rows == 7
@@ -187,7 +187,7 @@ def test_raw_tsv_takes_quotes_as_they_are(tmp_path):
 
 
 def test_fields_that_come_later_are_counted_and_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.dump.text_layout.SAMPLE_BYTES", 300)
+    monkeypatch.setattr("bertscore_beam.dump.text_layout.SAMPLE_BYTES", 300)
     rows = [*ROWS, {**ROWS[0], "new": 1, "meta": {"a": [{"b": 1}]}}, {**ROWS[1], "new": None}]
     table, lines = read_plan(plan_text(write_text(tmp_path / "a.jsonl", to_jsonl(rows))))
     assert table.schema.equals(SCHEMA)
@@ -196,7 +196,7 @@ def test_fields_that_come_later_are_counted_and_not_kept(tmp_path, monkeypatch):
 
 
 def test_field_whose_name_is_no_text_costs_no_row(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.dump.text_layout.SAMPLE_BYTES", 300)
+    monkeypatch.setattr("bertscore_beam.dump.text_layout.SAMPLE_BYTES", 300)
     bad = b'{"candidate": "a", "reference": "b", "\\ud800": 1, "x\\ud800": {"y": 2}}\n'
     table, lines = read_plan(plan_text(write_text(tmp_path / "a.jsonl", to_jsonl(ROWS) + bad)))
     assert table["candidate"].to_pylist() == [*(row["candidate"] for row in ROWS), "a"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.files.buckets import Buckets, bucket_of
+from bertscore_beam.files.buckets import Buckets, bucket_of
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.files.credentials import mask_credentials
+from bertscore_beam.files.credentials import mask_credentials
 
 NAMES = [
     "pwd",

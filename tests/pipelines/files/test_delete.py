@@ -5,8 +5,8 @@ from collections import Counter
 import fsspec
 import pytest
 
-from pipelines.files import delete
-from pipelines.files.delete import delete_many
+from bertscore_beam.files import delete
+from bertscore_beam.files.delete import delete_many
 from tests.support.faults import FaultRule, Faults
 from tests.support.s3 import s3_bucket
 

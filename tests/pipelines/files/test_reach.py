@@ -8,8 +8,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from bertscore_beam.cli import main as cli
 from bertscore_core import EMBEDDED_MODEL as MODEL
-from pipelines.cli import main as cli
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule
 from tests.support.s3 import s3_bucket

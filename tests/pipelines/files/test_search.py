@@ -7,14 +7,14 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl.listing import list_files_of
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.read import NoFileError, open_source
+from bertscore_beam.files.search import Trouble
 from bertscore_core.errors import InputError
-from pipelines.cli import main as cli
-from pipelines.crawl.fetch import FetchError, FetchPolicy, fetched
-from pipelines.crawl.listing import list_files_of
-from pipelines.dump.inputs import InputFile, expand_inputs
-from pipelines.files.paths import absolute
-from pipelines.files.read import NoFileError, open_source
-from pipelines.files.search import Trouble
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults
 from tests.support.hostile import pairs

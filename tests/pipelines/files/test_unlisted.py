@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
+from bertscore_beam.cli import main as cli
 from tests.support.dumps import read_output
 from tests.support.hostile import pairs
 from tests.support.powers import shut
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
 
-COMMAND = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = "import sys; from bertscore_beam.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 def write_folders(dump: Path) -> Path:

@@ -4,11 +4,11 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.read import exists
+from bertscore_beam.idf.steps import SaveIdf
+from bertscore_beam.idf.tables import IdfTables
 from bertscore_core import DocumentFrequencies, IdfTable
-from pipelines.cli import main as cli
-from pipelines.files.read import exists
-from pipelines.idf.steps import SaveIdf
-from pipelines.idf.tables import IdfTables
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
 

@@ -7,15 +7,15 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.idf import steps
+from bertscore_beam.idf.job import begin_idf, idf_stages, plan_idf
+from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.idf.steps import COUNTS_FOLDER
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.run.lock import FolderLostError, RunLock, hold
+from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
-from pipelines.cli import main as cli
-from pipelines.idf import steps
-from pipelines.idf.job import begin_idf, idf_stages, plan_idf
-from pipelines.idf.saved import load_idf
-from pipelines.idf.steps import COUNTS_FOLDER
-from pipelines.options.idf import IdfOptions
-from pipelines.run.lock import FolderLostError, RunLock, hold
-from pipelines.run.runner import Runner
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
 from tests.support.text_files import to_jsonl, write_text

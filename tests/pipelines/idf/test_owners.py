@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump.columns import IdfColumns
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.texts import countable_references
+from bertscore_beam.idf.counts import KeptCount, SplitCount
+from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
+from bertscore_beam.idf.repeats import Repeats, repeat_words
+from bertscore_beam.idf.tables import MOST_TABLES, IdfTables
 from bertscore_core import IdfError
-from pipelines.dump.columns import IdfColumns
-from pipelines.dump.splits import Split
-from pipelines.dump.texts import countable_references
-from pipelines.idf.counts import KeptCount, SplitCount
-from pipelines.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
-from pipelines.idf.repeats import Repeats, repeat_words
-from pipelines.idf.tables import MOST_TABLES, IdfTables
 
 COLUMNS = IdfColumns(key=("doc", "part"), group=("set",))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump.columns import IdfColumns
+from bertscore_beam.idf.row_keys import NO_KEY, row_keys
+from bertscore_beam.idf.saved import SavedIdf
+from bertscore_beam.idf.tables import WHOLE, IdfKey, IdfTables
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable
-from pipelines.dump.columns import IdfColumns
-from pipelines.idf.row_keys import NO_KEY, row_keys
-from pipelines.idf.saved import SavedIdf
-from pipelines.idf.tables import WHOLE, IdfKey, IdfTables
 
 
 def table(number: int = 5, *, tokenizer: str = "t") -> IdfTable:

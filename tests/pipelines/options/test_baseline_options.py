@@ -2,9 +2,9 @@
 
 import pytest
 
+from bertscore_beam.cli.main import main
+from bertscore_beam.options.baseline import BaselineOptions
 from bertscore_core import ConfigError
-from pipelines.cli.main import main
-from pipelines.options.baseline import BaselineOptions
 from tests.support.wet import CRAWL
 
 

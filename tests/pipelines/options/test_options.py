@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from bertscore_beam.options.base import DumpOptions
+from bertscore_beam.options.config_file import load_yaml
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.options.score import ScoreOptions
 from bertscore_core.errors import ConfigError
-from pipelines.options.base import DumpOptions
-from pipelines.options.config_file import load_yaml
-from pipelines.options.idf import IdfOptions
-from pipelines.options.score import ScoreOptions
 
 NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bertscore_beam.options.tune import TuneOptions
 from bertscore_core.errors import ConfigError
-from pipelines.options.tune import TuneOptions
 
 NEEDED = {"judgements": "j.parquet", "output": "out", "score_column": "human"}
 

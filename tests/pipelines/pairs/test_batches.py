@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam import ScoreBatches
+from bertscore_beam.cli import main as cli
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.pairs import batches
 from bertscore_core import BertScoreError, ConfigError, IdfError, InputError
-from pipelines import ScoreBatches
-from pipelines.cli import main as cli
-from pipelines.options.score import ScoreOptions
-from pipelines.pairs import batches
 from tests.support.dumps import pair_rows, read_output, write_dump
 from tests.support.jobs import run_job
 from tests.support.mixed import language_entries, mixed_table
@@ -105,7 +105,7 @@ def test_rows_are_scored_by_their_languages(tiny_folder, tmp_path):
 def test_a_process_loads_a_model_once(caplog, monkeypatch):
     monkeypatch.setattr(batches, "_SCORERS", {})
     table = pa.table(pair_rows(3))
-    with caplog.at_level(logging.INFO, logger="pipelines.loading"):
+    with caplog.at_level(logging.INFO, logger="bertscore_beam.loading"):
         scorers = [ScoreBatches(device="cpu") for _ in range(2)]
         scored = scorers[0](table)
         assert scored.equals(pickle.loads(pickle.dumps(scorers[1]))(table))  # noqa: S301 - our own
@@ -117,7 +117,7 @@ def test_a_process_loads_a_model_once(caplog, monkeypatch):
 def test_a_process_forked_after_scoring_scores_with_one_thread_and_refuses_several():
     code = (
         "import os, sys, pyarrow as pa\n"
-        "from pipelines import ScoreBatches\n"
+        "from bertscore_beam import ScoreBatches\n"
         "table = pa.table({'candidate': ['a cat'], 'reference': ['a cat']})\n"
         "for threads, expected in ((1, 'scored'), (1, 'scored'), (2, 'scored'), (2, 'refused')):\n"
         "    scorer = ScoreBatches(device='cpu', num_threads=threads)\n"

@@ -4,8 +4,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from bertscore_beam import BertScoreModelHandler, ByLanguage, ScorePairs
 from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
-from pipelines import BertScoreModelHandler, ByLanguage, ScorePairs
 
 pytestmark = pytest.mark.job
 

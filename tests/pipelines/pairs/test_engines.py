@@ -25,7 +25,7 @@ MEASURES = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 
 MORTAL = """
 import os, signal, sys
-from pipelines import ScoreBatches
+from bertscore_beam import ScoreBatches
 
 class Mortal(ScoreBatches):
     '''The first process that scores dies before it is done.'''
@@ -93,7 +93,7 @@ spark.stop()
 DATASETS = """
 import sys
 import datasets
-from pipelines import ScoreBatches
+from bertscore_beam import ScoreBatches
 
 if __name__ == "__main__":
     source, target = sys.argv[1:]

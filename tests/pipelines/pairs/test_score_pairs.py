@@ -12,11 +12,11 @@ import pytest
 from apache_beam.io.parquetio import WriteToParquet
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
+from bertscore_beam.pairs.handler import BertScoreModelHandler
+from bertscore_beam.pairs.transform import ScorePairs
+from bertscore_beam.run import counters
 from bertscore_core import BertScorer, ConfigError, InputError, ScorerConfig
-from pipelines.dump.columns import OUTPUT_COLUMNS, TableFields
-from pipelines.pairs.handler import BertScoreModelHandler
-from pipelines.pairs.transform import ScorePairs
-from pipelines.run import counters
 from tests.support.scoring import score_all_rows
 from tests.support.streamed_pairs import (
     BAD,
@@ -269,10 +269,10 @@ def test_fields_may_have_other_names(run):
 
 def test_importing_the_package_loads_neither_beam_nor_torch():
     code = (
-        "import sys, pipelines\n"
+        "import sys, bertscore_beam\n"
         "heavy = {'torch', 'transformers', 'apache_beam'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
-        "from pipelines import ScorePairs\n"
+        "from bertscore_beam import ScorePairs\n"
         "print(sorted(heavy & set(sys.modules)), ScorePairs.__name__)\n"
     )
     done = subprocess.run(
@@ -284,7 +284,7 @@ def test_importing_the_package_loads_neither_beam_nor_torch():
 
 
 def test_unknown_name_of_the_package_is_an_attribute_error():
-    import pipelines
+    import bertscore_beam
 
     with pytest.raises(AttributeError, match="no attribute 'ScorePears'"):
-        _ = pipelines.ScorePears
+        _ = bertscore_beam.ScorePears

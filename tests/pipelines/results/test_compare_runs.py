@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
+from bertscore_beam.dump import columns
+from bertscore_beam.results import compare, pairing
+from bertscore_beam.results.compare import compare_runs
+from bertscore_beam.results.compare_options import CompareOptions
 from bertscore_core.errors import ConfigError
-from pipelines.dump import columns
-from pipelines.results import compare, pairing
-from pipelines.results.compare import compare_runs
-from pipelines.results.compare_options import CompareOptions
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
 ROWS = 240

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.results.compare import compare_runs
-from pipelines.results.compare_options import CompareOptions
+from bertscore_beam.results.compare import compare_runs
+from bertscore_beam.results.compare_options import CompareOptions
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
 

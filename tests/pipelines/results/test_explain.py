@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.cli.explain import explain_command
+from bertscore_beam.dump import columns
+from bertscore_beam.results.chosen_rows import extreme_rows, named_rows
+from bertscore_beam.score.finished import RowPlace, open_finished, read_rows
 from bertscore_core import ConfigError, IdfError, InputError
-from pipelines.cli import main as cli
-from pipelines.cli.explain import explain_command
-from pipelines.dump import columns
-from pipelines.results.chosen_rows import extreme_rows, named_rows
-from pipelines.score.finished import RowPlace, open_finished, read_rows
 from tests.support.dumps import sentence
 from tests.support.jobs import run_job
 from tests.support.made_runs import made_run, scored
@@ -61,7 +61,7 @@ def mixed_run(tmp_path_factory, tiny_folder):
         }
     )
     pq.write_table(table, folder / "in.parquet")
-    from pipelines.options.languages import language_map
+    from bertscore_beam.options.languages import language_map
 
     models = {
         "en": {"model": str(tiny_folder("bert")), "num_layers": 2},

@@ -9,12 +9,12 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.results.groups import groups_of_run
+from bertscore_beam.score.group_table import GROUPS_FILE, table_of_groups
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_from_json
 from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.cli import main as cli
-from pipelines.results.groups import groups_of_run
-from pipelines.score.group_table import GROUPS_FILE, table_of_groups
-from pipelines.score.part_record import PARTS_FOLDER, record_from_json
 from tests.support.dumps import pair_rows, read_output
 from tests.support.jobs import run_job
 from tests.support.records import unpack

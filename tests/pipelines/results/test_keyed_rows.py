@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.results import pairing
+from bertscore_beam.results.keyed_rows import ENTRY, LeftOut, Numbers, RowColumns, read_entries
+from bertscore_beam.results.pairing import ABSENT, Spill, pair_entries, paired_buckets
+from bertscore_beam.score import groups
+from bertscore_beam.score.finished import open_finished
 from bertscore_core.errors import InputError
-from pipelines.results import pairing
-from pipelines.results.keyed_rows import ENTRY, LeftOut, Numbers, RowColumns, read_entries
-from pipelines.results.pairing import ABSENT, Spill, pair_entries, paired_buckets
-from pipelines.score import groups
-from pipelines.score.finished import open_finished
 from tests.support.made_runs import made_run, scored
 
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from bertscore_beam.results.comparison import PairCounts
+from bertscore_beam.results.gate import judge
 from bertscore_core.paired import PairedSums, compare_paired, paired_result
-from pipelines.results.comparison import PairCounts
-from pipelines.results.gate import judge
 from tests.support.nights import (
     ROWS,
     SPREAD,

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.results import compare
+from bertscore_beam.results.compare import compare_runs
+from bertscore_beam.results.compare_options import CompareOptions
+from bertscore_beam.results.comparison import WHOLE, GroupComparison, PairCounts
+from bertscore_beam.results.ranking import rank
 from bertscore_core.errors import ConfigError
 from bertscore_core.paired import PairedResult
-from pipelines.results import compare
-from pipelines.results.compare import compare_runs
-from pipelines.results.compare_options import CompareOptions
-from pipelines.results.comparison import WHOLE, GroupComparison, PairCounts
-from pipelines.results.ranking import rank
 from tests.support.made_runs import made_run, scored
 
 SEGMENTS = 300

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.options.score import ScoreOptions
-from pipelines.run.describe import describe
-from pipelines.run.exit_status import DONE, UNUSABLE
-from pipelines.run.folder import OutputFolder
-from pipelines.run.runner import Runner
-from pipelines.score.job import build_score_pipeline, sketch_score
-from pipelines.score.prepare import plan_score, resume_score
+from bertscore_beam.cli.main import main
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.describe import describe
+from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.job import build_score_pipeline, sketch_score
+from bertscore_beam.score.prepare import plan_score, resume_score
 from tests.support.dumps import write_dump
 
 ROOT = Path(__file__).resolve().parents[3]

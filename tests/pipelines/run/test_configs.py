@@ -11,13 +11,13 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.options.config_file import load_yaml
-from pipelines.options.flags import read_options
-from pipelines.options.score import ScoreOptions
-from pipelines.run.describe import describe
-from pipelines.run.exit_status import DONE, UNUSABLE
-from pipelines.run.runner import Runner
+from bertscore_beam.cli.main import main
+from bertscore_beam.options.config_file import load_yaml
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.describe import describe
+from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.run.runner import Runner
 from tests.support.offline import refuse_connections
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-from pipelines.cli import main as cli
+from bertscore_beam.cli import main as cli
 from tests.support.containers import (
     ROOT,
     Container,
@@ -153,7 +153,7 @@ def test_image_stands_on_its_own(container):
     """No part of this environment, nor of the sources, is seen from within."""
     assert "No broken requirements found." in container.said
     assert container.run("bertscore-beam", "--version").startswith("bertscore-beam ")
-    where = "import bertscore_core, pipelines; print(bertscore_core.__file__, pipelines.__file__)"
+    where = "import bertscore_core as a, bertscore_beam as b; print(a.__file__, b.__file__)"
     for path in container.run("python", "-c", where).split():
         assert Path(path).is_relative_to(container.packages)
     assert container.environment["HF_HUB_OFFLINE"] == "1"

@@ -8,11 +8,11 @@ import pytest
 import torch
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.options.idf import IdfOptions
-from pipelines.options.score import ScoreOptions
-from pipelines.run.devices import VISIBLE, gpus_to_share, variables_of_workers
-from pipelines.run.local_runner import PROCESSES, LocalRunner
-from pipelines.run.runner import Runner
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.devices import VISIBLE, gpus_to_share, variables_of_workers
+from bertscore_beam.run.local_runner import PROCESSES, LocalRunner
+from bertscore_beam.run.runner import Runner
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
 
-from pipelines.cli import main as cli
-from pipelines.run import counters
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run import counters
 from tests.support.crawls import TABLES, baseline, make_crawl, read_tables, run_baseline
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import run_job, summed

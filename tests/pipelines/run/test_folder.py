@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
+from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
 from bertscore_core import SignatureError
-from pipelines.files.paths import join
-from pipelines.files.write import write_atomically
-from pipelines.run.folder import RUN_FILE, OutputFolder, read_run
-from pipelines.run.lock import LOCK_FILE, FolderLostError
 from tests.support.jobs import own
 
 CHANGES = {

@@ -6,15 +6,15 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.options.base import RunOptions
+from bertscore_beam.run.exit_status import TOO_MANY_REJECTS
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.job import JobKind, run_job
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.stage import Stage
 from bertscore_core import ConfigError
-from pipelines.files.paths import absolute
-from pipelines.options.base import RunOptions
-from pipelines.run.exit_status import TOO_MANY_REJECTS
-from pipelines.run.folder import OutputFolder
-from pipelines.run.job import JobKind, run_job
-from pipelines.run.outcome import Outcome, Shown
-from pipelines.run.runner import Runner
-from pipelines.run.stage import Stage
 
 pytestmark = pytest.mark.job
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from pipelines.run import live
-from pipelines.run.live import FOLDER_VARIABLE, Live, live_folder, read_live
+from bertscore_beam.run import live
+from bertscore_beam.run.live import FOLDER_VARIABLE, Live, live_folder, read_live
 from tests.support.waiting import wait_until
 
 

@@ -15,14 +15,14 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, fn_runner, worker_handlers
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.local_runner import LocalRunner
+from bertscore_beam.run.private_folder import make_private_folder, remove_private_folder
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.watchdog import descendants
 from bertscore_core import ConfigError, ScorerConfig
 from bertscore_core.order_of_sums import MKL_VALUE, MKL_VARIABLE
-from pipelines.cli import main as cli
-from pipelines.options.score import ScoreOptions
-from pipelines.run.local_runner import LocalRunner
-from pipelines.run.private_folder import make_private_folder, remove_private_folder
-from pipelines.run.runner import Runner
-from pipelines.run.watchdog import descendants
 from tests.support.dumps import write_dump
 from tests.support.processes import kill_session, listening
 from tests.support.stranger import EVERYTHING, HARMLESS, NOBODY, ask_as
@@ -32,7 +32,7 @@ from tests.support.workers import worker_pool
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
 
 NOBODY_LISTENS: set[str] = set()
-MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "import sys; from bertscore_beam.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 def square(pipeline: beam.Pipeline, folder: Path) -> None:
@@ -296,7 +296,9 @@ def test_refused_beam_is_said_before_any_work(tmp_path, monkeypatch, capsys):
 def test_a_beam_that_does_not_ask_for_our_workers_opens_no_port(tmp_path, monkeypatch):
     """Had the check missed it: the pipeline then runs in this process."""
     plain = fn_runner.WorkerHandlerManager
-    monkeypatch.setattr("pipelines.run.local_runner._Workers", lambda *given, **_: plain(*given))
+    monkeypatch.setattr(
+        "bertscore_beam.run.local_runner._Workers", lambda *given, **_: plain(*given)
+    )
     made = []
     monkeypatch.setattr(worker_handlers.GrpcServer, "__init__", lambda *_: made.append(1))
     squared(tmp_path, "multi_processing")

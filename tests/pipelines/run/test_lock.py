@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.files.paths import join
-from pipelines.files.read import exists, read_bytes
-from pipelines.files.write import write_atomically
-from pipelines.run import lock as locks
-from pipelines.run.folder import OutputFolder
-from pipelines.run.holder import Holder
-from pipelines.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, hold
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists, read_bytes
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run import lock as locks
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.holder import Holder
+from bertscore_beam.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, hold
 from tests.support.waiting import wait_until
 
 HOLDER = """
 import sys, time
-from pipelines.run.lock import hold
+from bertscore_beam.run.lock import hold
 with hold(sys.argv[1], say=print, lost=print):
     print("held", flush=True)
     time.sleep(600)

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
+from bertscore_beam.cli.main import main
+from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
 
 ROOT = Path(__file__).resolve().parents[3]
 

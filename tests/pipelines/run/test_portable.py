@@ -2,16 +2,16 @@
 
 import pytest
 
-from pipelines.baseline.job import BASELINE
-from pipelines.idf.job import IDF
-from pipelines.options.baseline import BaselineOptions
-from pipelines.options.idf import IdfOptions
-from pipelines.options.score import ScoreOptions
-from pipelines.options.tune import TuneOptions
-from pipelines.run.describe import pipeline_proto
-from pipelines.run.runner import Runner
-from pipelines.score.job import SCORE
-from pipelines.tune.job import TUNE
+from bertscore_beam.baseline.job import BASELINE
+from bertscore_beam.idf.job import IDF
+from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.run.describe import pipeline_proto
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.job import SCORE
+from bertscore_beam.tune.job import TUNE
 
 pytestmark = pytest.mark.job
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.run.events import event
-from pipelines.run.printing import EscapingFormatter, escape_json, escape_line, escape_text
+from bertscore_beam.run.events import event
+from bertscore_beam.run.printing import EscapingFormatter, escape_json, escape_line, escape_text
 from tests.support.dumps import pair_rows
 
 # A title, colours that nobody of ours uses, C1's own start of a sequence, an override of direction.
 HOSTILE = "\x1b]0;title\x07\x1b[35;41m\x9b35;41m\u202egp\u2028x"
 STEERING = re.compile("\x1b\\]0|\x1b\\[35;41m|\x07|[\x80-\x9f\u202a-\u202e\u2028\u2029]")
-RUN = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+RUN = "import sys; from bertscore_beam.cli.main import main; sys.exit(main())"
 
 
 def on_a_terminal(*arguments: object) -> tuple[int, str]:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.run.lock import LOCK_FILE
-from pipelines.score.part_record import record_path
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.score.part_record import record_path
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
 from tests.support.prism import find_prism, job_server
@@ -64,7 +64,7 @@ def launcher(night: Path, out: Path, pool: WorkerPool, *beam: str) -> Iterator[s
     words += ["--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
     with said(out).open("a") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines", *words],
+            [sys.executable, "-m", "bertscore_beam", *words],
             stdout=file,
             stderr=file,
             start_new_session=True,

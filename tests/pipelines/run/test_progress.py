@@ -7,11 +7,11 @@ import time
 
 from rich.console import Console
 
-from pipelines.files.paths import join
-from pipelines.files.write import write_atomically
-from pipelines.run import progress as progress_module
-from pipelines.run.progress import RunProgress, show_progress
-from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run import progress as progress_module
+from bertscore_beam.run.progress import RunProgress, show_progress
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
 from tests.support.waiting import wait_until
 

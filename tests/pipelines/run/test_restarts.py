@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.run.folder import SUMMARY_FILE
-from pipelines.run.lock import LOCK_FILE
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.folder import SUMMARY_FILE
+from bertscore_beam.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.dying import CUDA, KILLED, dying_environment
 from tests.support.processes import beam_workers, kill_session, wait_until_gone
@@ -47,7 +47,7 @@ def command(words, tmp_path):
         dying = dying_environment(folder, output, list(deaths), after=after)
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "pipelines", *words, "--output", str(output), *more],
+                [sys.executable, "-m", "bertscore_beam", *words, "--output", str(output), *more],
                 env={**os.environ, **dying},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -5,10 +5,10 @@ import os
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.runner import Runner, usable_cores
+from bertscore_beam.run.workers import share_cores
 from bertscore_core import ConfigError
-from pipelines.options.score import ScoreOptions
-from pipelines.run.runner import Runner, usable_cores
-from pipelines.run.workers import share_cores
 
 
 def options(*beam, workers=1):
@@ -71,7 +71,7 @@ def test_cores_are_shared_out_among_workers():
 @pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (9, "1")])
 def test_threads_of_all_workers_together_are_the_cores(monkeypatch, name, workers, threads):
     """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
-    monkeypatch.setattr("pipelines.run.runner.usable_cores", lambda: 8)
+    monkeypatch.setattr("bertscore_beam.run.runner.usable_cores", lambda: 8)
     monkeypatch.setattr(os, "environ", {})
     share_cores(Runner.of(options(workers=workers)))
     assert os.environ[name] == threads

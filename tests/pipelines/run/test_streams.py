@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.run.exit_status import BROKEN, DONE
-from pipelines.run.streams import forgiving
+from bertscore_beam.run.exit_status import BROKEN, DONE
+from bertscore_beam.run.streams import forgiving
 from tests.support.dumps import write_dump
 
 pytestmark = pytest.mark.process

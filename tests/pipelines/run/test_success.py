@@ -5,20 +5,20 @@ import threading
 
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists, read_bytes
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run import lock as locks
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.lock import FolderLostError, hold
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.success import declare_success, successful_run
+from bertscore_beam.score.finish import finish_run
+from bertscore_beam.score.job import start_run
+from bertscore_beam.score.summary import RunTotals
+from bertscore_beam.scorer import scorer_config
 from bertscore_core import ConfigError
-from pipelines.cli import main as cli
-from pipelines.files.paths import join
-from pipelines.files.read import exists, read_bytes
-from pipelines.files.write import write_atomically
-from pipelines.run import lock as locks
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
-from pipelines.run.lock import FolderLostError, hold
-from pipelines.run.runner import Runner
-from pipelines.run.success import declare_success, successful_run
-from pipelines.score.finish import finish_run
-from pipelines.score.job import start_run
-from pipelines.score.summary import RunTotals
-from pipelines.scorer import scorer_config
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule, Faults
 from tests.support.jobs import job_options, prepare_score, run_job, run_options, start, with_folder

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.run.exit_status import DEVICE_LOST, WORKER_DIED
-from pipelines.run.supervised import RESTARTS_VARIABLE
-from pipelines.run.supervisor import WorkersDiedError, supervise
+from bertscore_beam.run.exit_status import DEVICE_LOST, WORKER_DIED
+from bertscore_beam.run.supervised import RESTARTS_VARIABLE
+from bertscore_beam.run.supervisor import WorkersDiedError, supervise
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
-NOTE = "from pipelines.run.supervised import *; note_death(Death(cause='c', in_hand={hands!r}));"
+NOTE = (
+    "from bertscore_beam.run.supervised import *; note_death(Death(cause='c', in_hand={hands!r}));"
+)
 DIE = "os._exit({status})"
 
 

@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from pipelines.run.exit_status import BROKEN, DEVICE_LOST, WORKER_DIED
-from pipelines.run.live import FOLDER_VARIABLE as LIVE
-from pipelines.run.supervised import FOLDER_VARIABLE as SUPERVISOR
-from pipelines.run.supervised import Death
+from bertscore_beam.run.exit_status import BROKEN, DEVICE_LOST, WORKER_DIED
+from bertscore_beam.run.live import FOLDER_VARIABLE as LIVE
+from bertscore_beam.run.supervised import FOLDER_VARIABLE as SUPERVISOR
+from bertscore_beam.run.supervised import Death
 
 pytestmark = pytest.mark.process
 
 DEATH = """
 import sys, threading
-from pipelines.run.watchdog import end_when_a_worker_dies
+from bertscore_beam.run.watchdog import end_when_a_worker_dies
 
 def listen():
     raise ConnectionError("the stream broke")
@@ -50,7 +50,7 @@ def test_other_errors_end_as_they_are():
 
 EXIT = """
 import sys, threading
-from pipelines.run.watchdog import WorkerExitError, end_when_a_worker_dies
+from bertscore_beam.run.watchdog import WorkerExitError, end_when_a_worker_dies
 
 def wait():
     raise WorkerExitError(17, {code})

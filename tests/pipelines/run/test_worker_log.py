@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.run.worker_log import workers_log_to_file
+from bertscore_beam.run.worker_log import workers_log_to_file
 
 pytestmark = pytest.mark.process
 

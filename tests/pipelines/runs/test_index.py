@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertscore_core.errors import InputError
-from pipelines.dump.splits import part_name
-from pipelines.runs import index as index_module
-from pipelines.runs.index import INDEX_FILE, INDEX_FOLDER, read_index, write_index
-from pipelines.runs.lookup import EarlierRun
-from pipelines.runs.row_scores import (
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.runs import index as index_module
+from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER, read_index, write_index
+from bertscore_beam.runs.lookup import EarlierRun
+from bertscore_beam.runs.row_scores import (
     NO_REASON,
     VALUES,
     RowScores,
@@ -21,6 +20,7 @@ from pipelines.runs.row_scores import (
     rows_to_bytes,
     words_of,
 )
+from bertscore_core.errors import InputError
 from tests.core.test_score_changes import NOW
 from tests.support.jobs import own
 

@@ -10,18 +10,18 @@ import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.files.read import exists
+from bertscore_beam.files.write import create_exclusively, write_atomically
+from bertscore_beam.idf import steps as counting
+from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER
+from bertscore_beam.runs.row_scores import rows_file
+from bertscore_beam.score.job import conclude_score, score_stages, start_run
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.score.record_packs import PACKS_FOLDER
 from bertscore_core import SignatureError
-from pipelines.cli import main as cli
-from pipelines.files.paths import TEMPORARY_PREFIX
-from pipelines.files.read import exists
-from pipelines.files.write import create_exclusively, write_atomically
-from pipelines.idf import steps as counting
-from pipelines.runs.index import INDEX_FILE, INDEX_FOLDER
-from pipelines.runs.row_scores import rows_file
-from pipelines.score.job import conclude_score, score_stages, start_run
-from pipelines.score.kept_plan import PLANS_FOLDER
-from pipelines.score.part_record import PARTS_FOLDER, record_name, record_path
-from pipelines.score.record_packs import PACKS_FOLDER
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
     job_options,

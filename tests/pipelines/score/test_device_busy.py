@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.run.local_runner import LocalRunner
-from pipelines.score.show import show_summary
+from bertscore_beam.run.local_runner import LocalRunner
+from bertscore_beam.score.show import show_summary
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, PretendedMoment, pretend
 

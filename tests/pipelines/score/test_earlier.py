@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.runs.index import INDEX_FILE
+from bertscore_beam.score.records import read_records
 from bertscore_core.baseline import Baseline, format_baseline, rescale
-from pipelines.cli import main as cli
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from pipelines.runs.index import INDEX_FILE
-from pipelines.score.records import read_records
 from tests.support.dumps import pair_rows, read_output
 from tests.support.processes import kill_session
 from tests.support.s3 import s3_bucket
@@ -249,7 +249,7 @@ def test_run_that_was_killed_is_a_source_of_what_it_has_written(first, tmp_path)
     dump = write(tmp_path / "dump", "a.parquet", pa.table(pair_rows(600), schema=SCHEMA))
     killed = tmp_path / "killed"
     more = ["--split-rows", 10, "--max-batch-tokens", 64]
-    command = [sys.executable, "-m", "pipelines", *words_of(dump, killed, *more)]
+    command = [sys.executable, "-m", "bertscore_beam", *words_of(dump, killed, *more)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             # Records: a part is written before its record, and counts only with it.

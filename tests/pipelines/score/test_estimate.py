@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.score.estimate import duration_words, estimate_words
+from bertscore_beam.score.summary import RunTotals
 from bertscore_core import ScoreSummary
-from pipelines.cli import main as cli
-from pipelines.score.estimate import duration_words, estimate_words
-from pipelines.score.summary import RunTotals
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score
 

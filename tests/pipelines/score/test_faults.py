@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.files.paths import TEMPORARY_PREFIX
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
-from pipelines.score.records import IDF_FILE
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score.records import IDF_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults
@@ -72,7 +72,7 @@ class Command:
 
     def __init__(self, words: list[str], *, before: tuple[str, ...] = (), **environment: str):
         self.process = subprocess.Popen(
-            [*before, sys.executable, "-m", "pipelines", "score", *words[1:]],
+            [*before, sys.executable, "-m", "bertscore_beam", "score", *words[1:]],
             env={**os.environ, **environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump.columns import column_of
+from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score.finished import open_finished, read_columns
 from bertscore_core.errors import ConfigError, InputError
-from pipelines.dump.columns import column_of
-from pipelines.run.folder import SUCCESS_FILE, SUMMARY_FILE
-from pipelines.score.finished import open_finished, read_columns
 from tests.support.dumps import pair_rows
 from tests.support.jobs import run_job
 

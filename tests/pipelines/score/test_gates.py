@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.score.part_record import record_path
+from bertscore_beam.cli import main as cli
+from bertscore_beam.score.part_record import record_path
 from tests.support.dumps import SCHEMA, read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start
 from tests.support.records import unpack

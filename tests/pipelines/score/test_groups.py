@@ -8,18 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_core.errors import ConfigError, InputError
-from pipelines.cli import main as cli
-from pipelines.score.group_check import count_groups
-from pipelines.score.group_table import group_row, group_rows, in_order, table_of_groups
-from pipelines.score.groups import (
+from bertscore_beam.cli import main as cli
+from bertscore_beam.score.group_check import count_groups
+from bertscore_beam.score.group_table import group_row, group_rows, in_order, table_of_groups
+from bertscore_beam.score.groups import (
     MOST_GROUPS,
     Merging,
     check_number,
     groups_of,
     statistics_of,
 )
-from pipelines.score.reused_rows import packed_rows, unpacked_rows
+from bertscore_beam.score.reused_rows import packed_rows, unpacked_rows
+from bertscore_core.errors import ConfigError, InputError
 from tests.support.jobs import job_options, prepare_score
 
 

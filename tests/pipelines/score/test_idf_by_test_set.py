@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.idf.saved import load_idf
 from bertscore_core import ConfigError, InputError, SignatureError
-from pipelines.cli import main as cli
-from pipelines.idf.saved import load_idf
 from tests.support.dumps import read_output
 from tests.support.jobs import job_options, prepare_score, run_job
 

@@ -5,11 +5,11 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.run.runner import Runner
-from pipelines.score import prepare
-from pipelines.score.job import begin_score
-from pipelines.score.kept_plan import PLANS_FOLDER
-from pipelines.score.prepare import plan_score
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score import prepare
+from bertscore_beam.score.job import begin_score
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.prepare import plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own
 

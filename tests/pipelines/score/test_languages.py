@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.options.flags import read_options
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
+from bertscore_beam.score.settings import RowSetting
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
-from pipelines.cli import main as cli
-from pipelines.options.flags import read_options
-from pipelines.options.score import ScoreOptions
-from pipelines.run.exit_status import DONE, UNUSABLE
-from pipelines.score.scorers import LoadedScorers, ModelMemory
-from pipelines.score.settings import RowSetting
 from tests.support.dumps import read_output
 from tests.support.jobs import prepare_score, run_options
 from tests.support.mixed import (

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pipelines.run.exit_status import DONE
+from bertscore_beam.run.exit_status import DONE
 from tests.support.dumps import read_output
 from tests.support.mixed import language_entries, mixed_table, write_mapping, write_mixed
 from tests.support.processes import kill_session
@@ -18,7 +18,7 @@ def command(dump, output, mapping, workers):
     flags = ["--input", str(dump), "--output", str(output), "--device", "cpu"]
     flags += ["--split-rows", "25", "--workers", str(workers), "--rescale"]
     flags += ["--language-column", "lang", "--languages", mapping]
-    return [sys.executable, "-m", "pipelines", "score", *flags]
+    return [sys.executable, "-m", "bertscore_beam", "score", *flags]
 
 
 def parts(output):

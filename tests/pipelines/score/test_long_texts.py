@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
 from bertscore_core import BertScorer, ScorerConfig, Signature
-from pipelines.cli import main as cli
 from tests.support.dumps import read_output
 from tests.support.jobs import run_job
 

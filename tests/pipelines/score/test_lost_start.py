@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipelines.files.paths import TEMPORARY_PREFIX
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import FolderLostError, RunLock
-from pipelines.score.job import start_run
+from bertscore_beam.files.paths import TEMPORARY_PREFIX
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.score.job import start_run
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, with_folder
 from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.pairs.handler import BertScoreModelHandler
+from bertscore_beam.pairs.transform import ScorePairs
 from bertscore_core import BertScorer, ScorerConfig, Signature
-from pipelines.dump.columns import TableFields
-from pipelines.pairs.handler import BertScoreModelHandler
-from pipelines.pairs.transform import ScorePairs
 from tests.support.dumps import read_output
 from tests.support.jobs import run_job
 from tests.support.scoring import score_all_rows

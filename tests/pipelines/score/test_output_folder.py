@@ -4,13 +4,13 @@ import re
 
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run import job as job_module
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.neighbours import runs_below
 from bertscore_core import ConfigError, InputError
-from pipelines.cli import main as cli
-from pipelines.files.write import write_atomically
-from pipelines.options.score import ScoreOptions
-from pipelines.run import job as job_module
-from pipelines.run.lock import LOCK_FILE
-from pipelines.run.neighbours import runs_below
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options as options
 from tests.support.jobs import prepare_score

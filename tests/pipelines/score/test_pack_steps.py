@@ -6,8 +6,8 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.score import pack_steps
-from pipelines.score.pack_steps import CompressLines
+from bertscore_beam.score import pack_steps
+from bertscore_beam.score.pack_steps import CompressLines
 
 lines = st.lists(st.binary(min_size=1).filter(lambda line: not {10, 13} & set(line)), max_size=9)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.run.folder import OutputFolder
-from pipelines.run.lock import FolderLostError, RunLock
-from pipelines.score import record_packs
-from pipelines.score.part_record import PARTS_FOLDER, record_path
-from pipelines.score.record_packs import PACKS_FOLDER, write_pack
-from pipelines.score.records import find_records, pack_records, read_records, unpack_records
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import FolderLostError, RunLock
+from bertscore_beam.score import record_packs
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_path
+from bertscore_beam.score.record_packs import PACKS_FOLDER, write_pack
+from bertscore_beam.score.records import find_records, pack_records, read_records, unpack_records
 from tests.pipelines.score.test_records import PLAN, record_of, write_record
 from tests.support.jobs import own
 from tests.support.lost_folder import files_below

@@ -8,21 +8,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.row_digests import RowDigests
+from bertscore_beam.dump.splits import RowGroup, Split, plan_file
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import exists
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
+from bertscore_beam.run.identity import check_same_run
+from bertscore_beam.score.part_record import PartRecord, record_from_json, record_path
+from bertscore_beam.score.records import read_part_sizes, read_records
+from bertscore_beam.score.resume import missing_splits, orphan_parts, stale_parts, standing_of
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
 from bertscore_core.work import Work
-from pipelines.dump.parts import write_part
-from pipelines.dump.plan import Plan
-from pipelines.dump.row_digests import RowDigests
-from pipelines.dump.splits import RowGroup, Split, plan_file
-from pipelines.files.paths import join
-from pipelines.files.read import exists
-from pipelines.files.write import write_atomically
-from pipelines.run.folder import RUN_FILE, OutputFolder, read_run
-from pipelines.run.identity import check_same_run
-from pipelines.score.part_record import PartRecord, record_from_json, record_path
-from pipelines.score.records import read_part_sizes, read_records
-from pipelines.score.resume import missing_splits, orphan_parts, stale_parts, standing_of
 
 DIGEST = "0123456789abcdef"
 IDF = "1d1d1d1d1d1d1d1d"

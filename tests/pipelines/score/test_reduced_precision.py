@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.scorer import scorer_config
 from bertscore_core import ConfigError, Signature
 from bertscore_core.encoder import Encoder
-from pipelines.run.runner import Runner
-from pipelines.scorer import scorer_config
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, run_job
 from tests.support.records import unpack

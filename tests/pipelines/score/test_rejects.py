@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.score.rejects import SCHEMA
+from bertscore_beam.cli import main as cli
+from bertscore_beam.score.rejects import SCHEMA
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, run_prepared, start
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.run.lock import LOCK_FILE
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start
 from tests.support.processes import kill_session
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.job, pytest.mark.process]
 
 
 EMBEDDED = "--job_endpoint=embed"
-LAUNCH = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+LAUNCH = "import sys; from bertscore_beam.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.files.paths import join
-from pipelines.files.write import write_atomically
-from pipelines.run.folder import OutputFolder
-from pipelines.score.earlier_records import EarlierRecords
-from pipelines.score.part_record import record_path
-from pipelines.score.record_packs import PACKS_FOLDER
+from bertscore_beam.cli import main as cli
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.record_packs import PACKS_FOLDER
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket

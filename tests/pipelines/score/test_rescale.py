@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.records import read_records
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
-from pipelines.cli import main as cli
-from pipelines.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from pipelines.score.part_record import record_path
-from pipelines.score.records import read_records
 from tests.support.dumps import rich_table, write_dump
 from tests.support.records import unpack
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.options.score import ScoreOptions
 from bertscore_core import SignatureError
-from pipelines.options.score import ScoreOptions
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, start
 from tests.support.jobs import job_options as options

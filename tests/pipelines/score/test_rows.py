@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.texts import countable_references
 from bertscore_core import BertScorer, ScorerConfig
-from pipelines.dump.columns import TableFields
-from pipelines.dump.texts import countable_references
 from tests.support.dumps import pair_rows
 from tests.support.scoring import score_all_rows
 from tests.support.tiny_models import build_tiny_model

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.local_runner import LocalRunner
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
-from pipelines.cli import main as cli
-from pipelines.idf.saved import load_idf
-from pipelines.options.score import ScoreOptions
-from pipelines.run.local_runner import LocalRunner
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
 from tests.support.jobs import job_options as options

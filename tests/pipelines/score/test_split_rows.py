@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main as cli
-from pipelines.run.runner import Runner
-from pipelines.score.prepare import plan_score
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.prepare import plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options
 

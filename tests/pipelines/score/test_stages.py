@@ -6,7 +6,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from pipelines.score.chunks import Chunk, ChunkCoder, ScoredChunk
+from bertscore_beam.score.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, start
 from tests.support.jobs import job_options as options

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.score.summary import FailedSplit, RunGoal, RunTotals, judge
 from bertscore_core import ScoreSummary
-from pipelines.dump.splits import Split
-from pipelines.score.summary import FailedSplit, RunGoal, RunTotals, judge
 
 CUT = "max_truncated_fraction"
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.idf.saved import load_idf
+from bertscore_beam.idf.saved import load_idf
 from tests.support.dumps import SCHEMA, pair_rows, read_output, sentence
 from tests.support.jobs import run_job
 from tests.support.text_files import to_csv, to_jsonl, write_text

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertscore_beam.cli.compare import compare_command
+from bertscore_beam.tables.difference import compare_tables, rank_correlation
+from bertscore_beam.tables.sides import Table, open_side, read_table
 from bertscore_core.errors import ConfigError
-from pipelines.cli.compare import compare_command
-from pipelines.tables.difference import compare_tables, rank_correlation
-from pipelines.tables.sides import Table, open_side, read_table
 from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
 
 

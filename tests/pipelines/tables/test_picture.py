@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bertscore_beam.tables.difference import LayerDifference
+from bertscore_beam.tables.picture import draw_comparison, draw_distributions
 from bertscore_core.host_errors import HOST_BUCKETS
 from bertscore_core.moments import Moments
-from pipelines.tables.difference import LayerDifference
-from pipelines.tables.picture import draw_comparison, draw_distributions
 
 ORANGE = (0xE6, 0x9F, 0x00)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from bertscore_beam.cli.compare import compare_command
+from bertscore_beam.tables.sides import open_side, read_table
 from bertscore_core.baseline import baseline_path, find_baseline
 from bertscore_core.errors import ConfigError
-from pipelines.cli.compare import compare_command
-from pipelines.tables.sides import open_side, read_table
 from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
 
 

@@ -5,11 +5,11 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter
 from scipy.stats import pearsonr
 
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.tune.corpora import corpus_agreement
+from bertscore_beam.tune.judgements import Judgements, read_judgements
+from bertscore_beam.tune.lexical import CORPUS_METRICS, LexicalMetrics
 from configs.experiments.make_sample import write_samples
-from pipelines.options.tune import TuneOptions
-from pipelines.tune.corpora import corpus_agreement
-from pipelines.tune.judgements import Judgements, read_judgements
-from pipelines.tune.lexical import CORPUS_METRICS, LexicalMetrics
 
 
 @pytest.fixture(scope="module")

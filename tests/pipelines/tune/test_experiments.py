@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.cli.main import main
+from bertscore_beam.options.config_file import load_yaml
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.tune.judgements import read_judgements
+from bertscore_beam.tune.statistics import GroupRows, statistics_of
 from configs.experiments.make_sample import SAMPLES, write_samples
-from pipelines.cli.main import main
-from pipelines.options.config_file import load_yaml
-from pipelines.options.tune import TuneOptions
-from pipelines.tune.judgements import read_judgements
-from pipelines.tune.statistics import GroupRows, statistics_of
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "experiments").glob("*.yaml"))
 SYSTEMS = {"system_pearson", "system_accuracy"}

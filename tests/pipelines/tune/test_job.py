@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 
+from bertscore_beam.cli import main as cli
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.scorer import scorer_config, settle_workers
+from bertscore_beam.tune import scores
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.layer_file import TunedLayer, format_layers, parse_layers
-from pipelines.cli import main as cli
-from pipelines.options.score import ScoreOptions
-from pipelines.run.runner import Runner
-from pipelines.scorer import scorer_config, settle_workers
-from pipelines.tune import scores
 from tests.support.judgements import judgement_rows, write_judgements
 
 pytestmark = [pytest.mark.job, pytest.mark.model]

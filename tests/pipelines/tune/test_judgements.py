@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.tune.judgements import read_judgements
 from bertscore_core.errors import InputError
-from pipelines.options.tune import TuneOptions
-from pipelines.tune.judgements import read_judgements
 from tests.support.judgements import judgement_rows, write_judgements
 
 

@@ -6,8 +6,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter, sentence_bleu, sentence_chrf
 from sacrebleu.metrics import TER
 
+from bertscore_beam.tune.lexical import LEXICAL_METRICS, LexicalMetrics
 from bertscore_core.errors import InputError
-from pipelines.tune.lexical import LEXICAL_METRICS, LexicalMetrics
 
 CANDIDATES = ["The ferry leaves at nine .", "Two boats, one pier.", "Rain", ""]
 REFERENCES = [

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from bertscore_beam.options.tune import TuneOptions
+from bertscore_beam.tune.judgements import read_judgements
+from bertscore_beam.tune.others import languages_of_rows
+from bertscore_beam.tune.statistics import GroupRows, hybrids_of, mean_of, statistics_of
 from bertscore_core.agreement import Resampled, pearson
-from pipelines.options.tune import TuneOptions
-from pipelines.tune.judgements import read_judgements
-from pipelines.tune.others import languages_of_rows
-from pipelines.tune.statistics import GroupRows, hybrids_of, mean_of, statistics_of
 from tests.support.judgements import judgement_rows, write_judgements
 
 COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "good"}

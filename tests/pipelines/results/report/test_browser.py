@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from pipelines.results.report.page import render
+from bertscore_beam.results.report.page import render
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import TEXTS, made_report
 from tests.support.report_pictures import WIDTHS, take_pictures

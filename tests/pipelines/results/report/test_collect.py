@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump import columns
+from bertscore_beam.results.report.collect import MOST_BARS, SHARES, collect
+from bertscore_beam.results.report.data import ReportData
+from bertscore_beam.results.report.options import ReportOptions
+from bertscore_beam.results.report.page import render
 from bertscore_core.errors import BertScoreError, ConfigError
-from pipelines.dump import columns
-from pipelines.results.report.collect import MOST_BARS, SHARES, collect
-from pipelines.results.report.data import ReportData
-from pipelines.results.report.options import ReportOptions
-from pipelines.results.report.page import render
 from tests.support.made_runs import SIGNATURE, made_run, scored
 
 ROWS = 1200

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pipelines.results.report.data import Cost, Estimate, GroupRow, ReportData
-from pipelines.results.report.page import MOST_CHARACTERS, MOST_ROWS, render
+from bertscore_beam.results.report.data import Cost, Estimate, GroupRow, ReportData
+from bertscore_beam.results.report.page import MOST_CHARACTERS, MOST_ROWS, render
 from tests.support.report_data import HOSTILE, TEXTS, group_row, made_report
 
 EMPTY = ReportData(

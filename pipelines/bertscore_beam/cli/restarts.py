@@ -1,0 +1,34 @@
+"""`--restarts`: a job in a process of its own, started again when one of its workers has died."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from bertscore_beam.cli.show import warn
+from bertscore_beam.options.base import RunOptions
+from bertscore_beam.run.supervised import supervisor_folder
+from bertscore_beam.run.supervisor import supervise
+
+
+def with_restarts(words: Sequence[str], options: RunOptions, job: Callable[[], int]) -> int:
+    """Run a job here, or in a process that may be started again if its options ask for that.
+
+    Args:
+        words: The command line, from the name of the command on.
+        options: Its options.
+        job: Runs it in this process and returns its exit status.
+
+    Raises:
+        WorkersDiedError: Workers died more often than the run may be restarted.
+    """
+    runs = not (options.dry_run or options.print_job)
+    if options.restarts and runs and supervisor_folder() is None:
+        return supervise([*_program(), *words], options.restarts, warn)
+    return job()
+
+
+def _program() -> list[str]:
+    """Return the command line of this program, which finds its modules where this process does."""
+    is_from_here = sys.path[:1] in ([""], [os.getcwd()]) and not sys.flags.safe_path
+    # Otherwise a folder of the same name where the command is given would be taken instead.
+    return [sys.executable, *([] if is_from_here else ["-P"]), "-m", "bertscore_beam"]

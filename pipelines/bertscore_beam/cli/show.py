@@ -1,0 +1,117 @@
+"""Print the outcome of a command, and its messages."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bertscore_beam.cli.manner import manner
+from bertscore_beam.run.exit_status import DONE
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.plain import plain
+from bertscore_beam.run.printing import escape_json, escape_line, escape_text
+from bertscore_beam.run.streams import printed
+
+
+def report(outcome: Outcome) -> int:
+    """Print how a command ended, and return its exit status."""
+    if manner().json and not outcome.is_json:
+        results = {"text": outcome.text} if outcome.text is not None else {}
+        results |= _tables(outcome.shown) if outcome.document is None else outcome.document
+        print_json({"status": outcome.status, "warnings": list(outcome.warnings), **results})
+    else:
+        if outcome.text is not None:
+            print(escape_text(outcome.text))
+        for shown in outcome.shown:
+            show(shown)
+    for words in outcome.warnings:
+        warn(words)
+    return printed() if outcome.is_answer else outcome.status
+
+
+def answer(document: Any, shown: Sequence[Shown] | str) -> int:
+    """Print the result of a command that only prints, and return its exit status.
+
+    Args:
+        document: The result as plain values, for `--json`. A mapping gets the exit status as well.
+        shown: The result as tables or as a text, otherwise.
+    """
+    if manner().json:
+        is_mapping = isinstance(document, Mapping)
+        print_json({"status": DONE, **document} if is_mapping else document)
+    elif isinstance(shown, str):
+        print(escape_text(shown))
+    else:
+        for one in shown:
+            show(one)
+    return printed()
+
+
+def warn(words: str) -> None:
+    """Print a warning on standard error, however quiet the command is to be."""
+    print(f"bertscore-beam: {escape_text(words)}", file=sys.stderr, flush=True)
+
+
+def print_json(document: Any) -> None:
+    """Print plain values as JSON on one line. NaN and infinities, which JSON lacks, are null."""
+    print(escape_json(json.dumps(plain(document), ensure_ascii=False, allow_nan=False)))
+
+
+def print_error(words: str, status: int) -> int:
+    """Print why a command ended, also as JSON if that is asked for, and return its exit status."""
+    print(f"bertscore-beam: {words}", file=sys.stderr)
+    if manner().json:
+        print_json({"status": status, "error": words})
+    return status
+
+
+def _tables(every: Sequence[Shown]) -> dict[str, Any]:
+    """Return tables as plain values: by title, with the cells as they are shown."""
+    return {
+        shown.title.lower(): [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
+        if any(shown.columns)
+        else _by_name(shown.rows)
+        for shown in every
+    }
+
+
+def _by_name(rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    """Return names with their values; a name that is there several times has a list."""
+    values: dict[str, list[str]] = {}
+    for name, *cells in rows:
+        values.setdefault(name, []).append(" ".join(cells))
+    return {name: some if len(some) > 1 else some[0] for name, some in values.items()}
+
+
+def say(words: str) -> None:
+    """Print a message on standard error while a command runs, unless it is to be quiet."""
+    if manner().quiet:
+        return
+    console = Console(stderr=True)
+    console.print(escape_text(words), soft_wrap=True, highlight=False, markup=False)
+
+
+def show(shown: Shown) -> None:
+    """Print a table on a terminal; elsewhere plain lines, the heading first if there is one.
+
+    Cells are printed literally, except control characters: rich would read brackets in a path as
+    markup. In plain lines tabs separate the cells, or a colon if they are a name and its value.
+    """
+    console = Console()
+    headed = any(shown.columns)
+    if not console.is_terminal:
+        separator = "\t" if headed or len(shown.columns) > 2 else ": "
+        for row in [shown.columns, *shown.rows] if headed else shown.rows:
+            print(separator.join(map(escape_line, row)))
+        return
+    title = Text(escape_line(shown.title), style="table.title")
+    table = Table(title=title, title_justify="left", show_header=headed)
+    for column in shown.columns:
+        table.add_column(column, overflow="fold")
+    for row in shown.rows:
+        table.add_row(*(Text(escape_line(cell)) for cell in row))
+    console.print(table)

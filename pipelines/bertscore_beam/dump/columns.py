@@ -1,0 +1,376 @@
+"""Columns by name: those that hold the texts, those we add, and the checks on both."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bertscore_beam.dump.spark import describe_columns, hide_columns
+from bertscore_core.errors import ConfigError, InputError
+
+PRECISION = "bertscore_precision"
+RECALL = "bertscore_recall"
+F1 = "bertscore_f1"
+RAW_PRECISION = "bertscore_raw_precision"
+RAW_RECALL = "bertscore_raw_recall"
+RAW_F1 = "bertscore_raw_f1"
+BEST_REFERENCE = "bertscore_best_reference"
+CANDIDATE_TOKENS = "bertscore_candidate_tokens"
+REFERENCE_TOKENS = "bertscore_reference_tokens"
+TRUNCATED = "bertscore_truncated"
+WINDOWS = "bertscore_windows"
+ERROR = "bertscore_error"
+SIGNATURE = "bertscore_signature"
+
+SCORES = {"precision": PRECISION, "recall": RECALL, "f1": F1}
+"""The column of each measure."""
+
+RAW_SCORES = {"precision": RAW_PRECISION, "recall": RAW_RECALL, "f1": RAW_F1}
+"""The column of each measure before rescaling, which only runs that rescale have."""
+
+# In the order in which they follow the input's columns.
+OUTPUT_COLUMNS = (
+    PRECISION,
+    RECALL,
+    F1,
+    RAW_PRECISION,
+    RAW_RECALL,
+    RAW_F1,
+    BEST_REFERENCE,
+    CANDIDATE_TOKENS,
+    REFERENCE_TOKENS,
+    TRUNCATED,
+    WINDOWS,
+    ERROR,
+    SIGNATURE,
+)
+
+
+LANGUAGE_OPTION = "--language-column"
+"""The option that names the column of language codes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfColumns:
+    """Which columns say how a row is scored, and how its references are counted for idf.
+
+    Attributes:
+        key: Rows that are equal in these columns count once; empty if every row counts.
+        group: Each value of these columns has its own table; empty for one table.
+        language: Language codes: each language has its own setting and its own tables. None if all
+            rows are scored alike.
+    """
+
+    key: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    language: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All these columns, each once."""
+        languages = () if self.language is None else (self.language,)
+        return tuple(dict.fromkeys((*self.group, *self.key, *languages)))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The option that names each column."""
+        languages = {} if self.language is None else {self.language: LANGUAGE_OPTION}
+        return {
+            **dict.fromkeys(self.key, "--idf-key"),
+            **dict.fromkeys(self.group, "--idf-group"),
+            **languages,
+        }
+
+
+COUNT_ALL = IdfColumns()
+"""Every row counts, for one table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFields:
+    """Which columns hold the texts, and what decides on their weights.
+
+    Attributes:
+        candidate_column: Column of candidates, strings: a name or a dotted path (`column_of`).
+        reference_column: Column of references, in the same way: strings, or lists of strings.
+        idf: Columns that say how references are counted.
+    """
+
+    candidate_column: str
+    reference_column: str
+    idf: IdfColumns = COUNT_ALL
+
+    @property
+    def language_column(self) -> str | None:
+        """Column of language codes; None if all rows are scored alike."""
+        return self.idf.language
+
+
+def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
+    """Check that a file has the columns to score, in types that can be scored.
+
+    A text may be string, large_string, string_view or a dictionary of these; a reference may also
+    be a list of them, of any kind of list. A column that holds only nulls, and so has no type, is
+    accepted: its rows are rejected one by one.
+
+    Args:
+        schema: Schema of the file.
+        candidate_column: Name of the candidates, None if only references are wanted.
+        reference_column: Name of the references.
+
+    Raises:
+        InputError: If a column is missing, there twice, or of another type.
+    """
+    if candidate_column is not None:
+        kind = _column_type(schema, candidate_column, "candidate", "--candidate-column")
+        if not is_text(kind):
+            raise _wrong_type(candidate_column, kind, "candidate", "a string type")
+    kind = _column_type(schema, reference_column, "reference", "--reference-column")
+    if not is_text(kind) and not is_list(kind):
+        raise _wrong_type(reference_column, kind, "reference", "a string type or a list of it")
+
+
+def check_choosing_columns(schema: pa.Schema, options: Mapping[str, str]) -> None:
+    """Check that a file has the columns whose values choose something, in types that can be equal.
+
+    A value may be a text, a number, a boolean, a date, or a dictionary of these.
+
+    Args:
+        schema: Schema of the file.
+        options: The option that names each column.
+
+    Raises:
+        InputError: If a column is missing, there twice, or of another type.
+    """
+    for name, option in options.items():
+        kind = _column_type(schema, name, option.strip("-").removesuffix("-column"), option)
+        if option == LANGUAGE_OPTION and not is_text(kind):
+            raise _wrong_type(name, kind, "language", "a string type")
+        if not can_choose(kind):
+            raise InputError(
+                f"the column {name!r} cannot be used for {option}: got type {kind}; expected "
+                "texts, numbers, booleans or dates. Convert the column, or name another one."
+            )
+
+
+def can_choose(kind: pa.DataType) -> bool:
+    """Tell whether values of a type can choose something: texts, numbers, booleans, dates."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = (
+        is_text,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_date,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def check_collisions(schema: pa.Schema) -> None:
+    """Raise if an input column has the name of a score column.
+
+    Raises:
+        ConfigError: If one does.
+    """
+    taken = [name for name in OUTPUT_COLUMNS if name in schema.names]
+    if taken:
+        raise ConfigError(
+            f"the input already has score columns: got {', '.join(taken)}; expected none of the "
+            "names that bertscore-beam writes. Is it the output of an earlier run? Score the "
+            "original dump, or drop or rename these columns."
+        )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds one text per row."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds a list of texts per row."""
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in kinds) and is_text(kind.value_type)
+
+
+def append_scores(
+    table: pa.Table, columns: Mapping[str, pa.Array], metadata: Mapping[str, str]
+) -> pa.Table:
+    """Add score columns after the input's columns, and notes to the schema metadata.
+
+    The input's columns, fields and metadata do not change, but for one thing: if Spark has listed
+    the columns in the metadata, the score columns are added there, since Spark hides columns that
+    are not listed. Score columns are in the order of `OUTPUT_COLUMNS`, whatever the order given.
+
+    Args:
+        table: Rows of the input.
+        columns: Score columns by name, each as long as the table.
+        metadata: Notes to add; on equal keys they replace the input's.
+
+    Raises:
+        ConfigError: If a column is not a score column, or the input has it already.
+        InputError: If a column has another number of rows.
+    """
+    check_collisions(table.schema)
+    strange = sorted(set(columns) - set(OUTPUT_COLUMNS))
+    if strange:
+        raise ConfigError(
+            f"unknown score columns: got {strange}; expected names from {list(OUTPUT_COLUMNS)}."
+        )
+    inputs = table.num_columns
+    for name in sorted(columns, key=OUTPUT_COLUMNS.index):
+        if len(columns[name]) != table.num_rows:
+            raise InputError(
+                f"score column {name!r} does not fit: got {len(columns[name])} rows; expected "
+                f"{table.num_rows}."
+            )
+        table = table.append_column(name, columns[name])
+    notes = {key.encode(): value.encode() for key, value in metadata.items()}
+    added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
+    described = describe_columns(table.schema.metadata or {}, added)
+    # Sorted, since the order of the input's is lost when a part is read again.
+    return table.replace_schema_metadata(dict(sorted({**described, **notes}.items())))
+
+
+def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
+    """Undo `append_scores`: return the input's columns, and the score columns by name.
+
+    Metadata that `append_scores` replaced keep their notes.
+    """
+    names = [name for name in table.column_names if name in OUTPUT_COLUMNS]
+    scores = {name: table[name].combine_chunks() for name in names}
+    described = hide_columns(table.schema.metadata or {}, names)
+    return table.drop_columns(names).replace_schema_metadata(described), scores
+
+
+def root_of(schema: pa.Schema, name: str) -> str:
+    """Return the top-level column that a name or dotted path belongs to.
+
+    A column of exactly that name comes first. `response.text` is otherwise the field `text` of the
+    struct column `response`.
+    """
+    if name in schema.names:
+        return name
+    return next((root for root, _ in _ways(name) if root in schema.names), name)
+
+
+def has_column(schema: pa.Schema, name: str) -> bool:
+    """Tell whether a file has a column of that name or dotted path."""
+    return name in schema.names or _nested_type(schema, name) is not None
+
+
+def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Return the top-level columns that names or dotted paths belong to, each once, if there."""
+    roots = dict.fromkeys(root_of(schema, name) for name in names)
+    return [root for root in roots if root in schema.names]
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column by its name, or by its dotted path through struct columns.
+
+    A null struct has null fields. A column of exactly that name comes first.
+
+    Raises:
+        KeyError: There is no such column.
+    """
+    root = root_of(table.schema, name)
+    column = table[root]
+    kind = column.type
+    for step in _steps(kind, name[len(root) + 1 :]) if root != name else ():
+        column, kind = pc.struct_field(column, [step]), kind.field(step).type
+    return column
+
+
+def text_field(name: str) -> pa.Field:
+    """Return the field of a text in a file without rows: of a dotted path, nested structs."""
+    first, _, rest = name.partition(".")
+    return pa.field(first, pa.struct([text_field(rest)]) if rest else pa.string())
+
+
+def _ways(name: str) -> Iterator[tuple[str, str]]:
+    """Yield every way to cut a path into its first name and the rest, the longest name first."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        yield ".".join(parts[:length]), ".".join(parts[length:])
+
+
+def _steps(kind: pa.DataType, path: str) -> list[str]:
+    """Return the names of the fields on a path through nested structs.
+
+    Raises:
+        KeyError: There is no such path.
+    """
+    if not path:
+        return []
+    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+    for first, rest in ((path, ""), *_ways(path)):
+        if names.count(first) == 1:
+            return [first, *_steps(kind.field(first).type, rest)]
+    raise KeyError(path)
+
+
+def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """Return the type at a dotted path; None if there is none."""
+    root = root_of(schema, name)
+    if root == name or schema.names.count(root) != 1:
+        return None
+    kind = schema.field(root).type
+    try:
+        steps = _steps(kind, name[len(root) + 1 :])
+    except KeyError:
+        return None
+    for step in steps:
+        kind = kind.field(step).type
+    return kind
+
+
+def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
+    """Return the type of the one column of that name or path."""
+    found = schema.get_all_field_indices(name)
+    if len(found) == 1:
+        return schema.field(found[0]).type
+    nested = None if found else _nested_type(schema, name)
+    if nested is not None:
+        return nested
+    if found:
+        raise InputError(
+            f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
+            "expected one. Rename the others."
+        )
+    raise no_column(schema, name, role, option)
+
+
+def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputError:
+    """Return the error for a column that a file does not have, with the one probably meant."""
+    near = difflib.get_close_matches(name, [*schema.names, *_paths(schema)], n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return InputError(
+        f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
+        f"{hint}Name the right one with {option}."
+    )
+
+
+def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield the dotted paths of all fields of struct columns."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            below = f"{above}{field.name}."
+            yield from (f"{below}{inner.name}" for inner in field.type)
+            yield from _paths(field.type, below)
+
+
+def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
+    """Return the error for a column that cannot be scored."""
+    return InputError(
+        f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
+        f"Convert the column, or name another one with --{role}-column."
+    )

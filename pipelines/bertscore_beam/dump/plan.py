@@ -1,0 +1,168 @@
+"""The plan of a run: which splits there are, and which files cannot be scored."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.files.paths import FILES_IN_FLIGHT
+
+
+class FileReason(StrEnum):
+    """Why a file is rejected; also the word under which it is counted."""
+
+    UNREADABLE = "unreadable_file"
+    UNLISTED = "unreadable_folder"
+    NO_FILE = "not_a_file"
+    NOT_PARQUET = "not_parquet"
+    NOT_TEXT = "not_text_format"
+    BAD_COLUMNS = "bad_columns"
+    COLUMN_COLLISION = "column_collision"
+    BAD_NAME = "bad_file_name"
+
+
+_OUT_OF_REACH = (FileReason.UNREADABLE, FileReason.UNLISTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedFile:
+    """A file that cannot be scored.
+
+    Attributes:
+        path: Path of the file, without credentials.
+        reason: Why, in one word.
+        message: Why, in a sentence, with the cure.
+        input_name: Its name below the common root, which its parts would have.
+    """
+
+    path: str
+    reason: FileReason
+    message: str
+    input_name: str
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether it could not be reached, which is no fault of the file."""
+        return self.reason in _OUT_OF_REACH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a plan is made with, and made for.
+
+    Attributes:
+        workers: Number of workers that share the splits; None if it is not known.
+        files_in_flight: Most files that are looked at in parallel.
+    """
+
+    workers: int | None = None
+    files_in_flight: int = FILES_IN_FLIGHT
+
+
+USUAL = Resources()
+"""What a plan is made with by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The splits and the rejected files of a run.
+
+    Attributes:
+        splits: All splits, by file and then by row.
+        rejected_files: Files rejected, by path.
+        split_rows: Most rows in a split.
+        digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
+            read. 16 hex digits. It does not depend on the cut into splits.
+    """
+
+    splits: tuple[Split, ...]
+    rejected_files: tuple[RejectedFile, ...]
+    split_rows: int
+    digest: str
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows to score; None if a file must be read to know."""
+        known = [split.num_rows for split in self.splits if split.num_rows is not None]
+        return sum(known) if len(known) == len(self.splits) else None
+
+    @property
+    def about_rows(self) -> int:
+        """Rows to score, estimated where they are not known."""
+        return sum(split.about_rows for split in self.splits)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether every file has a version, by which a change of it can be seen."""
+        return all(split.file_version for split in self.splits)
+
+    @property
+    def unreachable_files(self) -> tuple[RejectedFile, ...]:
+        """Files and folders that are rejected only because they could not be reached."""
+        return tuple(file for file in self.rejected_files if file.is_out_of_reach)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every folder could be listed. If not, no file counts as missing."""
+        return all(file.reason is not FileReason.UNLISTED for file in self.rejected_files)
+
+    @property
+    def num_files(self) -> int:
+        """Files with at least one split."""
+        return len({split.input_name for split in self.splits})
+
+
+def check_all_reached(plan: Plan) -> None:
+    """Raise if a file could not be reached: without it every idf weight, and so every score, moves.
+
+    Raises:
+        OSError: A file cannot be read, or a folder cannot be listed, at the moment.
+    """
+    away = plan.unreachable_files
+    if away:
+        raise OSError(
+            f"{len(away)} files or folders cannot be reached, such as {away[0].path!r} "
+            f"({away[0].message}); expected all of them, since idf is counted over all. Run the "
+            "same command again when they can be, or leave them out of the input."
+        )
+
+
+def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a line for each message, with its first file and the number of the others.
+
+    Args:
+        messages: Path and message of every file.
+    """
+    paths: dict[str, list[str]] = {}
+    for path, message in messages:
+        paths.setdefault(message, []).append(path)
+    return [
+        f"{first}{f' and {len(others):,} more' if others else ''}: {message}"
+        for message, (first, *others) in paths.items()
+    ]
+
+
+def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
+    """Digest the names and numbers of rows of the files, to see a change without reading texts.
+
+    16 hex digits. Of a file of text, whose rows are not known, only the name counts.
+    """
+    files = sorted({(split.input_name, split.file_rows) for split in splits})
+    text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rows_words(splits: Sequence[Split]) -> str:
+    """Return the number of rows of splits in words, estimated where it is not known."""
+    about = "" if all(split.num_rows is not None for split in splits) else "about "
+    return f"{about}{sum(split.about_rows for split in splits):,}"
+
+
+def few_rows_words(rows: int, min_rows: int) -> str:
+    """Say that the input has too few rows."""
+    return (
+        f"the input has {rows:,} rows; expected at least {min_rows:,} (--min-rows). Check what "
+        "writes it" + (", or give --min-rows 0 if an empty input is fine." if not rows else ".")
+    )

@@ -1,0 +1,101 @@
+"""List all files below a folder."""
+
+import contextlib
+import os
+import posixpath
+from typing import Any
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolve
+
+
+class UnlistedError(OSError):
+    """A folder is there and cannot be listed, so its content is unknown."""
+
+
+def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
+    """List all files below a folder: their path below it, and their size in bytes, sorted.
+
+    Temporary files are left out. A folder that is not there is an empty one.
+
+    Raises:
+        UnlistedError: If a local folder cannot be listed.
+        OSError: If a remote one cannot.
+    """
+    sizes = _sizes(root)
+    return {
+        name: sizes[name]
+        for name in sorted(sizes)
+        if name.endswith(suffix) and not _is_temporary(name)
+    }
+
+
+def list_temporary(root: str) -> list[str]:
+    """List the temporary files below a folder: their paths below it.
+
+    Raises:
+        OSError: If the folder cannot be listed.
+    """
+    return [name for name in _sizes(root) if _is_temporary(name)]
+
+
+def _is_temporary(name: str) -> bool:
+    return posixpath.basename(name).startswith(TEMPORARY_PREFIX)
+
+
+def _sizes(root: str) -> dict[str, int]:
+    """Return the size of each file below a folder, by its path below it."""
+    fs, inner = resolve(root)
+    return _local_sizes(inner) if isinstance(fs, LocalFileSystem) else _remote_sizes(fs, inner)
+
+
+def _remote_sizes(fs: AbstractFileSystem, root: str) -> dict[str, int]:
+    fs.invalidate_cache()
+    try:
+        found = fs.find(root, detail=True) if protocols(fs) & FLAT else _find(fs, root)
+    except FileNotFoundError:
+        return {}
+    start = len(root.rstrip("/")) + 1
+    return {name[start:]: int(info.get("size") or 0) for name, info in found.items()}
+
+
+def _find(fs: AbstractFileSystem, root: str) -> dict[str, Any]:
+    """Find all files below a folder. `fs.find` may silently skip folders that cannot be listed."""
+    found, waiting = {}, [root.rstrip("/")]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            listed = fs.ls(folder, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for info in listed:
+            name = info["name"].rstrip("/")
+            if name.startswith(f"{folder}/"):  # some stores list the folder itself
+                if info["type"] == "directory":
+                    waiting.append(name)
+                else:
+                    found[name] = info
+    return found
+
+
+def _local_sizes(root: str) -> dict[str, int]:
+    """Return the sizes on a local disk: ten times as fast as fsspec's own listing."""
+    sizes = {}
+    for folder, _, names in os.walk(root, onerror=_raise_unlisted):
+        below = os.path.relpath(folder, root)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size = os.stat(os.path.join(folder, name)).st_size
+                sizes[name if below == "." else f"{below}/{name}"] = size
+    return sizes
+
+
+def _raise_unlisted(error: OSError) -> None:
+    """Raise the error of a folder that could not be listed, unless the folder is not there."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise UnlistedError(
+            f"folder {error.filename!r} cannot be listed: got {error.strerror!r}; expected its "
+            "content. A folder that cannot be listed is not taken for an empty one."
+        ) from error

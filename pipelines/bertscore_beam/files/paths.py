@@ -1,0 +1,100 @@
+"""Paths of files, local or in an object store, and the fsspec file system that each belongs to.
+
+A path is a local path or a URL with a scheme (`memory://`, `s3://`, `gs://`, `https://` for
+reading). Paths are taken literally: a name with `*`, `?`, `[`, `::` or `#` in it is an ordinary
+name. Only `search.py` knows patterns. No error message holds credentials.
+"""
+
+import os
+from typing import Any
+
+import fsspec
+import fsspec.config
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_core.errors import ConfigError
+
+# Every reader skips such names, and they show what a killed process has left behind.
+TEMPORARY_PREFIX = ".bertscore-tmp-"
+# Threads that wait for an object store do not compute: there may be many more of them than cores.
+IO_THREADS = 32
+FILES_IN_FLIGHT = 32
+"""Files of the input that are looked at in parallel, by default: a store that answers in 30 ms is
+kept waiting for less than the client computes."""
+MOST_IN_FLIGHT = 256
+"""Most requests that this process has under way at a store."""
+# Stores in which an object appears only when it is complete. Elsewhere a file grows visibly.
+PUT_IS_WHOLE = frozenset(
+    {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2"}
+)
+# Stores that list everything below a prefix in one request; their errors reach us through fsspec.
+FLAT = frozenset({"s3", "s3a", "gs", "gcs"})
+
+
+def resolve(path: str) -> tuple[AbstractFileSystem, str]:
+    """Return the file system of a path and the path as that file system writes it.
+
+    Raises:
+        ConfigError: If the scheme is not known, or the package for it is not installed.
+    """
+    scheme, separator, _ = path.partition("://")
+    if not separator:
+        return fsspec.filesystem("file"), os.path.abspath(os.path.expanduser(path))
+    try:
+        kind = fsspec.get_filesystem_class(scheme)
+        fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))
+    except (ValueError, ImportError) as error:
+        raise ConfigError(
+            f"no file system for {mask_credentials(path)!r}: got scheme {scheme!r} ({error}); "
+            "expected a local path or one of memory, s3, gs, https. For s3 install the extra "
+            "'s3', for gs the extra 'gcs'."
+        ) from error
+    return fs, str(kind._strip_protocol(path))
+
+
+def _settings(scheme: str) -> dict[str, Any]:
+    """Return what a file system is made with, beside what the user has configured."""
+    if scheme not in ("s3", "s3a"):
+        return {}
+    # The default of 10 connections would be the bound on all requests, whatever waits for them.
+    own = fsspec.config.conf.get(scheme, {}).get("config_kwargs", {})
+    return {"config_kwargs": {"max_pool_connections": MOST_IN_FLIGHT, **own}}
+
+
+def absolute(path: str) -> str:
+    """Return the path in its one normal form."""
+    fs, inner = resolve(path)
+    return with_scheme(fs, inner)
+
+
+def with_scheme(fs: AbstractFileSystem, path: str) -> str:
+    """Put the scheme back in front of a path, except for a local one."""
+    return path if isinstance(fs, LocalFileSystem) else str(fs.unstrip_protocol(path))
+
+
+def join(root: str, *parts: str) -> str:
+    """Append relative names to a folder.
+
+    Raises:
+        ConfigError: If a name is absolute or leads out of the folder.
+    """
+    for part in parts:
+        if not part or part.startswith("/") or ".." in part.split("/") or "://" in part:
+            raise ConfigError(
+                f"a name would leave its folder: got {part!r}; expected a relative path without "
+                "'..'. Rename the input."
+            )
+    base = root if root.endswith("/") else root + "/"
+    return base + "/".join(parts)
+
+
+def is_remote(path: str) -> bool:
+    """Tell whether a path is not on a local disk."""
+    return not isinstance(resolve(path)[0], LocalFileSystem)
+
+
+def protocols(fs: AbstractFileSystem) -> frozenset[str]:
+    """Return the schemes that a file system goes by."""
+    return frozenset([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)

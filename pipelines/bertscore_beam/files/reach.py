@@ -1,0 +1,152 @@
+"""Say what is missing to reach a place, credentials or a connection, before any work begins.
+
+The client of each store has its own errors, and most of them are not OSErrors. A client is an extra
+and may not be installed, so its errors are recognised by their names.
+"""
+
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_core.errors import BertScoreError, ConfigError
+
+_CLIENTS = re.compile(
+    r"(adlfs|aiobotocore|aiohttp|azure|botocore|gcsfs|google|httpcore2?|httpx2?|huggingface_hub"
+    r"|requests|s3fs|urllib3)\b"
+)
+"""Packages of the clients behind file systems, and the packages that these use."""
+
+_NO_CREDENTIALS = re.compile(r"credential|auth|token|profile|gatedrepo", re.I)
+_NO_CONNECTION = re.compile(
+    r"EndpointConnection|ConnectTimeout|ProxyConnection|ClientConnector|ConnectError|OfflineMode"
+    r"|NameResolution|NewConnection"
+)
+_CREDENTIALS = {
+    "s3": "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+    "gs": "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS.",
+    "hf": "Run `hf auth login`, or set HF_TOKEN.",
+}
+_CONNECTION = {
+    "gs": "Check the network.",
+    "s3": "Check the network, and AWS_ENDPOINT_URL if the store is not AWS.",
+    "hf": "Check the network, and that HF_HUB_OFFLINE is not set.",
+}
+
+
+class NotBegunError(OSError):
+    """A place failed before any work had begun. A retry may help."""
+
+
+@contextmanager
+def reaching(option: str, *paths: str) -> Iterator[None]:
+    """Raise an error that names the option and the cure if a place cannot be reached.
+
+    Args:
+        option: The option that names the place.
+        paths: The places that it names.
+
+    Raises:
+        ConfigError: credentials or a connection are missing.
+        NotBegunError: the store failed in another way, and a retry may help.
+    """
+    try:
+        with _hushed():
+            yield
+    except BertScoreError:
+        raise
+    except Exception as error:
+        remote = [path for path in paths if "://" in path]
+        expected = _missing(error) if remote else None
+        got = _in_words(error)
+        if expected is not None:
+            scheme = remote[0].partition("://")[0].removesuffix("a").replace("gcs", "gs")
+            cures = _CREDENTIALS if expected == "credentials" else _CONNECTION
+            raise ConfigError(
+                f"{option} {_shown(remote)} cannot be reached: got {got}; expected {expected}. "
+                + cures.get(scheme, f"See what the client for {scheme}:// needs.")
+            ) from error
+        if _client(error):
+            raise NotBegunError(f"{option} {_shown(remote)} cannot be reached: {got}.") from error
+        raise
+
+
+@contextmanager
+def before_work() -> Iterator[None]:
+    """Raise the errors of file systems in a `with` block before the work as `NotBegunError`.
+
+    Raises:
+        NotBegunError: an error that may pass.
+    """
+    try:
+        yield
+    except (NotBegunError, FileNotFoundError, PermissionError):
+        raise
+    except (NotADirectoryError, IsADirectoryError):
+        raise
+    except OSError as error:
+        raise NotBegunError(str(error)) from error
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep gcsfs from logging the traceback of every error that it raises."""
+    logger = logging.getLogger("gcsfs")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def lacks_setting(error: BaseException) -> bool:
+    """Tell whether an error means that credentials or a connection are missing altogether.
+
+    A refusal of the store (403) means neither: it may concern one folder only.
+    """
+    refused = any(isinstance(one, PermissionError) for one in _chain(error))
+    return not refused and _missing(error) is not None
+
+
+def _missing(error: BaseException) -> str | None:
+    """Return what is missing by an error: `credentials` or `a connection`; None if neither."""
+    for one in _chain(error):
+        kind = type(one)
+        if isinstance(one, PermissionError) or getattr(one, "code", None) in (401, 403):
+            return "credentials"
+        if isinstance(one, socket.gaierror | ConnectionRefusedError):
+            return "a connection"
+        if _client(one):
+            if _NO_CONNECTION.search(kind.__name__):
+                return "a connection"
+            if _NO_CREDENTIALS.search(f"{kind.__module__}.{kind.__name__}"):
+                return "credentials"
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _client(error: BaseException) -> bool:
+    """Tell whether an error comes from the client of a store."""
+    return _CLIENTS.match(type(error).__module__) is not None
+
+
+def _in_words(error: BaseException) -> str:
+    """Return an error in one line."""
+    words = " ".join(mask_credentials(str(error)).split()).rstrip(".")
+    return f"{words} ({type(error).__name__})" if words else type(error).__name__
+
+
+def _shown(paths: list[str]) -> str:
+    return ", ".join(repr(mask_credentials(path)) for path in paths)

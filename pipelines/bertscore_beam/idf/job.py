@@ -1,0 +1,372 @@
+"""The idf job: document frequencies over the references of a dump, saved as one table.
+
+    OUT.npz                        the table, written last
+    .OUT.npz.run/counts/...        the counts of each split, kept until the table is written
+    .OUT.npz.run/_manifest/...     the plan and the lock of the run
+
+After a run was killed, the next one counts only the splits that have no counts yet.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apache_beam as beam
+
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
+from bertscore_beam.dump.languages import count_languages
+from bertscore_beam.dump.plan import (
+    Plan,
+    Resources,
+    check_all_reached,
+    few_rows_words,
+    grouped,
+    rows_words,
+)
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.saved_plan import plan_to_bytes
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists, is_file
+from bertscore_beam.files.write import write_atomically
+from bertscore_beam.idf.owners import num_buckets
+from bertscore_beam.idf.record import table_warnings
+from bertscore_beam.idf.row_keys import idf_columns
+from bertscore_beam.idf.sample import repeats_in_sample
+from bertscore_beam.idf.saved import note_path
+from bertscore_beam.idf.steps import (
+    COUNTS_FOLDER,
+    CountDocumentFrequencies,
+    Counting,
+    SaveIdf,
+    Vocabulary,
+)
+from bertscore_beam.idf.tables import WHOLE
+from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
+from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.printing import escape_line
+from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.split_size import SPLIT_ROWS, given_split_rows
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.workers import worker_errors
+from bertscore_beam.scorer import scorer_config
+from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
+from bertscore_core.config import settle_tokenizer
+
+_TABLE_FILE = "table.npz"
+_NOTE_FILE = note_path(_TABLE_FILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfPlan:
+    """A counting run, checked and planned.
+
+    Attributes:
+        options: The options of the run.
+        runner: Its runner.
+        table: File of the table.
+        output: Folder beside it for the files of the run.
+        vocabularies: The tokenizer of each language; under "" that of all rows.
+        plan: All splits.
+    """
+
+    options: IdfOptions
+    runner: Runner
+    table: str
+    output: str
+    vocabularies: Mapping[str, Vocabulary]
+    plan: Plan
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the input has fewer rows than --min-rows."""
+        rows = self.plan.num_rows
+        return rows is not None and rows < self.options.min_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfJob:
+    """A counting run that holds its folder.
+
+    Attributes:
+        planned: The run.
+        folder: Its folder.
+        reused: Counts of an earlier run that are still valid.
+    """
+
+    planned: IdfPlan
+    folder: OutputFolder
+    reused: frozenset[str]
+
+
+def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
+    """Check everything and plan it.
+
+    Raises:
+        BertScoreError: The run cannot work.
+        OSError: A file to be counted cannot be reached at the moment.
+    """
+    vocabularies = {} if options.language_column else {WHOLE.language: _vocabulary(options, runner)}
+    with reaching("output", options.output):
+        table = absolute(options.output)
+        runner.check_output(table.rpartition("/")[0])
+        _check_table(table, options)
+        work_folder = _work_folder(table)
+        target_rows = given_split_rows(options, OutputFolder(work_folder))
+    with reaching("input", *options.input):
+        plan = plan_inputs(
+            expand_inputs(options.input, input_format=options.input_format),
+            candidate_column=None,
+            reference_column=options.reference_column,
+            target_rows=target_rows,
+            target_bytes=options.split_bytes,
+            resources=Resources(
+                workers=runner.expected_workers, files_in_flight=options.files_in_flight
+            ),
+            choosing=idf_columns(options).options,
+        )
+        if options.language_column:
+            vocabularies = _of_languages(options, runner, plan)
+    check_all_reached(plan)
+    return IdfPlan(
+        options=options,
+        runner=runner,
+        table=table,
+        output=work_folder,
+        vocabularies=vocabularies,
+        plan=plan,
+    )
+
+
+def _check_table(table: str, options: IdfOptions) -> None:
+    """Check that the table may be written.
+
+    Raises:
+        ConfigError: It is there already and is not to be replaced, or is a folder.
+    """
+    if not exists(table):
+        return
+    if not is_file(table):
+        raise ConfigError(
+            f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
+            "Choose another --output."
+        )
+    if not options.overwrite:
+        raise ConfigError(
+            f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
+            "another --output, or use --overwrite."
+        )
+
+
+def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
+    config = scorer_config(options, runner)
+    tokenizer = settle_tokenizer(config)
+    return Vocabulary(
+        config=config, tokenizer=tokenizer.fingerprint, max_length=tokenizer.max_length
+    )
+
+
+def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
+    """Return the tokenizer of each language of the input that has one; others are not counted.
+
+    Raises:
+        BertScoreError: A tokenizer cannot be used, or no language has one.
+    """
+    found: dict[str, Vocabulary] = {}
+    for language in by_name(count_languages(plan.splits, str(options.language_column))):
+        chosen = options.for_language(language)
+        if chosen is None or language in (NO_LANGUAGE, NO_CODE):
+            continue
+        try:
+            found[language] = _vocabulary(chosen, runner)
+        except UnknownLanguageError:  # the rows of it will not be scored either
+            continue
+        except BertScoreError as error:
+            raise type(error)(f"language {language!r}: {error}") from error
+    if not found:
+        raise ConfigError(
+            f"no language of the column {options.language_column!r} has a tokenizer; expected "
+            "codes that are in --languages or that the registry knows. Check both options."
+        )
+    return found
+
+
+def _work_folder(table: str) -> str:
+    """Return the folder for the files of a run: hidden, beside the table."""
+    folder, _, name = table.rpartition("/")
+    return f"{folder}/.{name}.run"
+
+
+def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
+    """Describe what a run would do."""
+    options, plan = planned.options, planned.plan
+    rows = {
+        **{
+            f"tokenizer {language}".strip(): vocabulary.tokenizer
+            for language, vocabulary in planned.vocabularies.items()
+        },
+        "input files": f"{plan.num_files:,}",
+        "rows": rows_words(plan.splits)
+        + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
+        "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
+        "output": mask_credentials(planned.table),
+    }
+    rejected = [("file rejected", line) for line in _rejected(plan)]
+    words = repeats_in_sample(plan.splits, options.reference_column, idf_columns(options))
+    warned = [] if words is None else [("warning", words)]
+    return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
+
+
+def refuse_idf(planned: IdfPlan) -> Outcome | None:
+    """Return how the command ends if the input has too few rows."""
+    if not planned.is_too_small:
+        return None
+    few = few_rows_words(planned.plan.about_rows, planned.options.min_rows)
+    return Outcome(
+        status=TOO_MANY_REJECTS,
+        warnings=(*_rejected_words(planned.plan), f"{few} No table was saved."),
+    )
+
+
+def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
+    """Write the plan for the workers, and delete what an earlier run left and none can use.
+
+    Raises:
+        ConfigError: Another run has saved the table since it was checked.
+    """
+    _check_table(planned.table, planned.options)
+    folder.delete_temporary()
+    folder.delete(_TABLE_FILE, _NOTE_FILE)
+    folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
+    folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
+    counting, splits = _counting(planned, folder), planned.plan.splits
+    # Without a version of the file it cannot be told whether the rows are the same.
+    wanted = {counting.count_name(split) for split in splits if split.file_version}
+    there = folder.files(COUNTS_FOLDER).keys()
+    folder.delete(*(f"{COUNTS_FOLDER}/{name}" for name in there - wanted))
+    for words in _rejected_words(planned.plan):
+        say(words)
+    if reused := there & wanted:
+        say(f"{len(reused)} splits were counted by an earlier run and are reused.")
+    return IdfJob(planned=planned, folder=folder, reused=frozenset(reused))
+
+
+def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
+    return Counting(
+        vocabularies=planned.vocabularies,
+        reference_column=planned.options.reference_column,
+        corpus=planned.plan.digest,
+        columns=idf_columns(planned.options),
+        buckets=num_buckets(planned.plan.about_rows),
+        kept=folder,
+    )
+
+
+def idf_stages(job: IdfJob) -> Iterator[Stage]:
+    """Yield the one pipeline of the job."""
+    planned, counting = job.planned, _counting(job.planned, job.folder)
+    rows = {counting.count_name(split): split.about_rows for split in planned.plan.splits}
+    yield replace(
+        _stage(planned.runner, job.folder, counting),
+        folder=COUNTS_FOLDER,
+        amounts=rows,
+        unit="rows",
+    )
+
+
+def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
+    return Stage(
+        name="idf", runner=runner, build=partial(_build_pipeline, folder=folder, counting=counting)
+    )
+
+
+def _build_pipeline(root: beam.Pipeline, *, folder: OutputFolder, counting: Counting) -> None:
+    """Add the counting job to a pipeline; it reads the plan that `begin_idf` writes."""
+    _ = (
+        root
+        | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE))
+        | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
+        | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
+    )
+
+
+def conclude_idf(job: IdfJob) -> Outcome:
+    """Move the table to its place and clean up; without a table the counts are kept."""
+    planned, folder = job.planned, job.folder
+    plan = planned.plan
+    if not folder.exists(_TABLE_FILE):
+        folder.delete(PLAN_FILE)
+        problem = json.loads(folder.read(_NOTE_FILE))["problem"]
+        words = f"{problem}: no table was saved. Run the same command again."
+        return Outcome(status=BROKEN, warnings=(words,))
+    with worker_errors():
+        counted = json.loads(folder.read(_NOTE_FILE))
+    # Rows of text files are known only now: those with references.
+    seen = counted["rows_counted"] + counted["rows_left_out"] + counted["rows_without_group"]
+    if plan.num_rows is None and seen < planned.options.min_rows:
+        _clean_up(folder)
+        few = few_rows_words(seen, planned.options.min_rows)
+        return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
+    with worker_errors():
+        folder.look()  # the table is outside the folder, whose own writes check the lock
+        write_atomically(planned.table, folder.read(_TABLE_FILE))
+    with suppress(FolderLostError):  # the table is saved; the other run cleans up
+        _clean_up(folder)
+    shown = escape_line(mask_credentials(planned.table))
+    documents = f"{counted['documents']:,} references of {plan.num_files:,} files"
+    if counted["group_columns"]:
+        documents += f" in {counted['tables']:,} tables"
+    if counted["key_columns"]:
+        documents += f", without {counted['rows_left_out']:,} rows of keys counted already"
+    return Outcome(
+        status=TOO_MANY_REJECTS if plan.rejected_files else DONE,
+        text=f"{documents}: {shown} ({counted['fingerprint']})",
+        document={"output": mask_credentials(planned.table), "idf": counted},
+        warnings=tuple(table_warnings(counted)),
+    )
+
+
+def _clean_up(folder: OutputFolder) -> None:
+    """Delete the files of the run, except its lock, which is released last."""
+    folder.delete(*(name for name in folder.files() if name != LOCK_FILE))
+    folder.delete_empty_folders()
+
+
+def _rejected(plan: Plan) -> list[str]:
+    return grouped([(file.path, file.message) for file in plan.rejected_files])
+
+
+def _rejected_words(plan: Plan) -> list[str]:
+    return [f"rejected {escape_line(line)}" for line in _rejected(plan)]
+
+
+def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
+    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    vocabulary = Vocabulary(config=ScorerConfig(), tokenizer="", max_length=None)
+    counting = Counting(
+        vocabularies={WHOLE.language: vocabulary},
+        reference_column=options.reference_column,
+        corpus="",
+        columns=idf_columns(options),
+    )
+    yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
+
+
+IDF = JobKind(
+    prepare=plan_idf,
+    sketch=sketch_idf,
+    show=show_idf,
+    begin=begin_idf,
+    stages=idf_stages,
+    refuse=refuse_idf,
+    conclude=conclude_idf,
+)

@@ -1,0 +1,311 @@
+"""Count document frequencies split by split, add them up, and save them as an idf table."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from bertscore_beam.dump.columns import COUNT_ALL, IdfColumns, column_of
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.row_digests import digest_references
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.texts import countable_references
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.choose import ChooseRows, ToCount
+from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from bertscore_beam.idf.record import describe_tables
+from bertscore_beam.idf.row_keys import row_keys
+from bertscore_beam.idf.saved import note_path
+from bertscore_beam.idf.tables import MOST_TABLES, WHOLE, IdfTables
+from bertscore_beam.run import counters, live
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
+from bertscore_core.config import model_part, settle_tokenizer
+from bertscore_core.idf import CountedRows
+
+logger = logging.getLogger(__name__)
+
+COUNTS_FOLDER = "counts"
+
+_UNREADABLE = "the idf table leaves out a file that could not be read"
+_TOO_MANY = (
+    f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
+    "each test set. Name columns with fewer values"
+)
+
+
+def is_incomplete(tables: IdfTables | None) -> bool:
+    """Tell whether tables must not be used, since their weights would be wrong.
+
+    A run with such tables scores nothing and does not succeed, and the next run counts again.
+    """
+    return tables is not None and tables.problem != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The tokens that are counted.
+
+    Attributes:
+        config: Names the tokenizer and its truncation.
+        tokenizer: The tokenizer's fingerprint, kept in the table.
+        max_length: Tokens at which it cuts, kept in the table.
+    """
+
+    config: ScorerConfig
+    tokenizer: str
+    max_length: int | None
+
+    def table_of(self, frequencies: DocumentFrequencies, corpus: str) -> IdfTable:
+        """Return frequencies as a table."""
+        return IdfTable(
+            frequencies=frequencies,
+            tokenizer=self.tokenizer,
+            max_length=self.max_length,
+            corpus=corpus,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What is counted, and how.
+
+    Attributes:
+        vocabularies: The tokens of each language; those of "" where all rows have one setting.
+        reference_column: Column of references.
+        corpus: Fingerprint of the corpus, kept in the table.
+        columns: Columns that say how references are counted.
+        buckets: Number of buckets of keys. It changes no result.
+        kept: Folder where the count of each split is kept, so that a run that was killed does not
+            count it again; None to keep none.
+    """
+
+    vocabularies: Mapping[str, Vocabulary]
+    reference_column: str
+    corpus: str
+    columns: IdfColumns = COUNT_ALL
+    buckets: int = 1
+    kept: OutputFolder | None = None
+
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns to read, each once."""
+        return list(dict.fromkeys((self.reference_column, *self.columns.names)))
+
+    def digest_of(self, table: pa.Table) -> str:
+        """Digest the references of some rows, and the columns that say how they are counted."""
+        return digest_references(table, self.reference_column, self.columns.names)
+
+    def tables_of(self, count: SplitCount) -> IdfTables:
+        """Return a count as tables."""
+        corpus = join_corpus(self.corpus, count.content)
+        by_key = dict(count.by_key)
+        if self.has_one_table:  # also of a corpus without a reference
+            nothing = CountedRows(key_columns=self.columns.key)
+            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
+        return IdfTables(
+            tables={
+                key: replace(
+                    self.vocabularies[key.language].table_of(counted.frequencies, corpus),
+                    counted=counted.rows if self.columns.names else None,
+                )
+                for key, counted in by_key.items()
+            },
+            corpus=corpus,
+            group_columns=self.columns.group,
+            without_table=count.without_table,
+            repeats=(count.repeats.rows, count.repeats.distinct),
+            problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
+        )
+
+    @property
+    def has_one_table(self) -> bool:
+        """Whether all rows have one table."""
+        return not self.columns.group and self.vocabularies.keys() == {WHOLE.language}
+
+    def count_path(self, split: Split) -> str:
+        """Return where the count of a split is kept."""
+        return f"{COUNTS_FOLDER}/{self.count_name(split)}"
+
+    def count_name(self, split: Split) -> str:
+        """Return the name of a split's count: equal only for equal rows, counted alike.
+
+        It is a digest of the split, with the version of its file, the column and the tokenizer.
+        """
+        settings: list[Any] = [
+            (language, one.tokenizer, one.max_length)
+            for language, one in sorted(self.vocabularies.items())
+        ]
+        settings += [self.reference_column, self.columns.key, self.columns.group]
+        text = json.dumps([*settings, asdict(split)], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
+
+
+@dataclass
+class CountDocumentFrequencies(beam.PTransform):
+    """Splits -> the IdfTables over all their references, one element.
+
+    With keys, a first pass over the splits finds the one row of each key that counts. Only digests
+    of keys and positions of rows cross a stage boundary, never a text.
+
+    Attributes:
+        counting: What is counted, and how.
+    """
+
+    counting: Counting
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
+        """Count in the stage that reads the splits; only frequencies cross to the combine."""
+        counting = self.counting
+        choose: beam.PTransform = beam.Map(ToCount)
+        if counting.columns.key:
+            choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
+        return (
+            splits
+            # ToCount: a split, and positions of rows if there are keys.
+            | "ChooseRows" >> choose
+            # SplitCount: a sparse table of frequencies for each key of a split.
+            | "CountSplit" >> beam.ParDo(_CountSplit(self.counting))
+            # A global combine has a single key. The fan-out merges tables on many workers first.
+            | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
+            | "LabelTable" >> beam.Map(self.counting.tables_of)
+        )
+
+
+def split_corpus(corpus: str) -> tuple[str, int]:
+    """Return the two digests of a table's corpus: of the versions of files, and of the texts."""
+    versions, _, content = corpus.partition("/")
+    try:
+        return versions, int(content, 16)
+    except ValueError:
+        return versions, -1
+
+
+def join_corpus(versions: str, content: int) -> str:
+    """Join the two digests of a corpus; see `split_corpus`."""
+    return f"{versions}/{content:032x}"
+
+
+@dataclass
+class SaveIdf(beam.PTransform):
+    """Write the tables and pass them on, so that they are saved before they are used.
+
+    A note beside them says how they were counted.
+
+    Tables that leave out a file would give every token a wrong weight, and are not written.
+
+    Attributes:
+        folder: Output folder of the run.
+        name: Where to write the tables, below that folder.
+    """
+
+    folder: OutputFolder
+    name: str
+
+    def expand(self, tables: beam.PCollection[IdfTables]) -> beam.PCollection[IdfTables]:
+        """Write the tables; the input is a single element."""
+        return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
+
+
+def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
+    # Tables of an earlier run keep its note, which says more than their file.
+    is_new = tables.repeats is not None
+    described = json.dumps(describe_tables(tables)).encode()
+    note = {note_path(name): described} if is_new else {}
+    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
+    return tables
+
+
+class _CountSplit(beam.DoFn):
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def setup(self) -> None:
+        settled = cache(settle_tokenizer)  # languages may share a model
+        vocabularies = self._counting.vocabularies
+        self._tokenizers = {
+            language: settled(model_part(one.config)) for language, one in vocabularies.items()
+        }
+
+    def process(self, chosen: ToCount) -> Iterator[SplitCount]:
+        counted = self._kept(chosen)
+        if counted is None:
+            counted = self._counted(chosen)
+        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        live.counted(chosen.split.about_rows)
+        yield counted
+
+    def _counted(self, chosen: ToCount) -> SplitCount:
+        counting, split = self._counting, chosen.split
+        if not chosen.is_readable:
+            return SplitCount(unreadable=1)
+        try:
+            table = read_split(split, counting.read_columns)
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            return SplitCount(unreadable=1)
+        counted = count_rows(
+            self._tokenizers,
+            countable_references(column_of(table, counting.reference_column)),
+            row_keys(table, counting.columns),
+            counting.columns.key,
+            chosen.owned,
+        )
+        content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
+        counted = replace(counted, content=content)
+        if counting.kept is not None and not counted.too_many:
+            tables = counting.tables_of(counted)
+            kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
+            counting.kept.write(counting.count_path(split), kept.to_bytes())
+        return counted
+
+    def _kept(self, chosen: ToCount) -> SplitCount | None:
+        """Return the count of the same rows that an earlier run kept; None without one."""
+        if self._counting.kept is None or not chosen.is_readable:
+            return None
+        (data,) = self._counting.kept.read_if_there(self._counting.count_path(chosen.split))
+        with suppress(IdfError):  # a damaged one is counted again
+            kept = None if data is None else KeptCount.from_bytes(data)
+            # With keys, a change of another file can change which rows of this one count.
+            if kept is not None and kept.owned == _digest(chosen):
+                return _count_of(kept)
+        return None
+
+
+def _digest(chosen: ToCount) -> str:
+    return "" if chosen.owned is None else chosen.owned.digest
+
+
+def _count_of(kept: KeptCount) -> SplitCount:
+    tables = kept.tables
+    return SplitCount(
+        by_key={
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        },
+        repeats=kept.repeats,
+        without_table=tables.without_table,
+        content=split_corpus(tables.corpus)[1],
+    )
+
+
+def content_of(split: Split, rows: int, digest: str, columns: IdfColumns) -> int:
+    """Return the digest of a split for `SplitCount.content`.
+
+    Args:
+        split: The split.
+        rows: Its rows.
+        digest: Digest of its references and of the columns.
+        columns: Columns that say how references are counted.
+    """
+    roles = f" {json.dumps([columns.key, columns.group])}" if columns.names else ""
+    text = f"{split.part_name} {rows} {digest}{roles}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])

@@ -1,0 +1,146 @@
+"""Options of `bertscore-beam score`."""
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.options.base import DumpOptions
+from bertscore_beam.options.checks import (
+    check_at_least,
+    check_group_columns,
+    check_share,
+    check_value,
+)
+from bertscore_beam.options.scoring import ScoringOptions
+from bertscore_core.errors import ConfigError
+
+IDF_WORDS = ("none", "corpus")
+# A few blank lines in a dump are normal and must not fail a nightly run. When one row in a hundred
+# has no score, something upstream is broken.
+DEFAULT_MAX_REJECT_FRACTION = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ScoringOptions, DumpOptions):
+    """Score candidates against references, and write the same rows with scores.
+
+    Attributes:
+        candidate_column: Column of the candidates, by name or dotted path.
+        num_layers: Layer whose embeddings are compared; by default the registry's for the model.
+        registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
+            from it, unless `num_layers` says another.
+        idf: `none`; `corpus` to count over all references first; or the path of a saved table.
+        rescale: Rescale the scores with the baseline for the language, model and layer.
+        baseline: Table to rescale with instead of a published one; or a folder of tables, as
+            `bertscore-beam baseline` makes it, where language, model and layer choose the table.
+        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+            the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
+            for the newest run among them that has succeeded; if there is none, all rows are scored.
+        group_by: Columns whose values make groups, such as system and language: the summary has the
+            rows, the mean scores and their errors of each. The scores do not depend on it.
+        allow_shared_baseline: Allow that several languages of one run are rescaled with the same
+            table. Their rescaled scores then cannot be compared with each other.
+        model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
+            models; the one that was used longest ago goes first. By default half the memory of the
+            device, divided by the workers of this machine.
+        empty: Score of a pair with an empty candidate or reference: `zero` for 0 before rescaling,
+            whatever the model; `null` for none; `reference` for the score of the reference
+            implementation, which is 0 for BERT and similar models. The reason is always written.
+        max_reject_fraction: Share of the rows, from 0 to 1, that may have no score. If more have
+            none, the job still finishes but its exit status reports failure; 1 never fails.
+        max_truncated_fraction: Share of the scored rows, from 0 to 1, that may hold a text cut at
+            the maximum length. If more do, the job still finishes but its exit status reports
+            failure; by default it never fails.
+    """
+
+    candidate_column: str = "candidate"
+    num_layers: int | None = None
+    registry: str | None = None
+    idf: str = "none"
+    rescale: bool = False
+    baseline: str | None = None
+    reuse: str | None = None
+    group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
+    allow_shared_baseline: bool = False
+    model_memory: int | None = None
+    empty: Literal["zero", "null", "reference"] = "zero"
+    max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
+    max_truncated_fraction: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check combinations of options as well."""
+        super().__post_init__()
+        check_at_least("num_layers", self.num_layers, 0)
+        check_value(
+            "candidate_column",
+            self.candidate_column,
+            fine=self.candidate_column.strip() not in ("", self.reference_column),
+            expected="a name other than the reference column's",
+            cure="Texts compared with themselves all score 1.",
+        )
+        self._check_texts("reuse", "registry", "group_by")
+        check_group_columns("group_by", self.group_by)
+        check_at_least("model_memory", self.model_memory, 1)
+        check_share("max_reject_fraction", self.max_reject_fraction)
+        check_share("max_truncated_fraction", self.max_truncated_fraction)
+        _check_idf(self.idf)
+        _check_idf_columns(self)
+        _check_rescale(self)
+
+
+def _check_idf(idf: str) -> None:
+    """Raise for a word that is not known and does not look like a path: it is likely a typo."""
+    near = difflib.get_close_matches(idf, IDF_WORDS, n=1)
+    check_value(
+        "idf",
+        idf,
+        fine=idf in IDF_WORDS or "/" in idf or "." in idf,
+        expected="'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
+        cure=f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
+    )
+
+
+def _check_idf_columns(options: ScoreOptions) -> None:
+    """Raise for options about counting where nothing is counted, or weighted."""
+    check_value(
+        "idf_key",
+        options.idf_key,
+        fine=options.idf == "corpus" or not options.idf_key,
+        expected="a key only together with --idf corpus",
+        cure="A saved table was counted before: give the key to `bertscore-beam idf`.",
+    )
+    check_value(
+        "idf_group",
+        options.idf_group,
+        fine=options.idf != "none" or not options.idf_group,
+        expected="groups only together with idf",
+        cure="Add --idf corpus, or leave --idf-group out.",
+    )
+
+
+def _check_rescale(options: ScoreOptions) -> None:
+    """Raise for rescaling without a baseline, or a baseline without rescaling."""
+    by_language = options.language is not None or options.language_column is not None
+    if options.rescale and not by_language and options.baseline is None:
+        raise ConfigError(
+            "--rescale needs a baseline: got neither a language, which chooses a published one, "
+            "nor a table of your own; expected one of them. Add --language CODE or "
+            "--baseline PATH."
+        )
+    check_value(
+        "baseline",
+        mask_credentials(options.baseline or ""),
+        fine=options.rescale or options.baseline is None,
+        expected="a baseline only together with rescale",
+        cure="Add --rescale, or leave --baseline out.",
+    )
+    for language, entry in options.languages.entries if options.languages else ():
+        check_value(
+            f"baseline of {language}",
+            mask_credentials(entry.baseline or ""),
+            fine=options.rescale or entry.baseline is None,
+            expected="a baseline only together with rescale",
+            cure="Add --rescale, or leave it out.",
+        )

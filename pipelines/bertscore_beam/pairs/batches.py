@@ -1,0 +1,283 @@
+"""BERTScore on Arrow tables, for engines that call a function on batches of rows.
+
+    table --ScoreBatches(model=...)--> the same table with the score columns of the job
+
+Ray Data, Spark's `mapInArrow` and Hugging Face datasets take it as it is. Nothing here imports
+Beam, also where it is unpickled.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import check_choosing_columns, check_columns
+from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.options.base import RunOptions, option_name
+from bertscore_beam.options.near_names import unknown_key
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.score.given_idf import check_given_idf, check_groups
+from bertscore_beam.score.plan_settings import begin_settling, table_fields
+from bertscore_beam.score.rows import score_table
+from bertscore_beam.score.scored_table import metadata_by_language
+from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
+from bertscore_beam.score.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_core import ConfigError, InputError, Signature
+
+_BLOCK_ROWS = 20_000
+"""Rows scored at a time, which bounds the memory that a large table takes."""
+
+_OF_JOBS = frozenset(
+    {one.name for one in fields(RunOptions)}
+    | {"input", "input_format", "files_in_flight", "split_rows", "split_bytes", "min_rows"}
+    | {"idf_key", "reuse", "accelerator", "max_reject_fraction", "max_truncated_fraction"}
+    | {"group_by"}
+)
+"""Options of `score` that are about a job and its output folder, not about how rows are scored."""
+
+OPTIONS = tuple(one.name for one in fields(ScoreOptions) if one.name not in _OF_JOBS)
+"""Names of the options that `ScoreBatches` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnseenWorkers:
+    """Processes of an engine, on machines that are not known here."""
+
+    is_local: bool = False
+    threads: int | None = None
+
+
+class ScoreBatches:
+    """Arrow tables -> the same tables with the score columns of `bertscore-beam score`.
+
+    No row is dropped, and the order is kept. A row that cannot be scored has nulls and its reason
+    in `bertscore_error`. The metadata of a table name the signature.
+
+    Everything is checked where the object is made; the model is loaded where it is first called,
+    once a process, however many objects and calls there are. The backend `auto` means torch if the
+    device is not `cpu`, since the device of the workers cannot be seen. Other rows of a table
+    change a score in the seventh digit at most in float32, as in the job.
+
+    Example:
+        >>> scored = ScoreBatches(model="all-MiniLM-L6-v2", device="cpu")(table)
+    """
+
+    def __init__(self, *, num_threads: int | None = None, **options: Any) -> None:
+        """Check and settle everything that does not depend on the rows.
+
+        Args:
+            num_threads: Threads of each process on a CPU; None for the environment variable
+                `OMP_NUM_THREADS`, which Ray and Spark set to the cores of a task, or for the number
+                of cores without it.
+            **options: Options of `bertscore-beam score` by name; `OPTIONS` lists them. `idf` is the
+                path of a saved table, which becomes part of this object. With `language_column`,
+                `languages` names every language that is scored.
+
+        Raises:
+            BertScoreError: The options cannot work.
+        """
+        chosen = _options(options)
+        if num_threads is not None and (type(num_threads) is not int or num_threads < 1):
+            raise ConfigError(
+                f"num_threads cannot be used: got {num_threads!r}; expected a number of at "
+                "least 1. Leave it out for the engine's choice."
+            )
+        self._num_threads = num_threads
+        self._fields = table_fields(chosen)
+        self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
+        self._settings = begin_settling(chosen, _UnseenWorkers()).result()
+        if self._idf is not None:
+            check_groups(self._idf, chosen.idf_group)
+            check_given_idf(self._idf, self._settings)
+        self._memory = ModelMemory(limit=chosen.model_memory, processes=None)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Score the rows of a table.
+
+        Raises:
+            InputError: It is no table, or a column of the options is missing or has a wrong type.
+            ConfigError: The table has score columns already, this process has another version of
+                the backend than the signature names, or it was forked after its parent had scored.
+        """
+        if not isinstance(table, pa.Table):
+            raise InputError(
+                f"the rows cannot be scored: got {type(table).__name__}; expected a pyarrow.Table. "
+                "Give batch_format='pyarrow' in Ray, with_format('arrow') in datasets; `over` "
+                "takes record batches."
+            )
+        check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
+        check_choosing_columns(table.schema, self._fields.idf.options)
+        columns.check_collisions(table.schema)
+        threads = self._num_threads or _threads_of_the_task()
+        if table.num_rows:
+            _note_scoring(threads)
+        scorers, settings = _loaded(self._memory), self._on_this_worker(threads)
+        blocks = [
+            score_table(
+                scorers,
+                table.slice(first, _BLOCK_ROWS),
+                self._fields,
+                settings=settings,
+                idf=self._idf,
+            ).table
+            for first in range(0, max(table.num_rows, 1), _BLOCK_ROWS)
+        ]
+        notes = blocks[0].schema.metadata or {}
+        if settings.by_column:  # a block names those of its own languages; here all, for one schema
+            made = metadata_by_language(self.signatures())
+            notes |= {name.encode(): text.encode() for name, text in made.items()}
+        return pa.concat_tables([one.replace_schema_metadata(notes) for one in blocks])
+
+    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Score record batches one by one, as Spark's `mapInArrow` gives them.
+
+        The column of signatures is plain strings here, since Spark reads no dictionaries.
+
+        Args:
+            batches: Rows with equal schemas.
+
+        Yields:
+            The same rows with the score columns, in the schema that `schema` returns.
+        """
+        for batch in batches:
+            scored = self(pa.Table.from_batches([batch]))
+            yield from _without_dictionary(scored).combine_chunks().to_batches()
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema that `over` gives rows of a schema; no model is loaded.
+
+        Raises:
+            InputError: A column of the options is missing, or has a wrong type.
+            ConfigError: There are score columns already.
+        """
+        return _without_dictionary(self(schema.empty_table())).schema
+
+    def spark_schema(self, schema: Any) -> Any:
+        """Return what `mapInArrow` needs for a frame: `frame.mapInArrow(scorer.over, this)`.
+
+        Args:
+            schema: The schema of the frame, a `pyspark.sql.types.StructType`.
+
+        Raises:
+            InputError: A column of the options is missing, or has a wrong type.
+            ConfigError: There are score columns already.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+        # Spark wants to know the zone of timestamps. Its own type has none, so any zone will do.
+        return from_arrow_schema(self.schema(to_arrow_schema(schema, timezone="UTC")))
+
+    def signatures(self) -> dict[str, str]:
+        """Return how the scores of each language are made; of all rows under ""."""
+        return self._settings.signatures(self._idf)
+
+    def signature(self) -> Signature:
+        """Return how the scores are made.
+
+        Raises:
+            ConfigError: Each language has a signature of its own; see `signatures`.
+        """
+        if self._settings.by_column:
+            raise ConfigError("each language has a signature of its own here; see `signatures`.")
+        return Signature.parse(self.signatures()[EVERY_LANGUAGE])
+
+    def _on_this_worker(self, threads: int | None) -> RunSettings:
+        """Return the settings with the number of threads that this process may use."""
+        by_language = {
+            language: replace(setting, config=replace(setting.config, num_threads=threads))
+            for language, setting in self._settings.by_language.items()
+        }
+        return replace(self._settings, by_language=by_language)
+
+
+def _options(given: Mapping[str, Any]) -> ScoreOptions:
+    """Return options by name as those of a job.
+
+    Raises:
+        ConfigError: One is not known, is about jobs, or does not fit.
+    """
+    for name in given:
+        if option_name(name) not in OPTIONS:
+            if option_name(name) in _OF_JOBS:
+                raise ConfigError(
+                    f"ScoreBatches does not take {name!r}: it is about a job and its output "
+                    f"folder; expected options of how rows are scored: {', '.join(OPTIONS)}. Leave "
+                    "it out, or run the job."
+                )
+            raise unknown_key(name, list(OPTIONS), "the arguments")
+    # The job's own names for what it reads and writes: nothing is read or written here.
+    options = ScoreOptions.from_mapping({**given, "input": ["-"], "output": "-"}, "the arguments")
+    if options.idf == "corpus":
+        raise ConfigError(
+            "idf cannot be counted here: got 'corpus'; expected the path of a saved table, since "
+            "no process sees all rows. Make one with `bertscore-beam idf`."
+        )
+    if options.language_column is not None and options.languages is None:
+        raise ConfigError(
+            "languages are missing: got language_column without them; expected a mapping, since "
+            "no process sees all rows before they are scored. Give languages={'en': {}, ...}."
+        )
+    return options
+
+
+def _threads_of_the_task() -> int | None:
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else None
+
+
+def _without_dictionary(table: pa.Table) -> pa.Table:
+    """Return a table whose column of signatures, if there is one, holds plain strings."""
+    number = table.schema.get_field_index(columns.SIGNATURE)
+    if number < 0:
+        return table
+    return table.set_column(number, columns.SIGNATURE, table[columns.SIGNATURE].cast(pa.string()))
+
+
+_LOCK = threading.Lock()
+_SCORERS: dict[ModelMemory, LoadedScorers] = {}
+_of_parents: list[dict[ModelMemory, LoadedScorers]] = []
+"""Models from before a fork: kept, since OpenVINO waits for their threads when they are deleted."""
+_threads_used = 0
+"""Most threads with which this process has scored; 0 if it has not."""
+_threads_before = 0
+"""The same of the process that this one was forked from, when it was."""
+
+
+def _loaded(memory: ModelMemory) -> LoadedScorers:
+    """Return the models of this process, which all objects share."""
+    with _LOCK:
+        return _SCORERS.setdefault(memory, LoadedScorers(memory))
+
+
+def _note_scoring(threads: int | None) -> None:
+    """Note that rows are scored with so many threads, None for all cores.
+
+    Raises:
+        ConfigError: This process was forked from one that had scored, and one of them has several
+            threads: these do not outlive a fork, and would be waited for forever.
+    """
+    global _threads_used
+    most = max(_threads_before, threads or os.cpu_count() or 1)
+    if _threads_before and most > 1:
+        raise ConfigError(
+            "this process cannot score: got one that was forked after its parent had scored, with "
+            f"{most} threads; expected one that was forked before, or 1 thread in both. Score in "
+            "the workers only, start them by 'spawn', or give num_threads=1."
+        )
+    _threads_used = max(_threads_used, most)
+
+
+def _begin_anew() -> None:
+    """Put the models aside that a forked process got from its parent: their threads are gone."""
+    global _LOCK, _SCORERS, _threads_before
+    _LOCK = threading.Lock()
+    _of_parents.append(_SCORERS)
+    _SCORERS = {}
+    _threads_before = max(_threads_before, _threads_used)
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,361 @@
+"""BERTScore inside Beam's RunInference, on single pairs in any pipeline.
+
+    pairs --RunInference(BertScoreModelHandler(config))--> PredictionResults
+
+A pair that cannot be scored gets a reason and no scores; it does not fail its bundle. A bundle
+fails if an element has no text field, if the first 1,024 pairs of a process lack one of the fields,
+and if the numbers of the encoder overflow, as in float16.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from typing import Any, NamedTuple, Optional
+
+from apache_beam.ml.inference.base import ModelHandler, PredictionResult
+
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.dump.language_codes import language_of
+from bertscore_beam.idf.row_keys import key_of_all, keys_of_languages
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.pairs.fields import (
+    PairLike,
+    field_of,
+    has_field,
+    read_references,
+    read_text,
+    shape_of,
+)
+from bertscore_beam.pairs.settings import (
+    ByLanguage,
+    ConfigLike,
+    Idf,
+    check_idf,
+    read_idf,
+    settle_pairs,
+)
+from bertscore_beam.run import counters
+from bertscore_beam.run.device_loss import ending_with_the_device
+from bertscore_beam.score.rows import PairTexts, score_texts
+from bertscore_beam.score.scored_pairs import ScoredPairs
+from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
+from bertscore_beam.score.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_core import ConfigError, InputError, ScorerConfig, Signature
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 1024
+"""Pairs of a batch. Texts are sorted by length within a batch, so larger batches have less padding:
+the embedded model on a CPU scores a third more pairs a second in batches of 1,024 than of 64."""
+
+# If none of so many pairs has a field, its name is misspelled.
+_ENOUGH_PAIRS = 1024
+
+
+class PairScore(NamedTuple):
+    """The scores of one pair, in plain Python; None where there is none.
+
+    Attributes:
+        precision: The float32 value; rescaled when the scorer rescales.
+        recall: The same.
+        f1: The same.
+        raw_precision: The value before rescaling, when the scorer rescales.
+        raw_recall: The same.
+        raw_f1: The same.
+        best_reference: Index of the reference with the highest F1, if there is a list of them.
+        candidate_tokens: Tokens of the candidate, special ones included.
+        reference_tokens: Tokens of all its references together.
+        truncated: Whether a text was cut to the maximum length.
+        windows: Windows of the text with the most of them, if long texts are scored in windows.
+        error: Why there are no scores, or why to check them: a value of
+            `bertscore_beam.dump.texts.Reason`.
+        signature: How the scores were made, if that depends on the language of the pair.
+    """
+
+    # Not `float | None`: Beam's schemas silently turn that into a field of any type.
+    precision: Optional[float]  # noqa: UP045
+    recall: Optional[float]  # noqa: UP045
+    f1: Optional[float]  # noqa: UP045
+    raw_precision: Optional[float]  # noqa: UP045
+    raw_recall: Optional[float]  # noqa: UP045
+    raw_f1: Optional[float]  # noqa: UP045
+    best_reference: Optional[int]  # noqa: UP045
+    candidate_tokens: Optional[int]  # noqa: UP045
+    reference_tokens: Optional[int]  # noqa: UP045
+    truncated: Optional[bool]  # noqa: UP045
+    windows: Optional[int]  # noqa: UP045
+    error: Optional[str]  # noqa: UP045
+    signature: Optional[str]  # noqa: UP045
+
+
+@dataclass(
+    frozen=True, kw_only=True, eq=False
+)  # no slots: RunInference holds it by a weak reference
+class PairScorer:
+    """The model of RunInference: the loaded scorers, and the fields seen so far.
+
+    Attributes:
+        scorers: The loaded scorers.
+        settings: How the pairs of each language are scored.
+        idf: The idf tables; None without idf.
+        signatures: The text of the signature of each language's scores.
+        fields_seen: Names of the fields that some pair has had.
+        pairs_without: Number of pairs before the first one with a field, by its name.
+    """
+
+    scorers: LoadedScorers
+    settings: RunSettings
+    idf: IdfTables | None
+    signatures: Mapping[str, str]
+    fields_seen: set[str] = field(default_factory=set)
+    pairs_without: Counter[str] = field(default_factory=Counter)
+
+
+class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]):
+    """Runs BERTScore inside Beam's RunInference: pairs to `PredictionResult`s.
+
+    A result's `example` is the pair as it came, its `inference` a `PairScore`, and its `model_id`
+    the text of the signature: how the score was made. `KeyedModelHandler` around it scores
+    (key, pair).
+
+    In float32 the other pairs of a batch change a score in the seventh digit at most, since sums
+    are rounded in another order; with `max_batch_size=1` not at all. In bfloat16 and float16 they
+    change the third or fourth digit.
+    """
+
+    def __init__(
+        self,
+        config: ConfigLike | ByLanguage,
+        *,
+        candidate_field: str = "candidate",
+        reference_field: str = "reference",
+        empty: str | None = None,
+        idf: Idf = None,
+        min_batch_size: int | None = None,
+        max_batch_size: int = BATCH_SIZE,
+        max_batch_duration_secs: float | None = None,
+    ) -> None:
+        """Check everything that can be checked here; the model is loaded on the worker.
+
+        Args:
+            config: How to score, or the name of a model; or a `ByLanguage` with one of these for
+                each language. If the device is not `cpu`, the backend `auto` means torch: the
+                launcher cannot see the device of the workers.
+            candidate_field: Field of the candidate: a string.
+            reference_field: Field of the reference, or of a list of references.
+            empty: The score of a pair with an empty side; see `ScorerConfig.empty`. None: the
+                configuration's rule, or `zero` without one. The pair gets its reason in any case.
+            idf: Document frequencies for idf weights: a table, or those of languages, which become
+                part of the pipeline; or the path of a file of them, which every worker reads.
+            min_batch_size: Fewest pairs of a batch, except at the end of a bundle. None:
+                `max_batch_size`, so that the batches do not depend on the clock.
+            max_batch_size: Most pairs of a batch.
+            max_batch_duration_secs: For streams: how long to wait to fill a batch, across bundles.
+
+        Raises:
+            BertScoreError: The arguments cannot work, as far as is known without the model.
+        """
+        smallest = max_batch_size if min_batch_size is None else min_batch_size
+        if not 1 <= smallest <= max_batch_size:
+            raise ConfigError(
+                f"batches of {smallest} to {max_batch_size} pairs cannot be made; expected "
+                "1 <= min_batch_size <= max_batch_size."
+            )
+        super().__init__(
+            min_batch_size=smallest,
+            max_batch_size=max_batch_size,
+            max_batch_duration_secs=max_batch_duration_secs,
+        )
+        self._settings = settle_pairs(config, empty=empty, idf=idf)
+        self._candidate_field = candidate_field
+        self._reference_field = reference_field
+        by_language = config if isinstance(config, ByLanguage) else None
+        self._language_field = by_language.field if by_language else None
+        self._idf = idf
+        self._memory = by_language.model_memory if by_language else ModelMemory()
+
+    @property
+    def config(self) -> ScorerConfig:
+        """The configuration of the workers, with backend, baseline and idf settled.
+
+        Raises:
+            ConfigError: There is one for each language; see `configs`.
+        """
+        if self._language_field is not None:
+            raise ConfigError("each language has a configuration of its own here; see `configs`.")
+        return self._settings.configs[EVERY_LANGUAGE]
+
+    @property
+    def configs(self) -> Mapping[str, ScorerConfig]:
+        """The configuration of each language; with "" as the language if all pairs have one."""
+        return self._settings.configs
+
+    @property
+    def rescaled(self) -> bool:
+        """Whether the scores are rescaled."""
+        return self._settings.rescaled
+
+    @property
+    def windowed(self) -> bool:
+        """Whether long texts are scored in windows."""
+        return self._settings.windowed
+
+    def signature(self) -> Signature:
+        """Return how the scores are made. Reads the weight files, and an idf table given as a path.
+
+        Raises:
+            ConfigError: Each language has a signature of its own; see `signatures`.
+            IdfError: The idf table cannot be read, or belongs to another tokenizer.
+        """
+        if self._language_field is not None:
+            raise ConfigError("each language has a signature of its own here; see `signatures`.")
+        return self.signatures()[EVERY_LANGUAGE]
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return how the scores of each language are made; see `signature`.
+
+        Raises:
+            IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
+        """
+        settings, idf = self._on_worker()
+        return {
+            language: Signature.parse(text) for language, text in settings.signatures(idf).items()
+        }
+
+    def load_model(self) -> PairScorer:
+        """Load the scorer and the idf table, once a process; with languages when they are needed.
+
+        Raises:
+            ConfigError: This worker's backend has another version than the launcher's.
+            IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
+        """
+        settings, idf = self._on_worker()
+        scorers = LoadedScorers(self._memory)
+        if settings.sole is not None:
+            with ending_with_the_device():
+                scorers(settings.sole)
+        return PairScorer(
+            scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
+        )
+
+    def _on_worker(self) -> tuple[RunSettings, IdfTables | None]:
+        """Return the settings with their signatures, and the idf tables, which fit them."""
+        settings, idf = self._settings.on_worker(), read_idf(self._idf)
+        if idf is not None:
+            check_idf(
+                idf,
+                {
+                    language: (one.signature.tokenizer, one.max_length)
+                    for language, one in settings.by_language.items()
+                },
+            )
+        return settings, idf
+
+    def run_inference(
+        self,
+        batch: Sequence[PairLike],
+        model: PairScorer,
+        inference_args: dict[str, Any] | None = None,
+    ) -> list[PredictionResult]:
+        """Score one batch and return the results in its order."""
+        self._check_fields(batch, model.fields_seen, model.pairs_without)
+        references = [field_of(pair, self._reference_field) for pair in batch]
+        texts = PairTexts.of(
+            [read_text(field_of(pair, self._candidate_field)) for pair in batch],
+            [read_references(reference) for reference in references],
+        )
+        languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
+        if self._language_field is not None:
+            languages = [language_of(field_of(pair, self._language_field)) for pair in batch]
+            texts, keys = (
+                texts.in_languages(languages, model.settings),
+                keys_of_languages(languages),
+            )
+        with ending_with_the_device():
+            scored = score_texts(model.scorers, texts, keys, settings=model.settings, idf=model.idf)
+        counters.count_pairs(scored.summary())
+        counters.count_work(scored.work)
+        several = [not isinstance(reference, str) for reference in references]
+        # The name of the model: "" where a language has no setting, and so no score.
+        made = [model.signatures.get(language, "") for language in languages]
+        scores = _pair_scores(
+            scored,
+            several,
+            model.settings,
+            signatures=made if self._language_field is not None else [None] * len(batch),
+        )
+        return [
+            PredictionResult(pair, score, signature)
+            for pair, score, signature in zip(batch, scores, made, strict=True)
+        ]
+
+    def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
+        """Return the size of the candidates in characters; Beam's default pickles every batch."""
+        candidates = (field_of(pair, self._candidate_field) for pair in batch)
+        return sum(len(text) for text in candidates if isinstance(text, str))
+
+    def get_metrics_namespace(self) -> str:
+        """Return the namespace of RunInference's own metrics."""
+        return counters.NAMESPACE
+
+    def _check_fields(
+        self, batch: Sequence[PairLike], seen: set[str], without: Counter[str]
+    ) -> None:
+        """Raise for an element with no text field, and for a field that no element has.
+
+        A missing field counts as null. If none of the first 1,024 pairs of a process has it, its
+        name is misspelled. A warning comes before that.
+        """
+        names = (self._candidate_field, self._reference_field)
+        roles = {"candidate": names[0], "reference": names[1]}
+        if self._language_field is not None:
+            roles["language"] = self._language_field
+        for pair in batch:
+            seen.update(name for name in roles.values() if has_field(pair, name))
+            if not any(has_field(pair, name) for name in names):
+                raise InputError(
+                    f"an element has neither of the fields: got {shape_of(pair)}; expected "
+                    f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
+                    "reference_field; (key, pair) is for RunInference with "
+                    "KeyedModelHandler(BertScoreModelHandler(...))."
+                )
+        for role, name in roles.items():
+            if not batch or name in seen:
+                continue
+            if not without[name]:
+                logger.warning("no pair so far has the %s field %r; it counts as null", role, name)
+            without[name] += len(batch)
+            if without[name] >= _ENOUGH_PAIRS:
+                raise InputError(
+                    f"no element has the {role} field {name!r}: got {without[name]} elements, one "
+                    f"of them {shape_of(batch[0])}; expected {name!r} in some. Name the right "
+                    f"one with {role}_field; pairs without a {role} have None there."
+                )
+
+
+def _pair_scores(
+    scored: ScoredPairs,
+    several: Sequence[bool],
+    settings: RunSettings,
+    signatures: Sequence[str | None],
+) -> Iterator[PairScore]:
+    """Yield the scores of each pair, with a best reference if there is a list of references."""
+    by_column = scored.by_column(rescaled=settings.rescaled, windowed=settings.windowed)
+    nothing = [None] * len(scored)
+    best = by_column[columns.BEST_REFERENCE].tolist()
+    encoded = set(scored.rows.tolist())
+    values = {name: column.tolist() for name, column in by_column.items()} | {
+        columns.BEST_REFERENCE: [
+            index if is_list else None for index, is_list in zip(best, several, strict=True)
+        ],
+        columns.ERROR: scored.reasons,
+        columns.SIGNATURE: [
+            signature if row in encoded else None for row, signature in enumerate(signatures)
+        ],
+    }
+    return starmap(
+        PairScore, zip(*(values.get(name, nothing) for name in OUTPUT_COLUMNS), strict=True)
+    )

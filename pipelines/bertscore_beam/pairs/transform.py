@@ -1,0 +1,210 @@
+"""BERTScore as a transform of dicts and Rows, for other people's pipelines.
+
+dicts or Rows --ScorePairs(config)--> the same with score columns after their own
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import PredictionResult, RunInference
+from apache_beam.typehints import no_annotations
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.schemas import named_fields_from_element_type
+
+from bertscore_beam.dump import columns
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.pairs.handler import BATCH_SIZE, BertScoreModelHandler, PairScore
+from bertscore_beam.pairs.settings import ByLanguage, ConfigLike, Idf
+from bertscore_core import (
+    ConfigError,
+    InputError,
+    Signature,
+)
+
+
+class ScorePairs(beam.PTransform):
+    """Dicts or Rows -> the same, with score columns after their own.
+
+    The columns are those of the scoring job: `bertscore_precision`, `bertscore_recall`,
+    `bertscore_f1`, with a rescaling scorer `bertscore_raw_precision` and so on,
+    `bertscore_best_reference` (None if the reference is a single text; left out if the schema has
+    only single texts), `bertscore_candidate_tokens`, `bertscore_reference_tokens`,
+    `bertscore_truncated`, under `long_text="windows"` also `bertscore_windows`, `bertscore_error`,
+    and with `ByLanguage` also `bertscore_signature`. No pair is dropped: a pair that cannot be
+    scored has its reason in `bertscore_error` and None in the others.
+
+    A PCollection with a schema (Rows, NamedTuples) gives Rows, and their schema has the columns. A
+    PCollection without one may contain dicts, which give dicts, or Rows. All fields pass unchanged.
+
+    Windows are kept, timestamps are not: the pairs of a batch get the end of their window as their
+    timestamp, with `max_batch_duration_secs` the time at which the batch was complete. Copy the
+    timestamp to a field first if it is needed later.
+
+    Beam cannot encode lone surrogates in strings: every step that encodes such a dict or Row fails.
+    """
+
+    def __init__(
+        self,
+        config: ConfigLike | ByLanguage,
+        *,
+        candidate_field: str = "candidate",
+        reference_field: str = "reference",
+        empty: str | None = None,
+        idf: Idf = None,
+        min_batch_size: int | None = None,
+        max_batch_size: int = BATCH_SIZE,
+        max_batch_duration_secs: float | None = None,
+    ) -> None:
+        """Check everything that can be checked here; see `BertScoreModelHandler`.
+
+        Raises:
+            BertScoreError: The arguments cannot work, as far as is known without the model.
+        """
+        super().__init__()
+        self._candidate_field = candidate_field
+        self._reference_field = reference_field
+        self._language_field = config.field if isinstance(config, ByLanguage) else None
+        self._handler = BertScoreModelHandler(
+            config,
+            candidate_field=candidate_field,
+            reference_field=reference_field,
+            empty=empty,
+            idf=idf,
+            min_batch_size=min_batch_size,
+            max_batch_size=max_batch_size,
+            max_batch_duration_secs=max_batch_duration_secs,
+        )
+
+    def signature(self) -> Signature:
+        """Return how the scores are made; see `BertScoreModelHandler.signature`."""
+        return self._handler.signature()
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return how the scores of each language are made."""
+        return self._handler.signatures()
+
+    @no_annotations  # the output type depends on the input
+    def expand(self, pairs: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Score the pairs and append the score columns.
+
+        Raises:
+            InputError: The schema lacks the fields, or their types cannot be texts.
+            ConfigError: The schema already has a score column.
+        """
+        left_out = frozenset() if self._handler.rescaled else frozenset(columns.RAW_SCORES.values())
+        left_out |= frozenset() if self._handler.windowed else {columns.WINDOWS}
+        left_out |= frozenset() if self._language_field is not None else {columns.SIGNATURE}
+        names = [name for name in OUTPUT_COLUMNS if name not in left_out]
+        fields = _schema_fields(pairs.element_type)
+        if fields is None:
+            return (
+                pairs
+                | "ScoreBatch" >> RunInference(self._handler)
+                | "AddScores" >> beam.Map(_add_scores, names)
+            )
+        _check_field(fields, self._candidate_field, "candidate", _holds_text, "a string")
+        _check_field(
+            fields, self._reference_field, "reference", _holds_texts, "a string or a list of them"
+        )
+        if self._language_field is not None:
+            _check_field(fields, self._language_field, "language", _holds_text, "a string")
+        _check_collisions(fields)
+        if _without_none(fields[self._reference_field]) is str:
+            names.remove(columns.BEST_REFERENCE)
+        added = [(name, _COLUMN_TYPES[name]) for name in names]
+        return (
+            pairs
+            | "ScoreBatch" >> RunInference(self._handler)
+            | "AddScores"
+            >> beam.Map(_row_with_scores, tuple(fields), names).with_output_types(
+                RowTypeConstraint.from_fields([*fields.items(), *added])
+            )
+        )
+
+
+_COLUMN_NAMES = dict(zip(PairScore._fields, OUTPUT_COLUMNS, strict=True))
+_COLUMN_TYPES = {_COLUMN_NAMES[name]: kind for name, kind in get_type_hints(PairScore).items()}
+
+
+def _add_scores(result: PredictionResult, names: Sequence[str]) -> Any:
+    """Return a dict for a dict, and a Row for a Row."""
+    pair = result.example
+    if isinstance(pair, Mapping):
+        _check_collisions(pair)
+        return {**pair, **_columns_of(result.inference, names)}
+    if not hasattr(pair, "_asdict"):
+        raise InputError(
+            f"a pair cannot get columns: got an element of type {type(pair).__name__}; expected "
+            "dicts, beam.Rows or NamedTuples. Convert it before, or use RunInference with "
+            "BertScoreModelHandler, which takes anything with the two attributes."
+        )
+    fields = pair._asdict()
+    _check_collisions(fields)
+    return beam.Row(**fields, **_columns_of(result.inference, names))
+
+
+def _row_with_scores(
+    result: PredictionResult, fields: Sequence[str], names: Sequence[str]
+) -> beam.Row:
+    """Return the Row for an element with a schema."""
+    own = {name: getattr(result.example, name) for name in fields}
+    return beam.Row(**own, **_columns_of(result.inference, names))
+
+
+def _columns_of(score: PairScore, names: Sequence[str]) -> dict[str, Any]:
+    values = dict(zip(OUTPUT_COLUMNS, score, strict=True))
+    return {name: values[name] for name in names}
+
+
+def _schema_fields(element_type: Any) -> dict[str, Any] | None:
+    """Return the fields of a schema by name, in order; None without a schema."""
+    try:
+        return dict(named_fields_from_element_type(element_type))
+    except TypeError:
+        return None
+
+
+def _check_field(
+    fields: Mapping[str, Any], name: str, role: str, fits: Callable[[Any], bool], expected: str
+) -> None:
+    """Raise if a schema lacks a field, or its type cannot be texts."""
+    if name not in fields:
+        near = difflib.get_close_matches(name, fields, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        raise InputError(
+            f"no {role} field {name!r}: got the fields {list(fields)}; expected {name!r} among "
+            f"them. {hint}Name the right one with {role}_field."
+        )
+    if not fits(fields[name]):
+        raise InputError(
+            f"the {role} field {name!r} holds no texts: got type {fields[name]}; expected "
+            f"{expected}. Convert it, or name another one with {role}_field."
+        )
+
+
+def _check_collisions(fields: Iterable[str]) -> None:
+    taken = [name for name in OUTPUT_COLUMNS if name in fields]
+    if taken:
+        raise ConfigError(
+            f"the pairs already have score columns: got {', '.join(taken)}; expected none of the "
+            "names that ScorePairs gives. Drop or rename these fields before it."
+        )
+
+
+def _without_none(kind: Any) -> Any:
+    """Return the type inside an Optional; other types unchanged."""
+    kinds = [item for item in get_args(kind) if item is not type(None)]
+    return kinds[0] if get_origin(kind) is Union and len(kinds) == 1 else kind
+
+
+def _holds_text(kind: Any) -> bool:
+    """Whether a field of this type can be a text; a type that a schema cannot express is Any."""
+    return _without_none(kind) in (str, Any)
+
+
+def _holds_texts(kind: Any) -> bool:
+    """Whether a field of this type can be a text or a list of texts."""
+    inner = _without_none(kind)
+    return _holds_text(inner) or (get_origin(inner) is Sequence and _holds_text(*get_args(inner)))

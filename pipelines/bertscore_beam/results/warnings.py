@@ -1,0 +1,77 @@
+"""What the reader of a comparison has to know besides its numbers."""
+
+from collections.abc import Sequence
+
+from bertscore_beam.results.comparable import in_words
+from bertscore_beam.results.comparison import GroupComparison, SettingsDifference
+from bertscore_beam.results.keyed_rows import LeftOut
+
+FEW = 10
+"""Fewer pairs or effective clusters give a rough error."""
+
+
+def warnings_of(
+    whole: GroupComparison,
+    groups: Sequence[GroupComparison],
+    settings: SettingsDifference,
+    left_out: LeftOut,
+    *,
+    is_keyed: bool,
+) -> tuple[str, ...]:
+    """Return the warnings of a comparison, as sentences.
+
+    Args:
+        whole: All rows.
+        groups: Each group.
+        settings: How the settings differ.
+        left_out: Rows that could not be paired.
+        is_keyed: Whether rows were paired by key.
+    """
+    counts = whole.counts
+    found = []
+    if settings.moving:
+        found.append(
+            "The scores were made with other settings, so that their difference is not that of "
+            f"the texts alone: {in_words(settings.moving)}."
+        )
+    if counts.missing:
+        found.append(
+            f"{counts.missing:,} rows that were scored before have no score now "
+            f"({counts.missing_fraction:.2%} of them). The difference says nothing of them."
+        )
+    if counts.other_references:
+        what = "references of another length" if is_keyed else "other references"
+        found.append(
+            f"{counts.other_references:,} pairs have {what}: they differ by more than the "
+            "candidates."
+        )
+    if left_out.without_key:
+        found.append(
+            f"{left_out.without_key:,} rows have a null or NaN in a column of the key, and are not "
+            "compared."
+        )
+    if left_out.without_system:
+        found.append(f"{left_out.without_system:,} rows name no system, and are not compared.")
+    return (*found, *_rough(whole, groups))
+
+
+def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[str]:
+    """Return warnings of errors that cannot be computed, or not well."""
+    found = []
+    units = "pairs" if whole.result.clusters is None else "effective clusters"
+    if _units(whole) < FEW:
+        found.append(f"There are only {_units(whole):.1f} {units}: the error is rough.")
+    few = sum(_units(one) < FEW for one in groups)
+    if few:
+        found.append(
+            f"{few:,} of {len(groups):,} groups have fewer than {FEW} {units}: their errors are "
+            "rough or unknown."
+        )
+    return found
+
+
+def _units(group: GroupComparison) -> float:
+    result = group.result
+    if result.effective_clusters is None:
+        return float(result.pairs)
+    return result.effective_clusters

@@ -1,0 +1,190 @@
+"""Run a job from its options to its outcome; all jobs go this way.
+
+    options --prepare--> plan --begin (under the lock)--> job --stages--> ... --conclude--> Outcome
+
+A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
+progress, dry run and `--print-job` are the same for every job and are here.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from rich.console import Console
+
+from bertscore_beam.files.reach import NotBegunError, before_work, reaching
+from bertscore_beam.options.base import RunOptions
+from bertscore_beam.run.describe import print_job
+from bertscore_beam.run.exit_status import interrupted
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.live import live_folder
+from bertscore_beam.run.lock import hold
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.progress import RunProgress, show_progress
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.supervised import end_with_the_supervisor, restarts_so_far
+from bertscore_beam.run.watchdog import leave
+from bertscore_beam.run.workers import (
+    end_for,
+    first_writing,
+    local_workers,
+    original_terminal,
+    share_cores,
+    worker_errors,
+)
+
+Say = Callable[[str], None]
+"""Prints a message while the command runs."""
+
+
+Options = TypeVar("Options", bound=RunOptions)
+Job = TypeVar("Job")
+
+
+class Planned(Protocol):
+    """A job that is checked and planned."""
+
+    @property
+    def output(self) -> str:
+        """The output folder, as `absolute` returns it."""
+
+
+Plan = TypeVar("Plan", bound=Planned)
+
+
+def _never_refuse(plan: object) -> Outcome | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind(Generic[Options, Plan, Job]):
+    """The functions of one job.
+
+    Attributes:
+        prepare: Checks and plans; loads no model and writes nothing.
+        sketch: Returns the stages without a plan: their steps do not depend on it.
+        show: Describes what a run would do.
+        begin: Compares the plan with the locked folder, and writes the plan for the workers.
+        stages: Yields the remaining stages; each one ends before the next one is requested.
+        conclude: Finishes the folder and returns the outcome.
+        refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
+        may_detach: Whether the job may run detached.
+    """
+
+    prepare: Callable[[Options, Runner], Plan]
+    sketch: Callable[[Options, Runner], Iterable[Stage]]
+    show: Callable[[Plan], tuple[Shown, ...]]
+    begin: Callable[[Plan, OutputFolder, Say], Job]
+    stages: Callable[[Job], Iterable[Stage]]
+    conclude: Callable[[Job], Outcome]
+    refuse: Callable[[Plan], Outcome | None] = _never_refuse
+    may_detach: bool = False
+
+
+def run_job(
+    kind: JobKind[Options, Plan, Job], options: Options, say: Say, *, quiet: bool = False
+) -> Outcome:
+    """Check, plan, run and conclude a job.
+
+    Args:
+        kind: The functions of the job.
+        options: Its options.
+        say: Prints a message for people.
+        quiet: Whether to show no progress.
+
+    Raises:
+        BertScoreError: The job cannot work. Nothing has been written, unless the source or the
+            folder changed while the job ran.
+        FolderLostError: Another run has taken the output folder over.
+        NotBegunError: A file system did not answer; nothing has been written.
+        OSError: A file system did not answer later on.
+        RuntimeError: A worker failed.
+    """
+    runner = Runner.of(options)
+    if options.print_job:
+        text = print_job(options, kind.sketch(options, runner))
+        return Outcome(text=text, is_json=True, is_answer=True)
+    if not kind.may_detach:
+        runner.check_waits()
+    runner.check_restarts(options.restarts)
+    runner.check(options)
+    end_with_the_supervisor(partial(leave, interrupted(signal.SIGTERM)))
+    with before_work():
+        planned = kind.prepare(options, runner)
+        if options.dry_run:
+            with reaching("output", options.output):
+                return Outcome(shown=kind.show(planned), is_answer=True)
+        if (refused := kind.refuse(planned)) is not None:
+            return refused
+    handed_over, at_work = threading.Event(), threading.Event()
+    with ExitStack() as stack:
+        terminal = stack.enter_context(original_terminal())
+        with first_writing(options):
+            lock = stack.enter_context(
+                hold(
+                    planned.output,
+                    say=say,
+                    lost=partial(end_for, terminal=terminal),
+                    handed_over=handed_over,
+                    at_work=at_work,
+                )
+            )
+            folder = OutputFolder(planned.output, lock)
+            # Not before the lock is held: until then another run may change the folder.
+            job = kind.begin(planned, folder, say)
+        at_work.set()
+        try:
+            for stage in kind.stages(job):
+                _run_stage(stage, folder, say, quiet=quiet)
+        except NotBegunError as error:  # by now something has begun
+            raise ConnectionError(str(error)) from error
+        if runner.detached:
+            handed_over.set()  # the workers still need the lock when this process has ended
+        return _with_restarts(kind.conclude(job))
+
+
+def _with_restarts(outcome: Outcome) -> Outcome:
+    """Say how often the run was restarted, if it was."""
+    if not (restarts := restarts_so_far()):
+        return outcome
+    times = "once" if restarts == 1 else f"{restarts} times"
+    words = f"The run was restarted {times}, since a worker had died."
+    return replace(outcome, warnings=(words, *outcome.warnings))
+
+
+def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
+    """Run one pipeline to its end, or submit it if the run is detached."""
+    if stage.words:
+        say(f"{stage.words} ...")
+    runner = stage.runner
+    share_cores(runner)
+    pipeline = runner.pipeline()
+    stage.build(pipeline)
+    if runner.detached:
+        with worker_errors():
+            pipeline.run()
+        return
+    started = time.time() if stage.started is None else stage.started
+    with (
+        local_workers(runner) as terminal,
+        live_folder(enabled=runner.is_local) as live,
+        ExitStack() as stack,
+    ):
+        if stage.amounts and not quiet:
+            progress = RunProgress(
+                folder=folder.path(stage.folder),
+                amounts=stage.amounts,
+                known=stage.known,
+                started=started,
+                unit=stage.unit,
+                first=stage.first,
+                live=live,
+            )
+            stack.enter_context(show_progress(progress, Console(file=terminal)))
+        pipeline.run().wait_until_finish()

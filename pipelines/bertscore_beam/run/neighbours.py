@@ -1,0 +1,88 @@
+"""An output folder belongs to one run: it is not inside another run's folder, nor around one.
+
+Otherwise readers would take both runs for one dataset, and one run could delete the other's parts.
+"""
+
+import json
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.folders import HIDDEN_PREFIXES
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.read import read_bytes
+from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_core.errors import ConfigError
+
+_MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER})
+_LOCK = LOCK_FILE.split("/")
+
+
+def runs_below(names: Iterable[str]) -> frozenset[str]:
+    """Return the folders of other runs below an output folder.
+
+    A lock alone is not a run: a command that was refused, or killed at once, leaves only a lock.
+
+    Args:
+        names: All files of the folder, by their path below it.
+    """
+    found = set()
+    for name in names:
+        parts = name.split("/")
+        marked = [place for place, part in enumerate(parts) if part in _MARKS]
+        if parts[-2:] == _LOCK and len(parts) - 2 in marked[:1]:
+            continue
+        above = parts[: marked[0]] if marked else []
+        # No reader looks into hidden folders, such as the one of `idf` beside its table.
+        if above and not any(part.startswith(HIDDEN_PREFIXES) for part in above):
+            found.add("/".join(above))
+    return frozenset(found)
+
+
+def is_below(name: str, folders: Collection[str]) -> bool:
+    """Tell whether a file is in one of the folders; all are paths below the same root."""
+    return any(parent in folders for parent in _parents(name)) if folders else False
+
+
+def check_stands_alone(output: str, names: Iterable[str]) -> None:
+    """Check that an output folder is not inside another run's folder, nor around one.
+
+    Args:
+        output: The folder, as `absolute` returns it.
+        names: All its files, by their path below it.
+
+    Raises:
+        ConfigError: It is.
+    """
+    inner = sorted(runs_below(names))
+    if inner:
+        others = f" and {len(inner) - 1} more" if len(inner) > 1 else ""
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} holds the folders of other runs: got "
+            f"{inner[0]!r}{others} below it; expected none, since an output folder is read as one "
+            "dataset. Choose another --output, beside them."
+        )
+    outer = next(filter(_is_run, _parents(output)), None)
+    if outer is not None:
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} is in the folder of another run: got "
+            f"{mask_credentials(outer)!r} above it; expected none, since an output folder is read "
+            "as one dataset. Choose another --output, beside it."
+        )
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the nearest first, without the root."""
+    scheme, separator, rest = path.rpartition("://")
+    while (rest := posixpath.dirname(rest).rstrip("/")) != "":
+        yield f"{scheme}{separator}{rest}"
+
+
+def _is_run(folder: str) -> bool:
+    """Tell whether a folder is a run's; False if it cannot be read."""
+    try:
+        run = json.loads(read_bytes(join(folder, RUN_FILE)))
+    except (OSError, ValueError):
+        return False
+    return isinstance(run, dict) and "identity" in run

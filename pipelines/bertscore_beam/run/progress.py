@@ -1,0 +1,188 @@
+"""The progress of a run: from the files that appear in its folder, and from local workers.
+
+Files work with every runner. Workers of this machine also report how far they are in a file. On a
+terminal the progress is a bar, in a log a plain line now and then.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.run.live import read_live
+from bertscore_beam.run.printing import duration_words
+
+POLL_SECONDS = 1.0
+LOG_SECONDS = (2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
+QUIET_SECONDS = 600.0
+"""After how long without anything new the line says so. Some engines do not notice that a worker
+died, and wait for it without an end."""
+_PAUSE_PER_LISTING = 10
+"""The pause is at least this many times as long as listing the folder took, which takes seconds for
+100,000 files."""
+
+
+class RunProgress:
+    """Adds up the amounts of the files that appear in a folder, and what workers report.
+
+    Attributes:
+        planned: The sum of all expected amounts.
+        look_seconds: How long the last look took.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: str,
+        amounts: Mapping[str, int],
+        started: float,
+        unit: str,
+        known: frozenset[str] = frozenset(),
+        first: tuple[int, str] = (0, ""),
+        live: Path | None = None,
+    ) -> None:
+        """Keep the expected amounts.
+
+        Args:
+            folder: Where the files appear.
+            amounts: The amount of each expected file, such as its rows, by its path below the
+                folder.
+            started: When the run began, in seconds since the epoch.
+            unit: Unit of the amounts.
+            known: Files of those that count as there, whether they are or not.
+            first: How much a step before the main one reads, and the unit of it.
+            live: Folder with the reports of local workers, if there are any.
+        """
+        self._folder = folder
+        self._amounts = amounts
+        self._known = known
+        self._unit = unit
+        self._first, self._first_unit = first
+        self._live = live
+        self._main = _Pace(started)
+        self._before = _Pace(started)
+        self.planned = sum(amounts.values())
+        self.look_seconds = 0.0
+
+    def look(self) -> None:
+        """Look at the files and the reports.
+
+        Raises:
+            OSError: The folder cannot be listed at the moment.
+        """
+        began = time.monotonic()
+        there = self._amounts.keys() & (list_files(self._folder).keys() | self._known)
+        self.look_seconds = time.monotonic() - began
+        live = read_live(self._live)
+        reported = {
+            name: share * self._amounts[name]
+            for name, share in live.doing.items()
+            if name in self._amounts and name not in there
+        }
+        self._before.note(min(live.counted, self._first))
+        self._main.note(sum(self._amounts[name] for name in there) + int(sum(reported.values())))
+
+    @property
+    def done(self) -> int:
+        """The amount that is done. It never falls."""
+        return self._main.done
+
+    def line(self) -> str:
+        """Return the progress as one line."""
+        if self._before.done and not self._main.has_moved:
+            return self._before.line(self._first, self._first_unit)
+        return self._main.line(self.planned, self._unit)
+
+
+class _Pace:
+    """An amount that grows, and how fast.
+
+    The pace is counted from the first growth, so that neither the start of the workers nor what an
+    earlier run did is in it.
+    """
+
+    def __init__(self, started: float) -> None:
+        self.done = 0
+        self._started = started
+        self._at_first: int | None = None
+        self._moved: tuple[float, int] | None = None
+        self._grew = started
+
+    @property
+    def has_moved(self) -> bool:
+        return self._moved is not None
+
+    def note(self, amount: int) -> None:
+        if amount > self.done:
+            self.done, self._grew = amount, time.time()
+        if self._at_first is None:
+            self._at_first = self.done
+        if self._moved is None and self.done > self._at_first:
+            self._moved = (time.time(), self.done)
+
+    def line(self, planned: int, unit: str) -> str:
+        """Return the amount, the rate and the time left as text."""
+        shown = f"{self.done:,} of {planned:,} {unit}"
+        if self.done >= planned:
+            return f"{shown}, finishing"
+        if self._moved is None:
+            return f"{shown}, time left unknown"
+        now, (since, then) = time.time(), self._moved
+        if self.done == then:  # one look is not enough for a pace: count from the start
+            since, then = self._started, self._at_first or 0
+        rate = max(self.done - then, 0) / max(now - since, 1e-9)
+        left = duration_words((planned - self.done) / rate) if rate else "unknown time"
+        quiet = now - self._grew
+        words = f", nothing new for {duration_words(quiet)}" if quiet >= QUIET_SECONDS else ""
+        return f"{shown}, {rate:.1f}/s, {left} left{words}"
+
+
+@contextmanager
+def show_progress(progress: RunProgress, console: Console) -> Iterator[None]:
+    """Show a run's progress while the body runs."""
+    stop = threading.Event()
+    show = _show_bar if console.is_terminal else _show_lines
+    thread = threading.Thread(target=show, args=(progress, console, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _show_bar(progress: RunProgress, console: Console, stop: threading.Event) -> None:
+    columns = (BarColumn(), TextColumn("{task.fields[line]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task: TaskID = bar.add_task("", total=progress.planned, line="starting")
+        for _ in _looks(progress, [POLL_SECONDS], stop):
+            bar.update(task, completed=progress.done, line=progress.line())
+
+
+def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) -> None:
+    for _ in _looks(progress, LOG_SECONDS, stop):
+        console.print(progress.line(), markup=False, highlight=False)
+
+
+def _looks(
+    progress: RunProgress, pauses: Sequence[float], stop: threading.Event
+) -> Iterator[RunProgress]:
+    """Look at the progress again and again, until `stop` is set, and yield it.
+
+    Args:
+        progress: What is looked at.
+        pauses: Seconds before each look; the last is repeated. More if looking itself takes long.
+        stop: Set when the run has ended.
+    """
+    for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
+        if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
+            return
+        with suppress(OSError):  # a short failure of the disk or the store only skips a line
+            progress.look()
+            yield progress

@@ -1,0 +1,378 @@
+"""The Beam runner of a job, read once from its options."""
+
+import difflib
+import logging
+import math
+import os
+import re
+import socket
+from argparse import ArgumentError
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+    WorkerOptions,
+    _BeamArgumentParser,
+)
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.read import is_file
+from bertscore_beam.files.write import can_write_below
+from bertscore_beam.options.base import RunOptions
+from bertscore_beam.options.scoring import ScoringOptions
+from bertscore_beam.run.dataflow import check_credentials, check_needs
+from bertscore_beam.run.devices import gpus_to_share
+from bertscore_beam.run.local_runner import IN_THIS_THREAD, PROCESSES, LocalRunner, check_beam
+from bertscore_core import ConfigError
+
+_FN_API = "fnapi"
+_LOCAL_RUNNER = "FnApiRunner"
+_REFUSED = {
+    "dask": "it loses rows: elements emitted at the end of a bundle and all but one output of a "
+    "step are dropped (Beam 2.77)",
+    "bundlebaseddirect": "it loses the metrics of steps with side inputs (Beam 2.77)",
+}
+_KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
+"""Runners that have Beam's own options only; a job server adds options to others."""
+_IN_THIS_PROCESS = {_FN_API, "switchingdirect", "direct", "prism"}
+"""Runners that this process starts and ends. One is left over only when this process is killed
+(SIGKILL): Prism, a process of its own, then goes on with the job."""
+_POOL_SECONDS = 10.0
+"""How long a worker pool may take to answer; one on another continent takes a second."""
+
+# The workers' image holds all code. Without these flags Beam would upload code of this process.
+_NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
+
+_PLACEHOLDER = re.compile(r"(?<![\w-])your-")
+"""The start of names that the user must replace in the configs: your-project, your-bucket."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """The Beam runner of a job.
+
+    The default is Beam's FnApiRunner, with one worker in this process or several worker processes.
+    Beam's own default would first try to download another runner. With
+    `--environment_type=EXTERNAL --environment_config=HOST:PORT` FnApiRunner asks the worker pool
+    there for `workers` worker processes.
+
+    Attributes:
+        name: Beam's name of the runner, in lower case and without "Runner" at its end.
+        flags: Beam's options: the given ones and those that are added here.
+        workers: Number of worker processes.
+        pool: Address of a worker pool, HOST:PORT; None without one.
+        detached: Whether the job is detached: this process submits it and does not wait for it.
+        gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
+            options name one.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    workers: int
+    pool: str | None
+    detached: bool
+    gpus: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: RunOptions) -> "Runner":
+        """Read the runner from the options of a job, without a look at files or the network.
+
+        Raises:
+            ConfigError: The runner is known to give wrong results, Beam does not know an option or
+                its value, or options contradict each other.
+        """
+        given = _given_runner(options.beam)
+        name = given or _FN_API
+        if name in _REFUSED:
+            raise ConfigError(
+                f"runner {name!r} cannot be used: {_REFUSED[name]}. Leave --runner out, or give "
+                "FnApiRunner, DataflowRunner, FlinkRunner or SparkRunner."
+            )
+        _check_flags(options.beam, all_known=name in _KNOWN_OPTIONS_RUNNERS)
+        parsed = PipelineOptions(list(options.beam))
+        _check_running_mode(name, parsed)
+        template = parsed.view_as(GoogleCloudOptions).template_location
+        waits = not parsed.view_as(StandardOptions).no_wait_until_finish
+        pool = _worker_pool(parsed) if name == _FN_API else None
+        is_local = name == _FN_API and pool is None
+        device = options.device if isinstance(options, ScoringOptions) else "cpu"
+        gpus = gpus_to_share(device) if is_local else ()
+        workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
+        flags = list(options.beam)
+        if given is None:
+            flags.append(f"--runner={_LOCAL_RUNNER}")
+        if name != _FN_API:
+            flags.extend(_NOTHING_STAGED)
+        elif workers > 1:
+            flags += [] if pool else [f"--direct_running_mode={PROCESSES}"]
+            flags.append(f"--direct_num_workers={workers}")
+        return cls(
+            name=name,
+            flags=tuple(flags),
+            workers=workers,
+            pool=pool,
+            detached=bool(template) or not waits,
+            gpus=gpus,
+        )
+
+    @property
+    def is_fn_api(self) -> bool:
+        """Whether it is FnApiRunner, the default."""
+        return self.name == _FN_API
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the workers run on this machine, in this process or in processes it starts."""
+        return self.is_fn_api and self.pool is None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether another service runs the job, and continues after the end of this process."""
+        return self.name not in _IN_THIS_PROCESS
+
+    @property
+    def is_dataflow(self) -> bool:
+        """Whether the job goes to Dataflow."""
+        return self.name == "dataflow"
+
+    @property
+    def has_separate_workers(self) -> bool:
+        """Whether FnApiRunner's workers are other processes, here or in a worker pool."""
+        return self.is_fn_api and (self.workers > 1 or self.pool is not None)
+
+    @property
+    def expected_workers(self) -> int | None:
+        """Worker processes that share the splits; None if another service chooses their number."""
+        if self.is_fn_api:
+            return self.workers
+        given = self.beam_options.view_as(WorkerOptions)
+        return given.max_num_workers or given.num_workers or None
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of each local worker; None if the workers run elsewhere.
+
+        The workers share the cores: twice as many threads as cores halve the throughput.
+        """
+        return max(usable_cores() // self.workers, 1) if self.is_local else None
+
+    @property
+    def workers_of_a_device(self) -> int | None:
+        """Local workers that share the memory of a device; None if the workers run elsewhere."""
+        return math.ceil(self.workers / max(len(self.gpus), 1)) if self.is_local else None
+
+    @property
+    def beam_options(self) -> PipelineOptions:
+        """Beam's options, a new object each time, since runners change it."""
+        return PipelineOptions(list(self.flags))
+
+    def check(self, options: RunOptions) -> None:
+        """Check that everything the runner needs is there, before any work.
+
+        Args:
+            options: The options it was read from.
+
+        Raises:
+            ConfigError: Something is missing, Beam refuses an option's value, or a detached job
+                would end with this process.
+        """
+        chosen = self.beam_options
+        if self.is_dataflow:
+            check_needs(options, chosen)
+        self._check_detached(chosen)
+        if self.is_remote:
+            _check_placeholders(options, chosen)
+        if self.is_dataflow:
+            check_credentials(chosen)
+        mode = chosen.view_as(DirectOptions).direct_running_mode
+        if self.is_fn_api and (self.pool is not None or mode != IN_THIS_THREAD):
+            check_beam()
+        if self.pool is not None:
+            _check_pool(self.pool)
+        # Beam checks values only when it makes a pipeline. Later the folder has been changed.
+        self.pipeline()
+
+    def check_waits(self) -> None:
+        """Check that the job is not detached, since this process has work to do at its end.
+
+        Raises:
+            ConfigError: It is detached.
+        """
+        if self.detached:
+            raise ConfigError(
+                "this command cannot run detached: got --no_wait_until_finish or "
+                "--template_location; expected neither. Only `score` can be submitted that way."
+            )
+
+    def check_restarts(self, restarts: int) -> None:
+        """Check that this process sees its workers die, if the run is to go on after that.
+
+        Raises:
+            ConfigError: Only the runner sees them.
+        """
+        if restarts and (not self.is_fn_api or self.detached):
+            raise ConfigError(
+                f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
+                "expected 0, since only the runner sees its workers die, and most runners replace "
+                "them. Leave it out."
+            )
+
+    def check_output(self, output: str) -> None:
+        """Check that workers can write where the output goes.
+
+        Raises:
+            ConfigError: The output is in the memory of this process and workers are elsewhere, or
+                it is a file, or it cannot be written.
+        """
+        shown = mask_credentials(output)
+        if output.startswith("memory://") and (self.workers > 1 or not self.is_local):
+            raise ConfigError(
+                f"output {output!r} is in this process's memory, which other worker processes "
+                "cannot reach; expected a folder or an object store. Use one worker, or another "
+                "--output."
+            )
+        if is_file(output):
+            raise ConfigError(
+                f"output {shown!r} is a file; expected a folder. Choose another --output."
+            )
+        if not can_write_below(output):
+            raise ConfigError(
+                f"output {shown!r} cannot be written: got no permission, or a file on the way "
+                "there; expected a folder where files can be made. Choose another --output."
+            )
+
+    def pipeline(self) -> beam.Pipeline:
+        """Return an empty pipeline.
+
+        Raises:
+            ConfigError: Beam refuses an option's value.
+        """
+        if not self.is_fn_api:
+            return new_pipeline(self.beam_options)
+        # Beam warns that several workers need another mode. `LocalRunner` sets that mode itself.
+        logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
+        return new_pipeline(self.beam_options, LocalRunner(self.pool, self.gpus))
+
+    def _check_detached(self, chosen: PipelineOptions) -> None:
+        """Raise if the job is detached and its runner, job service or workers need this process."""
+        if not self.detached or self.is_dataflow:
+            return
+        portable = chosen.view_as(PortableOptions)
+        service, workers = portable.job_endpoint, portable.environment_type
+        if service in (None, "embed") or workers == "LOOPBACK":
+            raise ConfigError(
+                f"the job cannot run without this command: got job service {service!r} and workers "
+                f"{workers!r}, which end with it; expected DataflowRunner, or a --job_endpoint of "
+                "its own with workers elsewhere. Leave --no_wait_until_finish out."
+            )
+
+
+def new_pipeline(
+    chosen: PipelineOptions, runner: beam.runners.PipelineRunner | None = None
+) -> beam.Pipeline:
+    """Return an empty pipeline.
+
+    Raises:
+        ConfigError: Beam refuses an option's value.
+    """
+    try:
+        return beam.Pipeline(runner=runner, options=chosen)
+    except ValueError as error:
+        raise ConfigError(
+            f"Beam's options cannot be used: got {' '.join(str(error).split())} Expected what its "
+            "documentation says. Correct the option named."
+        ) from error
+
+
+def usable_cores() -> int:
+    """Return the cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _check_placeholders(options: RunOptions, chosen: PipelineOptions) -> None:
+    """Raise for a placeholder of a shipped config that the user has not replaced."""
+    own = {name: value for name, value in options.describe().items() if name != "beam"}
+    for name, value in (own | chosen.get_all_options(drop_default=True)).items():
+        if _PLACEHOLDER.search(str(value)):
+            raise ConfigError(
+                f"{name} is a placeholder of the config: got {value!r}; expected your own name. "
+                "Edit a copy of the config, or give the option again, Beam's behind `--`."
+            )
+
+
+def _worker_pool(parsed: PipelineOptions) -> str | None:
+    """Return the address of FnApiRunner's worker pool; None without one."""
+    given = parsed.view_as(PortableOptions)
+    if given.environment_type is None:
+        return None
+    kind, address = given.environment_type, given.environment_config
+    if kind != "EXTERNAL" or not address:
+        raise ConfigError(
+            f"FnApiRunner cannot use the environment {kind!r} at {address!r}; expected "
+            "--environment_type=EXTERNAL --environment_config=HOST:PORT, or neither. Name the "
+            "address of a running worker pool."
+        )
+    return str(address)
+
+
+def _check_running_mode(name: str, parsed: PipelineOptions) -> None:
+    """Raise if Beam itself would start workers: it listens for them at ports open to everyone."""
+    mode = parsed.view_as(DirectOptions).direct_running_mode
+    if name in ("direct", "switchingdirect") and mode != IN_THIS_THREAD:
+        raise ConfigError(
+            f"anybody could reach the workers of DirectRunner: got --direct_running_mode="
+            f"{mode}; expected FnApiRunner for it. Leave --runner out, and give --workers."
+        )
+
+
+def _check_pool(address: str) -> None:
+    """Raise if no worker pool listens: the runner's own error does not name the cause."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _POOL_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"no worker pool answers at {address!r}: got {error}; expected one that listens there. "
+            "Start it (docker/compose.yaml), or check --environment_config=HOST:PORT."
+        ) from error
+
+
+def _given_runner(flags: Sequence[str]) -> str | None:
+    """Return the runner named in Beam's options; the last one counts, as it does for Beam."""
+    found = None
+    for position, flag in enumerate(flags):
+        name, equals, value = flag.partition("=")
+        if name == "--runner":
+            value = value if equals else next(iter(flags[position + 1 : position + 2]), "")
+            found = value.rpartition(".")[2].lower().removesuffix("runner")
+    return found
+
+
+def _check_flags(flags: Sequence[str], *, all_known: bool) -> None:
+    """Raise for a value that would end the process, or an option that Beam would ignore."""
+    parser = _BeamArgumentParser(allow_abbrev=False, exit_on_error=False)
+    for kind in PipelineOptions.__subclasses__():
+        kind._add_argparse_args(parser)
+    try:
+        _, unknown = parser.parse_known_args(list(flags))
+    except ArgumentError as error:
+        raise ConfigError(
+            f"Beam's options cannot be used: got {error}; expected what its documentation says. "
+            "Correct the option named."
+        ) from error
+    if unknown and all_known:
+        known = [name for action in parser._actions for name in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
+        raise ConfigError(
+            f"unknown Beam option {unknown[0]!r}: expected one that Beam has. "
+            + (f"Did you mean {near[0]}?" if near else "See Beam's pipeline options.")
+        )

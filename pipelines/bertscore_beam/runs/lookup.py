@@ -1,0 +1,332 @@
+"""Look rows up in an earlier run, on a worker: at the same place first, then in its index.
+
+Most rows of a night are where they were the night before, in the file of the same name. Then one
+small file a split is read. Only for the others is the index needed. On a local disk it is mapped
+into memory where it is. From an object store a bucket is fetched once a process, to an unnamed
+temporary file: first its keys, 8 bytes a row, and its rows only when a key is found.
+"""
+
+import logging
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.dump.text_digests import Digests
+from bertscore_beam.files.buckets import bucket_of
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import is_remote
+from bertscore_beam.files.read import read_bytes
+from bertscore_beam.run.events import event
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.runs.index import KEY, ROW, Index, read_index
+from bertscore_beam.runs.row_scores import (
+    NO_SETTING,
+    ROWS_SUFFIX,
+    VALUES,
+    RowScores,
+    SignedRows,
+    rows_file,
+    rows_from_bytes,
+    words_of,
+)
+from bertscore_core.errors import InputError, SignatureError
+from bertscore_core.score_changes import exact_fields, score_differences
+from bertscore_core.signature import Signature
+
+logger = logging.getLogger(__name__)
+
+_LOST = (OSError, InputError)
+"""What may happen to a run that is only read: it is deleted, damaged or out of reach. Its rows are
+then scored again, which is right all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundRows:
+    """Which of N rows have scores in the earlier run.
+
+    Attributes:
+        found: Shape (N,).
+        values: Their scores, of the type `VALUES`; undefined where nothing was found. Shape (N,).
+        reasons: Their reasons, None without one. Shape (N,).
+    """
+
+    found: npt.NDArray[np.bool_]
+    values: npt.NDArray[np.void]
+    reasons: npt.NDArray[np.object_]
+
+    @classmethod
+    def none(cls, rows: int) -> "FoundRows":
+        """Return that nothing was found."""
+        return cls(
+            found=np.zeros(rows, dtype=np.bool_),
+            values=np.zeros(rows, dtype=VALUES),
+            reasons=np.full(rows, None, dtype=object),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """Rows that are looked up, and what has been found of them.
+
+    Attributes:
+        digests: Digests of their texts. Shape (N, 2).
+        signed: How they are to be scored.
+        result: What has been found.
+    """
+
+    digests: Digests
+    signed: SignedRows
+    result: FoundRows
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """Return the rows that can be scored and are not found yet, ascending."""
+        rows: npt.NDArray[np.int64] = np.flatnonzero(
+            ~self.result.found & (self.signed.codes != NO_SETTING)
+        )
+        return rows
+
+    def take(
+        self, piece: RowScores, rows: npt.NDArray[np.int64], there: npt.NDArray[np.int64]
+    ) -> None:
+        """Take those of the rows `there` of a piece that are equal to the rows wanted."""
+        codes = equal_settings(piece.signed.signatures, self.signed.signatures)
+        equal = (
+            (piece.digests[there] == self.digests[rows]).all(axis=1)
+            & (codes[piece.signed.codes[there]] == self.signed.codes[rows])
+            & (self.signed.codes[rows] != NO_SETTING)
+            & piece.scored[there]
+            & ~self.result.found[rows]
+        )
+        self.put(rows[equal], piece.values[there[equal]], piece.reasons)
+
+    def put(
+        self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
+    ) -> None:
+        """Add the scores of some rows.
+
+        Args:
+            rows: The rows.
+            values: Their scores: structures with the fields of `VALUES`.
+            reasons: The words that `reason` stands for.
+        """
+        self.result.found[rows] = True
+        for name in VALUES.names or ():
+            self.result.values[name][rows] = values[name]
+        self.result.reasons[rows] = words_of(values["reason"], reasons)
+
+
+class EarlierRun:
+    """The scores of an earlier run. Threads may share it."""
+
+    def __init__(self, root: str) -> None:
+        """Keep the folder; it is read when rows are looked up."""
+        self._folder = OutputFolder(root)
+        self._lock = threading.Lock()
+        self._index: Index | None = None
+        self._has_index = True
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
+
+    def find(
+        self,
+        input_name: str,
+        positions: npt.NDArray[np.int64],
+        digests: Digests,
+        signed: SignedRows,
+    ) -> FoundRows:
+        """Look up the raw scores of rows that were scored alike.
+
+        Args:
+            input_name: Name of the input file that the rows are from.
+            positions: Position of each row in that file, ascending. Shape (N,).
+            digests: Digests of their texts. Shape (N, 2).
+            signed: How they are to be scored.
+        """
+        result = FoundRows.none(len(positions))
+        wanted = Wanted(digests=digests, signed=signed, result=result)
+        if len(wanted.missing()):
+            self._attempt(self._find_at_same_place, input_name, positions, wanted)
+        if len(wanted.missing()):
+            self._attempt(self._find_in_index, wanted)
+        return result
+
+    def _attempt(self, look_up: Callable[..., None], *arguments: Any) -> None:
+        try:
+            look_up(*arguments)
+        except _LOST as error:
+            reason = mask_credentials(f"{type(error).__name__}: {error}")
+            logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
+
+    def _find_at_same_place(
+        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "Wanted"
+    ) -> None:
+        """Look into the pieces of the same file: at the same positions, then anywhere in them."""
+        starts = self._piece_starts(input_name)
+        first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
+        stop = int(np.searchsorted(starts, positions[-1], side="right"))
+        names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
+        contents = self._folder.read_if_there(*names)
+        pieces = [
+            (int(start), rows_from_bytes(data, name))
+            for start, name, data in zip(starts[first:stop], names, contents, strict=True)
+            if data is not None
+        ]
+        for start, piece in pieces:
+            there = positions - start
+            inside = np.flatnonzero((there >= 0) & (there < len(piece)))
+            wanted.take(piece, inside, there[inside])
+        for _, piece in pieces:
+            rows = wanted.missing()
+            if len(rows) and len(piece):
+                order = np.argsort(piece.digests[:, 0], kind="stable")
+                places = np.searchsorted(piece.digests[order, 0], wanted.digests[rows, 0])
+                wanted.take(piece, rows, order[np.minimum(places, len(piece) - 1)])
+
+    def _list_pieces(self, input_name: str) -> npt.NDArray[np.int64]:
+        """Return where the pieces of an input begin, ascending: it may be cut otherwise now."""
+        folder, _, _ = rows_file(part_name(input_name, 0)).rpartition("/")
+        names = self._folder.files(folder, suffix=ROWS_SUFFIX)
+        stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
+        return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
+
+    def _find_in_index(self, wanted: "Wanted") -> None:
+        index = self._open_index()
+        if index is None:
+            return
+        codes = equal_settings(index.signatures, wanted.signed.signatures)
+        if (codes == NO_SETTING).all():
+            return
+        rows = wanted.missing()
+        buckets = bucket_of(wanted.digests[rows, 0], index.bits)
+        for bucket in np.unique(buckets).tolist():
+            self._search(index, bucket, rows[buckets == bucket], codes, wanted)
+
+    def _search(
+        self,
+        index: Index,
+        bucket: int,
+        rows: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.uint16],
+        wanted: "Wanted",
+    ) -> None:
+        """Search a bucket for rows, and take the scores of those that are in it."""
+        size = index.rows[bucket]
+        if not size:
+            return
+        keys = self._array(index.keys_file(bucket), KEY, size)
+        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
+        # More than once only where digests share their high half, or for texts of several settings.
+        while True:
+            there = places < size
+            there[there] = keys[places[there]] == wanted.digests[rows[there], 0]
+            rows, places = rows[there], places[there]
+            if not len(rows):
+                return
+            entries = self._array(index.rows_file(bucket), ROW, size)[places]
+            equal = (entries["low"] == wanted.digests[rows, 1]) & (
+                codes[entries["setting"]] == wanted.signed.codes[rows]
+            )
+            wanted.put(rows[equal], entries[equal], index.reasons)
+            rows, places = rows[~equal], places[~equal] + 1
+
+    def _open_index(self) -> Index | None:
+        with self._lock:
+            if self._index is None and self._has_index:
+                self._index = read_index(self._folder)
+                self._has_index = self._index is not None
+            return self._index
+
+    def _array(self, name: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+        """Map a file of the index into memory, once a process."""
+        with self._lock:
+            if name not in self._arrays:
+                self._arrays[name] = _mapped(self._folder.path(name), kind, size)
+            return self._arrays[name]
+
+
+@lru_cache(maxsize=4)
+def open_earlier(root: str, run: str) -> EarlierRun:
+    """Return the earlier run of a folder, once a process.
+
+    Args:
+        root: Its folder.
+        run: The run that it held when this job was planned.
+    """
+    return EarlierRun(root)
+
+
+@lru_cache(maxsize=64)
+def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArray[np.uint16]:
+    """Return which of today's settings gives the scores of each earlier one.
+
+    Args:
+        earlier: Signatures of earlier scores.
+        now: Signatures of the scores wanted.
+
+    Returns:
+        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code is an index.
+    """
+    codes = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
+    # There may be thousands of each, one for every idf table: few of them can be equal.
+    candidates: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for code, text in enumerate(now):
+        candidates[exact_fields(Signature.parse(text))].append(code)
+    for number, text in enumerate(earlier):
+        with suppress(SignatureError):
+            signature = Signature.parse(text)
+            for code in candidates.get(exact_fields(signature), ()):
+                if not score_differences(signature, Signature.parse(now[code])):
+                    codes[number] = code
+    return codes
+
+
+def _mapped(path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    """Map a file of entries of one width into memory.
+
+    Raises:
+        InputError: It has another size.
+        OSError: It cannot be reached.
+    """
+    if not is_remote(path):
+        with open(path, "rb") as there:
+            return _checked(there, path, kind, size)
+    # Without a name, so that a killed worker leaves nothing on the disk.
+    with tempfile.TemporaryFile(prefix="bertscore-index-") as fetched:
+        fetched.write(read_bytes(path))
+        fetched.flush()
+        return _checked(fetched, path, kind, size)
+
+
+def _checked(file: IO[bytes], path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    found, expected = os.fstat(file.fileno()).st_size, size * kind.itemsize
+    if found != expected:
+        raise InputError(
+            f"{mask_credentials(path)!r} is damaged: got {found} bytes; expected {expected}."
+        )
+    entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
+    return entries
+
+
+def nearest_differences(
+    signatures: Sequence[str], now: Signature
+) -> dict[str, tuple[str, str]] | None:
+    """Return in which fields raw scores differ from those of the nearest of some signatures.
+
+    Returns:
+        Both values by field, empty if one has equal scores; None without a signature to compare.
+    """
+    found = []
+    for text in signatures:
+        with suppress(SignatureError):
+            found.append(score_differences(Signature.parse(text), now))
+    return min(found, key=len) if found else None

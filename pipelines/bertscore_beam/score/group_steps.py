@@ -1,0 +1,123 @@
+"""The groups of a run, in its pipeline: read from its parts when all of them are written.
+
+    totals --> records of the parts --> Reshuffle --> statistics of parts --> of groups --> rows
+
+They are read from the parts, and not taken from the rows while these are scored. So parts of
+earlier tries, parts that were kept and rows that were reused count like all others, and other group
+columns need no scores. The columns that are read are a small share of a part.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.typehints import no_annotations
+
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.score.group_table import GroupRow, group_row
+from bertscore_beam.score.groups import Group, add_merging, statistics_of_part
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.run_parts import parts_of_run
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.summary import RunTotals
+from bertscore_core.score_statistics import ScoreStatistics
+
+
+@dataclass
+class GroupRun(beam.PTransform):
+    """The totals of a run -> a row for each group, and one for all rows together.
+
+    Attributes:
+        spec: The run.
+        idf: Side input with the idf tables, or None.
+        packs: Side input that is there when the records are packed, or None.
+    """
+
+    spec: ScoreSpec
+    idf: Any = None
+    packs: Any = None
+
+    @no_annotations  # Beam has no type hint for the side input
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
+        """Read the parts in parallel; only statistics cross a stage boundary, 100 bytes a group."""
+        return (
+            totals
+            # PartRecord: the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
+            | "SpreadParts" >> beam.Reshuffle()
+            # (group as JSON, statistics): of one part.
+            | "GroupPart" >> beam.ParDo(GroupPart(self.spec.folder, self.spec.group_by))
+            | "MergeGroups" >> beam.CombinePerKey(MergeStatistics())
+            # GroupRow: of the whole run, with its intervals.
+            | "RowOfGroup" >> beam.MapTuple(_row)
+        )
+
+
+def _records(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
+) -> Iterable[PartRecord]:
+    return parts_of_run(spec, idf).records
+
+
+class GroupPart(beam.DoFn):
+    """Read a part, and add up its groups."""
+
+    def __init__(self, folder: OutputFolder, by: Sequence[str]) -> None:
+        """Keep the folder of the run and the group columns."""
+        self._folder = folder
+        self._by = tuple(by)
+
+    def process(self, element: PartRecord) -> Iterator[tuple[str, bytes]]:
+        """Yield the statistics of each group, and of all rows together."""
+        path = self._folder.path(element.part_name)
+        found = statistics_of_part(path, element, self._by)
+        yield _key(None), found.total.to_bytes()
+        for group, one in found.groups.items():
+            yield _key(group), one.to_bytes()
+
+
+def _key(group: Group | None) -> str:
+    """Return a group as a text that is the same in every process."""
+    return json.dumps(group)
+
+
+class MergeStatistics(beam.CombineFn):
+    """Merges the statistics of one group; as bytes, except in its accumulators."""
+
+    def create_accumulator(self) -> list[ScoreStatistics]:
+        """Begin with no rows."""
+        return []
+
+    def add_input(
+        self, mutable_accumulator: list[ScoreStatistics], element: bytes
+    ) -> list[ScoreStatistics]:
+        """Add the statistics of a part."""
+        add_merging(mutable_accumulator, ScoreStatistics.from_bytes(element))
+        return mutable_accumulator
+
+    def merge_accumulators(
+        self, accumulators: Iterable[list[ScoreStatistics]]
+    ) -> list[ScoreStatistics]:
+        """Merge what several workers have added up."""
+        merged: list[ScoreStatistics] = []
+        for some in accumulators:
+            for one in some:
+                add_merging(merged, one)
+        return merged
+
+    def compact(self, accumulator: list[ScoreStatistics]) -> list[ScoreStatistics]:
+        """Make an accumulator small before it leaves its worker."""
+        return [ScoreStatistics.merge(accumulator)]
+
+    def extract_output(self, accumulator: list[ScoreStatistics]) -> bytes:
+        """Return the statistics of all parts."""
+        return ScoreStatistics.merge(accumulator).to_bytes()
+
+
+def _row(key: str, data: bytes) -> GroupRow:
+    group = json.loads(key)
+    found = ScoreStatistics.from_bytes(data)
+    return group_row(None if group is None else tuple(group), found)

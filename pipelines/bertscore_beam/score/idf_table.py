@@ -1,0 +1,221 @@
+"""The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.plan import Plan, shape_digest
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.counts import SplitCount
+from bertscore_beam.idf.owners import num_buckets
+from bertscore_beam.idf.saved import SavedIdf, load_idf
+from bertscore_beam.idf.steps import (
+    CountDocumentFrequencies,
+    Counting,
+    SaveIdf,
+    Vocabulary,
+    content_of,
+    join_corpus,
+    split_corpus,
+)
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.score.plan_settings import PlannedSettings
+from bertscore_beam.score.records import IDF_FILE, read_record
+from bertscore_beam.score.resume import may_be_valid
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_core import IdfError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfSource:
+    """Where the idf table of a run is.
+
+    Attributes:
+        path: Its file, which may still have to be written; None without idf.
+        must_count: Whether the references must be counted, or at least compared.
+        may_be_valid: Whether there is an earlier table, valid if its references are the same.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: Its name in the run's identity.
+    """
+
+    path: str | None = None
+    must_count: bool = False
+    may_be_valid: bool = False
+    fingerprint: str | None = ""
+    label: str = "none"
+
+
+def find_idf(folder: OutputFolder, plan: Plan, column: str, planned: PlannedSettings) -> IdfSource:
+    """Find out whether the table of the corpus must be counted.
+
+    The table is counted once over the whole corpus, never over the rest that a resumed run has to
+    score. An earlier table is valid if all files have the versions that were counted. Otherwise
+    workers compare the references first. The run's identity names the corpus by its files and rows.
+
+    Args:
+        folder: Output folder, maybe with the table of an earlier run.
+        plan: All splits.
+        column: Column of references.
+        planned: How to score, and the rows of each language.
+    """
+    path = folder.path(IDF_FILE)
+    label = f"corpus@{shape_digest(plan.splits, column)}"
+    may_be_valid = False
+    with suppress(IdfError):  # a missing or damaged table is counted again
+        tables = load_idf(path)
+        _check_complete(tables, planned)
+        versions, _ = split_corpus(tables.corpus)
+        if plan.has_versions and versions == plan.digest:
+            return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
+        may_be_valid = True
+    return IdfSource(
+        path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
+    )
+
+
+def _check_complete(tables: IdfTables, planned: PlannedSettings) -> None:
+    """Check that tables fit their tokenizers, and that no language of the input lacks its own.
+
+    Raises:
+        IdfError: One does not fit, or is missing.
+    """
+    settings = planned.settings
+    there = {key.language for key in tables.tables}
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        if language not in there and (language in planned.rows or not settings.by_column):
+            raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
+
+
+def idf_table(
+    root: beam.Pipeline, spec: ScoreSpec, source: IdfSource, corpus: str
+) -> beam.PCollection[IdfTables] | None:
+    """Add the steps that load the idf tables, or count them if their references have changed.
+
+    Args:
+        root: The pipeline.
+        spec: The run.
+        source: Where the table is.
+        corpus: Digest of the corpus, by versions of its files.
+    """
+    if source.path is None:
+        return None
+    if not source.must_count:
+        # The run's identity names the tables: others in their place must not be used.
+        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
+    vocabularies = {
+        language: Vocabulary(
+            config=setting.config,
+            tokenizer=setting.signature.tokenizer,
+            max_length=setting.max_length,
+        )
+        for language, setting in spec.settings.by_language.items()
+    }
+    counting = Counting(
+        vocabularies=vocabularies,
+        reference_column=spec.fields.reference_column,
+        corpus=corpus,
+        columns=spec.fields.idf,
+        buckets=num_buckets(spec.goal.about_rows),
+    )
+    count = CountDocumentFrequencies(counting)
+    unless_same = CountUnlessSame(
+        count, source.path, spec.folder, spec.digest, spec.settings.labels
+    )
+    return (
+        root
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
+        | "CountDocumentFrequencies" >> (unless_same if source.may_be_valid else count)
+        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
+    )
+
+
+@dataclass
+class CountUnlessSame(beam.PTransform):
+    """Splits -> the IdfTables over all their references: those saved if they are the same.
+
+    Digests of the references are compared. For splits that have not changed they are read from the
+    records of their parts.
+
+    Attributes:
+        count: Counts the references if they have changed.
+        path: The saved table.
+        folder: Output folder of the run.
+        job_digest: Digest of the run's identity, as in the records.
+        labels: Label of the setting of each language; None if all rows are scored alike.
+    """
+
+    count: CountDocumentFrequencies
+    path: str
+    folder: OutputFolder
+    job_digest: str
+    labels: Mapping[str, str] | None = None
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
+        """Compare first; if nothing has changed, no split goes on to be counted."""
+        counting = self.count.counting
+        digest = _DigestSplit(counting, self)
+        same = beam.pvalue.AsSingleton(
+            splits
+            | "DigestSplit" >> beam.ParDo(digest)
+            | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
+            | "CompareTable" >> beam.Map(_has_same_references, self.path)
+        )
+        return (
+            splits
+            | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
+            # Counting takes long, and so must not share a stage with a side input; see `WithIdf`.
+            | "SpreadChanged" >> beam.Reshuffle()
+            | "CountChanged" >> self.count
+            | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
+        )
+
+
+def _has_same_references(count: SplitCount, path: str) -> bool:
+    """Tell whether the saved table was counted over the references of these digests."""
+    return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
+
+
+def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> IdfTables:
+    """Return the counted tables, or the saved ones under the present versions of the files."""
+    if not same:
+        return counted
+    saved = load_idf(path)
+    return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
+
+
+class _DigestSplit(beam.DoFn):
+    def __init__(self, counting: Counting, run: CountUnlessSame) -> None:
+        self._counting = counting
+        self._folder = run.folder
+        self._job_digest = run.job_digest
+        self._labels = run.labels
+
+    def process(self, split: Split) -> Iterator[SplitCount]:
+        record = read_record(self._folder, split.part_name)
+        is_same_job = record is not None and may_be_valid(
+            split, record, self._job_digest, None, self._labels
+        )
+        try:
+            if record is not None and is_same_job and record.is_current(split):
+                rows, digest = record.num_rows, record.digests.references
+            else:
+                table = read_split(split, self._counting.read_columns)
+                rows, digest = table.num_rows, self._counting.digest_of(table)
+        except UNREADABLE as error:
+            logger.warning("not compared: %s", mask_credentials(str(error)))
+            yield SplitCount(unreadable=1)
+        else:
+            content = content_of(split, rows, digest, self._counting.columns)
+            yield SplitCount(content=content)

@@ -1,0 +1,353 @@
+"""The scoring job: begun, run as one pipeline, and concluded.
+
+plan --> splits --> CountDocumentFrequencies --> SaveIdf
+                        +-----------------------------+ (side input: the name of the idf table)
+                        v
+pending --> splits --> WithIdf --> Reshuffle --> [ReadSplit | ScoreChunk | WritePart] --> FinishRun
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+
+from bertscore_beam.dump.saved_plan import plan_to_bytes
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.record import table_warnings
+from bertscore_beam.idf.sample import repeats_in_sample
+from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from bertscore_beam.run.folder import (
+    PLAN_FILE,
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    OutputFolder,
+    read_run,
+)
+from bertscore_beam.run.hints import with_accelerator
+from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.split_size import SPLIT_ROWS
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.workers import worker_errors
+from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
+from bertscore_beam.score.estimate import estimate_words
+from bertscore_beam.score.finish import FinishRun, finish_run
+from bertscore_beam.score.group_table import GROUPS_FILE
+from bertscore_beam.score.idf_table import IdfSource, idf_table
+from bertscore_beam.score.kept_plan import keep_plan
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.score.plan_settings import rows_without_setting, table_fields
+from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
+from bertscore_beam.score.records import (
+    IDF_FILE,
+    PENDING_FILE,
+    delete_plans,
+    foreign_records,
+    unpack_records,
+)
+from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from bertscore_beam.score.rejects import ROWS_FOLDER as REJECTED_ROWS
+from bertscore_beam.score.settings import RowSetting, RunSettings
+from bertscore_beam.score.show import gate_words, show_plan, show_summary
+from bertscore_beam.score.show_groups import show_groups_scored
+from bertscore_beam.score.show_languages import (
+    show_languages_planned,
+    show_languages_scored,
+    without_setting_words,
+)
+from bertscore_beam.score.show_warnings import run_warnings
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.steps import ScoreSplits
+from bertscore_beam.score.summary import RunGoal, RunTotals
+from bertscore_beam.score.to_score import WithIdf
+from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core.baseline import idf_mismatch
+
+
+def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
+    """Describe what a run would do."""
+    job = resume_score(planned, OutputFolder(planned.output))
+    fields, words = planned.fields, None
+    if job.idf.must_count:
+        words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
+    warnings = [] if words is None else [words]
+    shown = show_plan(
+        job,
+        planned.reuse,
+        estimate_words(job),
+        warnings,
+        num_groups=planned.num_groups,
+        backend=planned.device_words,
+    )
+    return shown, *show_languages_planned(planned.settings)
+
+
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
+    """Compare the plan with the locked folder, and start the run.
+
+    Raises:
+        SignatureError: The folder holds scores made with other settings.
+        FolderLostError: Another run has taken the folder over.
+    """
+    job = resume_score(planned, folder)
+    if without := rows_without_setting(planned.settings):
+        say(without_setting_words(without, planned.settings.settings))
+    foreign = len(foreign_records(folder))
+    start_run(job)
+    keep_plan(folder, planned.kept_as, planned.plan, planned.files)
+    for notice in _idf_notices(planned):
+        say(f"Notice: {notice}")
+    if planned.device_words is not None:
+        say(f"The encoder runs on {planned.device_words}")
+    if foreign:
+        say(
+            f"The folder has records of {foreign} part(s) by an earlier version of "
+            "bertscore-beam, which this one does not read: their rows are scored again."
+        )
+    if job.standing.unsure:
+        say(
+            f"{len(job.standing.unsure)} earlier parts may still be valid: they are compared with "
+            "the input, and scored again only where its texts have changed."
+        )
+    if planned.reuse is not None:
+        say(planned.reuse.words)
+    if not job.work:
+        say("Everything is scored already; only the summary is written again.")
+    if job.superseded:
+        say(
+            f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
+            "(other --split-rows or --split-bytes, changed files, or missing inputs): "
+            "they were deleted, and their rows are scored again where they are still given."
+        )
+    return job
+
+
+def _idf_notices(planned: ScorePlan) -> list[str]:
+    """Return a notice for each baseline that was made with other token weights than the run has."""
+    weighted = planned.options.idf != "none"
+    baselines = [one for one in planned.settings.baselines.values() if one is not None]
+    found = (idf_mismatch(one, idf=weighted) for one in baselines)
+    return list(dict.fromkeys(words for words in found if words is not None))
+
+
+def start_run(job: ScoreJob) -> None:
+    """Write the plan of the run, and delete an earlier success and the parts to be replaced.
+
+    If it is killed, the next run can continue: parts are deleted before their records, and a record
+    without its part is ignored.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder, standing = job.spec.folder, job.standing
+    # One after the other, the marker first: the summary must not be missing beside a marker.
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
+        folder.delete(name)
+    _renew_run(folder, job.spec.run)
+    folder.delete_temporary()
+    parts = (*job.superseded, *standing.outdated)
+    kept_notes = {note(part) for part in job.kept for note in (rows_path, rows_file)}
+    notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
+    folder.delete(*parts)
+    folder.delete(*map(record_path, parts))
+    unsure = [split.part_name for split in standing.unsure]
+    unpack_records(folder, job.found, gone=parts, unsure=unsure)
+    folder.delete(*(name for name in notes if name not in kept_notes))
+    folder.delete(*foreign_records(folder))
+    for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
+        folder.delete_empty_folders(emptied)
+    # `_run.json` last: it must not name the new settings before the old parts are deleted.
+    folder.write(PLAN_FILE, plan_to_bytes(job.plan))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(job.plan, splits=job.work)))
+    folder.write_json(
+        RUN_FILE,
+        {
+            "run": job.spec.run,
+            "identity": dict(job.spec.identity),
+            **_signatures(job.spec.settings),
+            "options": job.options.describe(),
+            "corpus": job.plan.digest,
+            "rows": job.plan.num_rows,
+            "parts": len(job.plan.splits),
+            SPLIT_ROWS: job.plan.split_rows,
+            "started": job.spec.goal.started,
+            "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
+        },
+    )
+
+
+def _signatures(settings: RunSettings) -> dict[str, object]:
+    """Return how the scores are made: one signature, or that of each language."""
+    if settings.sole is not None:
+        return {"signature": settings.sole.signature.format()}
+    return {"signatures": settings.signatures(None)}
+
+
+def _renew_run(folder: OutputFolder, run: str) -> None:
+    """Name the new run in `_run.json`, so that a marker of the old run is not valid any more."""
+    with suppress(SignatureError):  # a damaged file names no run
+        before = read_run(folder)
+        if before is not None:
+            folder.write_json(RUN_FILE, {**before, "run": run})
+
+
+def score_stages(job: ScoreJob) -> Iterator[Stage]:
+    """Yield the one pipeline of the job, if there is anything to score.
+
+    A detached job is submitted in any case, since its sender waits for the state of the job.
+    """
+    if job.work or job.spec.detached:
+        # All parts, so that the rows shown are those of the whole run.
+        rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
+        yield replace(
+            _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
+            folder=PARTS_FOLDER,
+            amounts=rows,
+            known=frozenset(map(record_name, job.kept)),
+            first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
+            unit="rows",
+            started=job.spec.goal.started,
+        )
+
+
+def _stage(
+    options: ScoreOptions, runner: Runner, spec: ScoreSpec, idf: IdfSource, corpus: str
+) -> Stage:
+    build = partial(
+        build_score_pipeline, spec=spec, idf=idf, corpus=corpus, accelerator=options.accelerator
+    )
+    return Stage(name="score", runner=runner, build=build)
+
+
+def build_score_pipeline(
+    root: beam.Pipeline,
+    *,
+    spec: ScoreSpec,
+    idf: IdfSource,
+    corpus: str,
+    accelerator: str | None = None,
+) -> None:
+    """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
+
+    Only splits, the idf table and part records cross a stage boundary, never a text or a score.
+
+    Args:
+        root: The pipeline.
+        spec: The run.
+        idf: Where its idf table is.
+        corpus: Digest of the corpus, by versions of its files.
+        accelerator: GPU for the workers that score; None for none.
+    """
+    table = idf_table(root, spec, idf, corpus)
+    results = (
+        root
+        # Split: what to read, a few hundred bytes each.
+        # ToScore: the same, and the name of the idf tables.
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), WithIdf(table, idf.path))
+        # PartRecord, ReusedPart or FailedSplit: the result of each split.
+        | "ScoreSplits" >> with_accelerator(ScoreSplits(spec), accelerator)
+    )
+    _ = results | "FinishRun" >> FinishRun(spec, table)
+
+
+def conclude_score(job: ScoreJob) -> Outcome:
+    """Return the exit status and the texts that the summary leads to.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder = job.spec.folder
+    if job.spec.detached:
+        marker = mask_credentials(folder.path(SUCCESS_FILE))
+        words = (
+            "The job was submitted and runs without this command; it succeeds or fails with the "
+            f"run. {marker} is written last."
+        )
+        return Outcome(warnings=(words,))
+    if not job.work:  # no pipeline has run, so none has written the summary
+        with worker_errors():
+            table = None if job.idf.path is None else load_idf(job.idf.path)
+            finish_run(job.spec, RunTotals(), table)
+    delete_plans(folder)
+    with worker_errors():  # a summary that is missing after all is the run's fault
+        summary = json.loads(folder.read(SUMMARY_FILE))
+    status, warnings = _verdict(job, summary)
+    warnings = [
+        *run_warnings(summary, job.spec),
+        *table_warnings(summary.get("idf") or {}),
+        *warnings,
+    ]
+    return Outcome(
+        status=status,
+        shown=(
+            show_summary(summary, folder.root),
+            *show_languages_scored(summary),
+            *show_groups_scored(summary),
+        ),
+        document={"output": mask_credentials(folder.root), "summary": summary},
+        warnings=tuple(warnings),
+    )
+
+
+def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
+    """Return the exit status of a run, and the reasons if it is not a success."""
+    rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
+    if summary["success"]:
+        return DONE, []
+    if summary["complete"]:
+        return TOO_MANY_REJECTS, gate_words(summary, rejects)
+    words = (
+        f"{summary['missing_parts']} splits and {summary['num_unreachable_files']} files could not "
+        "be read; repair or remove them and run the same command again. They are listed in "
+        f"{rejects}."
+    )
+    if doubled := summary["doubled_parts"]:
+        words += f" {doubled} parts hold rows twice; the next run deletes them."
+    if not summary["whole_idf"]:
+        words += f" Nothing is scored: {summary['idf']['problem']}."
+    return BROKEN, [words]
+
+
+def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
+    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    folder = OutputFolder(options.output)
+    counts = options.idf == "corpus"
+    path = folder.path(IDF_FILE) if counts else options.idf
+    setting = RowSetting(
+        config=ScorerConfig(),
+        signature=Signature(**{field.name: "" for field in dataclasses.fields(Signature)}),
+        max_length=None,
+    )
+    spec = ScoreSpec(
+        run="",
+        folder=folder,
+        settings=RunSettings.of_all_rows(setting),
+        identity={},
+        fields=table_fields(options),
+        digest="",
+        goal=RunGoal(),
+        group_by=options.group_by,
+    )
+    idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
+    yield _stage(options, runner, spec, idf, corpus="")
+
+
+SCORE = JobKind(
+    prepare=plan_score,
+    sketch=sketch_score,
+    show=show_score,
+    begin=begin_score,
+    stages=score_stages,
+    conclude=conclude_score,
+    may_detach=True,
+)

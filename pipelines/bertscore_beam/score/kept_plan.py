@@ -1,0 +1,76 @@
+"""The plan of a run, kept in its folder: if no input has changed, none is opened to plan again.
+
+    OUT/_manifest/plans/<digest>.pq    named by what the plan depends on
+
+The splits are a function of the files and of the options that cut them. A file with the same path,
+size and version is the same file. The plan holds no paths, which may contain credentials.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+from bertscore_beam.dump.inputs import InputFile
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_core.errors import InputError
+
+PLANS_FOLDER = "_manifest/plans"
+
+
+def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
+    """Return the name under which the plan of some files is kept.
+
+    Args:
+        files: The files, in order.
+        settings: Everything else that the plan depends on.
+
+    Returns:
+        None if a change of some file could not be seen.
+    """
+    if not all(file.version and file.trouble is None for file in files):
+        return None
+    known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
+    text = json.dumps([version("bertscore-beam"), settings, known], default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return f"{PLANS_FOLDER}/{digest}.pq"
+
+
+def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
+    """Return the plan that is kept; None without one.
+
+    Args:
+        folder: The output folder.
+        name: The result of `kept_name`.
+        files: The files, in the same order.
+    """
+    (data,) = (None,) if name is None else folder.read_if_there(name)
+    if data is None:
+        return None
+    try:
+        plan = plan_from_bytes(data, str(name))
+        splits = (replace(split, path=files[int(split.path)].path) for split in plan.splits)
+        return replace(plan, splits=tuple(splits))
+    except (InputError, ValueError, IndexError):  # damaged: it is planned again
+        return None
+
+
+def keep_plan(
+    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
+) -> None:
+    """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
+
+    A plan with rejected files is not kept: they may be repaired without a change that is seen.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    there = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
+    if name is not None and name not in there and not plan.rejected_files:
+        places = {file.path: str(place) for place, file in enumerate(files)}
+        splits = tuple(replace(split, path=places[split.path]) for split in plan.splits)
+        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+    folder.delete(*(file for file in there if file != name))

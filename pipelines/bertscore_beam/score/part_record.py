@@ -1,0 +1,207 @@
+"""The record of a part: from which rows and with which settings it was made.
+
+    OUT/_manifest/parts/<digest>/part-000000020000.json   written after the part
+
+A record vouches for its part. `score.records` reads those of a folder.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from bertscore_beam.dump.row_digests import RowDigests
+from bertscore_beam.dump.splits import Split, note_name
+from bertscore_beam.score.language_rows import LanguageRows
+from bertscore_core.scores import ScoreSummary
+from bertscore_core.work import Work
+
+PARTS_FOLDER = "_manifest/parts"
+RECORD_SUFFIX = ".json"
+
+_RECORD_FORMAT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """The result of one split.
+
+    Attributes:
+        part_name: Path of the part below the output folder.
+        input_name: Name of the input file.
+        row_offset: First row, counted in the input file; 0 in a file of text.
+        num_rows: Rows of the part.
+        file_rows: Rows of the whole input file; None if they were not counted.
+        file_size: Size of the input file in bytes.
+        file_version: `InputFile.version` of the input file; "" without one.
+        digests: Digests of the rows.
+        job_digest: Digest of the run's `job_identity`.
+        idf: Fingerprint of the idf table that weighted the scores; "" without one.
+        summary: Rows, scored rows, sums of the scores and rejected rows by reason.
+        seconds: Time spent on the part, with the time of waiting for the device.
+        work: The work of the device for it.
+        part_bytes: Size of the part in bytes.
+        reading: `Split.reading`: how the rows were read. "" for plain Parquet.
+        dropped: Fields of JSON that are no columns, with the number of rows that have them.
+        reused: Rows that took the scores of an earlier run.
+        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
+            a record of a version that did not write it.
+        languages: The rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
+    """
+
+    part_name: str
+    input_name: str
+    row_offset: int
+    num_rows: int
+    file_rows: int | None
+    file_size: int
+    file_version: str
+    digests: RowDigests
+    job_digest: str
+    idf: str
+    summary: ScoreSummary
+    seconds: float
+    work: Work
+    part_bytes: int
+    reading: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    reused: int = 0
+    reused_rows: str = ""
+    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
+    other_scripts: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        split: Split,
+        *,
+        digests: RowDigests,
+        job_digest: str,
+        idf: str,
+        summary: ScoreSummary,
+        seconds: float,
+        work: Work,
+        part_bytes: int,
+    ) -> "PartRecord":
+        """Record that the part of a split has been written."""
+        return cls(
+            part_name=split.part_name,
+            input_name=split.input_name,
+            row_offset=split.row_offset,
+            num_rows=summary.rows,
+            file_rows=split.file_rows,
+            file_size=split.file_size,
+            file_version=split.file_version,
+            reading=split.reading,
+            digests=digests,
+            job_digest=job_digest,
+            idf=idf,
+            summary=summary,
+            seconds=seconds,
+            work=work,
+            part_bytes=part_bytes,
+        )
+
+    def covers(self, split: Split) -> bool:
+        """Tell whether the record is about the same rows of the same version of the same file."""
+        return (
+            self.part_name == split.part_name
+            and split.num_rows in (None, self.num_rows)
+            and self.reading == split.reading
+            and self.file_rows == split.file_rows
+            and self.file_size == split.file_size
+            and self.file_version == split.file_version
+        )
+
+    def is_current(self, split: Split) -> bool:
+        """Tell whether the part is of the same rows for certain, without reading them."""
+        return split.file_version != "" and self.covers(split)
+
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        labels = [f"-{name}:{rows.label}" for name, rows in sorted(self.languages.items())]
+        texts = f"{self.digests.candidates}-{self.digests.references}"
+        return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
+
+    def moved_to(self, split: Split) -> "PartRecord":
+        """Return the record for the same rows in the present version of the file."""
+        return replace(
+            self,
+            file_rows=split.file_rows,
+            file_size=split.file_size,
+            file_version=split.file_version,
+            reading=split.reading,
+        )
+
+    def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
+        """Return the record of a part that was written again with the scores it had."""
+        return replace(self, digests=digests, part_bytes=part_bytes)
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        fields = {"format": _RECORD_FORMAT, **asdict(self)}
+        return json.dumps(fields, sort_keys=True, allow_nan=False).encode()
+
+
+def record_from_json(data: bytes) -> PartRecord | None:
+    """Read a record; None if it is damaged or has another format."""
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        if fields.pop("format") != _RECORD_FORMAT:
+            return None
+        nested = {
+            "digests": RowDigests(**fields["digests"]),
+            "summary": ScoreSummary(**fields["summary"]),
+            "work": Work(**fields["work"]),
+            "languages": {
+                language: LanguageRows(label=rows["label"], summary=ScoreSummary(**rows["summary"]))
+                for language, rows in fields.get("languages", {}).items()
+            },
+        }
+        record = PartRecord(**fields | nested)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return record if _is_well_typed(record) else None
+
+
+def _is_well_typed(record: PartRecord) -> bool:
+    """Tell whether the fields that are compared or added up have the right types."""
+    words = (
+        record.part_name,
+        record.input_name,
+        record.file_version,
+        record.job_digest,
+        record.idf,
+        record.reading,
+        record.reused_rows,
+        *asdict(record.digests).values(),
+        *(rows.label for rows in record.languages.values()),
+    )
+    numbers = (record.row_offset, record.num_rows, record.file_size)
+    summaries = (record.summary, *(rows.summary for rows in record.languages.values()))
+    counts = (
+        record.part_bytes,
+        record.reused,
+        record.other_scripts,
+        *(n for summary in summaries for n in (summary.rows, summary.truncated, summary.windowed)),
+    )
+    work = asdict(record.work).values()
+    dropped = record.dropped.values()
+    return (
+        all(type(word) is str for word in words)
+        and all(type(number) is int for number in (*numbers, *counts, *dropped))
+        and type(record.file_rows) in (int, type(None))
+        and all(type(number) in (int, float) for number in (*work, record.seconds))
+    )
+
+
+def record_path(part_name: str) -> str:
+    """Return the path of a part's record below the output folder."""
+    return f"{PARTS_FOLDER}/{record_name(part_name)}"
+
+
+def record_name(part_name: str) -> str:
+    """Return the path of a part's record below the folder of records."""
+    return note_name(part_name) + RECORD_SUFFIX

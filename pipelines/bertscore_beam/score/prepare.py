@@ -1,0 +1,333 @@
+"""Prepare a scoring run: check and plan it, then compare the plan with the output folder.
+
+    options --plan_score--> ScorePlan --resume_score--> ScoreJob
+
+No model is loaded and nothing is written.
+"""
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
+from bertscore_beam.dump.plan import Plan, Resources, check_all_reached
+from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute, join
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.options.score import IDF_WORDS, ScoreOptions
+from bertscore_beam.run.folder import OutputFolder, read_run
+from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
+from bertscore_beam.run.neighbours import check_stands_alone
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.split_size import given_split_rows
+from bertscore_beam.run.supervised import restarts_so_far
+from bertscore_beam.runs.row_scores import rows_file
+from bertscore_beam.runs.source import UNCOUNTED, Reuse, find_reuse
+from bertscore_beam.score.given_idf import check_given_idf, check_groups
+from bertscore_beam.score.group_check import count_groups
+from bertscore_beam.score.idf_table import IdfSource, find_idf
+from bertscore_beam.score.kept_plan import kept_name, read_kept
+from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.plan_settings import (
+    PlannedSettings,
+    begin_settling,
+    settle_languages,
+    table_fields,
+)
+from bertscore_beam.score.records import FolderRecords, read_parts
+from bertscore_beam.score.rejects import rows_path
+from bertscore_beam.score.resume import (
+    Standing,
+    check_same_job,
+    comparable,
+    input_of,
+    job_identity,
+    language_identity,
+    standing_of,
+    with_known_languages,
+)
+from bertscore_beam.score.scorers import ModelMemory
+from bertscore_beam.score.settings import RunSettings
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
+from bertscore_beam.scorer import unseen_device_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorePlan:
+    """A scoring run, checked and planned, before it is compared with its output folder.
+
+    Attributes:
+        options: The options of the run.
+        runner: Its runner.
+        output: The output folder.
+        settings: The settings of its rows, and the rows of each language.
+        fields: The columns of texts.
+        files: Input files, rejected ones included.
+        kept_as: Name under which the plan is kept for later runs; None if it is not.
+        plan: All splits.
+        given_idf: The idf tables of `--idf PATH`; None without.
+        started: When the run began, in seconds since the epoch.
+        reuse: What `--reuse` leads to; None without it.
+        num_groups: Groups of `--group-by`; 0 without it.
+    """
+
+    options: ScoreOptions
+    runner: Runner
+    output: str
+    settings: PlannedSettings
+    fields: TableFields
+    files: tuple[InputFile, ...]
+    kept_as: str | None
+    plan: Plan
+    given_idf: IdfTables | None
+    started: float
+    reuse: Reuse | None
+    num_groups: int
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        setting = next(iter(self.settings.settings.by_language.values()))
+        return unseen_device_words(self.options, self.runner, setting.config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreJob:
+    """A scoring run compared with its output folder.
+
+    Attributes:
+        spec: The settings for its workers.
+        found: The records of the folder.
+        options: The options of the run.
+        runner: Its runner.
+        plan: All splits.
+        standing: The result of the comparison.
+        superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
+        kept: Parts that stay, at least until workers compare them.
+        idf: Where the idf table is.
+    """
+
+    spec: ScoreSpec
+    found: FolderRecords
+    options: ScoreOptions
+    runner: Runner
+    plan: Plan
+    standing: Standing
+    superseded: tuple[str, ...]
+    kept: frozenset[str]
+    idf: IdfSource
+
+    @property
+    def work(self) -> tuple[Split, ...]:
+        """The splits to score or to compare, in the order of the plan."""
+        names = {split.part_name for split in (*self.standing.pending, *self.standing.unsure)}
+        return tuple(split for split in self.plan.splits if split.part_name in names)
+
+
+def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
+    """Check everything a run needs and plan it; no model is loaded and nothing is written.
+
+    Raises:
+        BertScoreError: The run cannot work.
+        OSError: No file can be reached, or not every file that idf must count.
+    """
+    started, fields = time.time(), table_fields(options)
+    settling = begin_settling(options, runner)
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        runner.check_output(output)
+        # Before the lock is written: it must not be written into another run's folder.
+        check_stands_alone(output, list_files(output))
+        target_rows = given_split_rows(options, OutputFolder(output))
+    given_idf = None
+    if options.idf not in IDF_WORDS:
+        with reaching("idf", options.idf):
+            given_idf = load_idf(options.idf)
+        check_groups(given_idf, options.idf_group)
+    with reaching("input", *options.input):
+        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
+        kept_as, plan = _plan_of(files, options, runner, output, target_rows)
+        settings = settle_languages(settling, plan.splits)
+        num_groups = count_groups(plan.splits, options.group_by)
+    if given_idf is not None:
+        check_given_idf(given_idf, settings.settings)
+    if options.idf == "corpus":
+        check_all_reached(plan)
+    return ScorePlan(
+        options=options,
+        runner=runner,
+        output=output,
+        settings=settings,
+        fields=fields,
+        files=tuple(files),
+        kept_as=kept_as,
+        plan=plan,
+        given_idf=given_idf,
+        started=started,
+        num_groups=num_groups,
+        reuse=_find_reuse(options, output, settings.settings, given_idf),
+    )
+
+
+def _plan_of(
+    files: Sequence[InputFile],
+    options: ScoreOptions,
+    runner: Runner,
+    output: str,
+    target_rows: int | None,
+) -> tuple[str | None, Plan]:
+    """Plan the files, or read the plan that an earlier run has kept of the same files.
+
+    Returns:
+        The name under which the plan is kept, None for none, and the plan.
+    """
+    choosing = table_fields(options).idf.options
+    columns = (options.candidate_column, options.reference_column, choosing)
+    settings = (*columns, options.split_bytes, output)
+    # Without a number of rows it is chosen by the rows of all files, so these must be opened.
+    if target_rows is not None:
+        name = kept_name(files, *settings, target_rows)
+        kept = read_kept(OutputFolder(output), name, files)
+        if kept is not None:
+            return name, kept
+    plan = plan_inputs(
+        files,
+        candidate_column=options.candidate_column,
+        reference_column=options.reference_column,
+        target_rows=target_rows,
+        target_bytes=options.split_bytes,
+        resources=Resources(
+            workers=runner.expected_workers, files_in_flight=options.files_in_flight
+        ),
+        choosing=choosing,
+        written=lambda part: [
+            join(output, name)
+            for name in (part, record_path(part), rows_path(part), rows_file(part))
+        ],
+    )
+    return kept_name(files, *settings, plan.split_rows), plan
+
+
+def _find_reuse(
+    options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
+) -> Reuse | None:
+    """Find the earlier run of `--reuse`, before any model runs."""
+    if options.reuse is None:
+        return None
+    if given_idf is None:
+        made = [setting.signature for setting in settings.by_language.values()]
+        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one for one in made]
+    else:
+        now = [
+            settings.by_language[key.language].final_signature(table)
+            for key, table in given_idf.tables.items()
+            if key.language in settings.by_language
+        ]
+    with reaching("reuse", options.reuse):
+        return find_reuse(options.reuse, output, now)
+
+
+def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
+    """Compare a planned run with its output folder.
+
+    Raises:
+        ConfigError: The folder is inside another run's folder, or around one.
+        SignatureError: The folder holds scores made with other settings.
+    """
+    options, plan = planned.options, planned.plan
+    listing = folder.files()
+    check_stands_alone(folder.root, listing)
+    idf = _idf_source(planned, folder)
+    settings = planned.settings.settings.with_idf(idf.label)
+    identity = job_identity(settings, planned.fields, idf.label)
+    digest = identity_digest(identity)
+    check_same_command(folder, identity)
+    identity |= language_identity(settings)
+    previous = None
+    found, sizes = read_parts(folder, plan, listing)
+    records = found.records
+    if not options.overwrite:
+        previous = read_run(folder)
+        check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
+        if previous is None:
+            check_same_job(records.values(), digest)
+    standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
+    gone = _parts_of_missing_inputs(plan, standing)
+    to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
+    kept = [record.part_name for record in standing.done]
+    kept += [split.part_name for split in standing.unsure]
+    return ScoreJob(
+        spec=ScoreSpec(
+            run=uuid.uuid4().hex,
+            folder=folder,
+            settings=settings,
+            identity=with_known_languages(identity, previous),
+            fields=planned.fields,
+            digest=digest,
+            goal=_goal(planned, standing, to_report),
+            model_memory=ModelMemory(
+                limit=options.model_memory, processes=planned.runner.workers_of_a_device
+            ),
+            detached=planned.runner.detached,
+            reuse=None if planned.reuse is None else planned.reuse.source,
+            group_by=options.group_by,
+            # The start of the run may write a generation itself.
+            record_generation=found.packs.latest + 2,
+        ),
+        found=found,
+        options=options,
+        runner=planned.runner,
+        plan=plan,
+        standing=standing,
+        superseded=(*standing.stale, *to_delete),
+        kept=frozenset(kept).union(standing.orphans).difference(to_delete),
+        idf=idf,
+    )
+
+
+def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:
+    """Return what the totals of the run are compared with at its end."""
+    options, plan = planned.options, planned.plan
+    return RunGoal(
+        parts=len(plan.splits),
+        rows=plan.num_rows,
+        about_rows=plan.about_rows,
+        files=len(planned.files),
+        num_rejected_files=len(plan.rejected_files),
+        num_unreachable_files=len(plan.unreachable_files),
+        rejected_files={f.path: f.message for f in plan.rejected_files[:SHOWN_FAILURES]},
+        min_rows=options.min_rows,
+        max_reject_fraction=options.max_reject_fraction,
+        max_truncated_fraction=options.max_truncated_fraction,
+        num_orphan_parts=len(orphans),
+        orphan_parts=orphans[:SHOWN_FAILURES],
+        started=planned.started,
+        restarts=restarts_so_far(),
+        carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
+    )
+
+
+def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
+    """Return parts of inputs that are certainly missing: none if a folder cannot be listed."""
+    if not plan.is_whole:
+        return ()
+    unreachable = {file.input_name for file in plan.unreachable_files}
+    return tuple(part for part in standing.orphans if input_of(part) not in unreachable)
+
+
+def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
+    """Find out where the idf table is and whether it must be counted."""
+    if planned.options.idf == "none":
+        return IdfSource()
+    if planned.given_idf is not None:
+        name = planned.given_idf.fingerprint
+        # Workers may have another working folder.
+        return IdfSource(path=absolute(planned.options.idf), fingerprint=name, label=name)
+    return find_idf(folder, planned.plan, planned.fields.reference_column, planned.settings)

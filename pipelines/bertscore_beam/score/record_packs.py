@@ -1,0 +1,118 @@
+"""Records of many parts in few files, so that a finished run is looked over with few requests.
+
+    OUT/_manifest/records/00000003-00000.jsonl.gz    records, a line each, of generation 3
+
+The conclusion of a run packs all records, and deletes the files of the single ones. A record of a
+part that is written later stands beside the packs, in a file of its own, and counts instead of the
+one in a pack. So does a later generation. Each step can be cut off: packs are written before what
+they replace is deleted, and a part is only written or deleted when no pack vouches for it.
+
+Here a record is a line; `score.records` knows what is in it.
+"""
+
+import gzip
+import math
+import re
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bertscore_beam.run.folder import OutputFolder
+
+PACKS_FOLDER = "_manifest/records"
+PACK_RECORDS = 10_000
+"""Most records in a file, on average: about a megabyte, compressed."""
+
+_PACK_FILE = re.compile(r"(\d{8})-\d{5}\.jsonl\.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packs:
+    """The packs of a folder.
+
+    Attributes:
+        names: Their files, by generation.
+        lines: The records in them, by generation; those of damaged packs are left out.
+        is_whole: Whether all of them were still there when they were read.
+    """
+
+    names: Mapping[int, tuple[str, ...]]
+    lines: Mapping[int, tuple[bytes, ...]]
+    is_whole: bool = True
+
+    @property
+    def latest(self) -> int:
+        """The latest generation, 0 without any."""
+        return max(self.names, default=0)
+
+
+def read_packs(folder: OutputFolder) -> Packs:
+    """Read the packs of a folder."""
+    names: dict[int, list[str]] = {}
+    for file in folder.files(PACKS_FOLDER):
+        if found := _PACK_FILE.fullmatch(file):
+            names.setdefault(int(found[1]), []).append(f"{PACKS_FOLDER}/{file}")
+    data = {at: folder.read_if_there(*names[at]) for at in sorted(names)}
+    return Packs(
+        names={at: tuple(names[at]) for at in data},
+        lines={at: tuple(line for one in data[at] for line in _lines_of(one)) for at in data},
+        is_whole=all(one is not None for read in data.values() for one in read),
+    )
+
+
+def num_packs(records: int) -> int:
+    """Return how many packs so many records take."""
+    return max(1, math.ceil(records / PACK_RECORDS))
+
+
+def pack_of(part_name: str, packs: int) -> int:
+    """Return in which pack the record of a part belongs."""
+    return zlib.crc32(part_name.encode("utf-8", "surrogateescape")) % packs
+
+
+def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> str:
+    """Write a pack; return its name. Equal lines in any order give equal bytes.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    name = f"{PACKS_FOLDER}/{generation:08d}-{number:05d}.jsonl.gz"
+    folder.write(name, gzip.compress(b"\n".join(sorted(lines)), mtime=0))
+    return name
+
+
+def replace_packs(folder: OutputFolder, packs: Packs, records: Mapping[str, bytes]) -> None:
+    """Write records as the only packs of a folder.
+
+    Args:
+        folder: The folder.
+        packs: The packs that it has.
+        records: A line for each part name.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    sorted_in: dict[int, list[bytes]] = {}
+    for name, line in records.items():
+        sorted_in.setdefault(pack_of(name, num_packs(len(records))), []).append(line)
+    for number, lines in sorted_in.items():
+        write_pack(folder, packs.latest + 1, number, lines)
+    delete_packs(folder, packs, packs.names)
+
+
+def delete_packs(folder: OutputFolder, packs: Packs, generations: Collection[int]) -> None:
+    """Delete packs, the oldest first: an old record must not count again while they disappear.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    for generation in sorted(generations):
+        folder.delete(*packs.names[generation])
+
+
+def _lines_of(data: bytes | None) -> Sequence[bytes]:
+    """Return the lines of a pack; none if it is damaged."""
+    try:
+        return gzip.decompress(data or b"").splitlines()
+    except (OSError, EOFError, zlib.error):
+        return ()

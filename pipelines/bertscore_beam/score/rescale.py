@@ -1,0 +1,350 @@
+"""Rescale a finished run with a baseline: new scores from its raw scores, without a model.
+
+    RUN --prepare--> RescalePlan --begin--> RescaleJob --conclude--> OUT, as `score` would write it
+
+It is a job without a pipeline: what there is to compute is a subtraction and a division a row, so a
+few threads are faster than workers could start. Lock, dry run and resume are those of every job.
+"""
+
+import math
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.idf.saved import note_path
+from bertscore_beam.options.rescale import RescaleOptions
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
+from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
+from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.neighbours import check_stands_alone
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.split_size import SPLIT_ROWS
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.success import declare_success
+from bertscore_beam.run.workers import worker_errors
+from bertscore_beam.runs.row_scores import rows_file
+from bertscore_beam.score.finish import index_rows
+from bertscore_beam.score.finished import open_finished
+from bertscore_beam.score.group_table import GROUPS_FILE
+from bertscore_beam.score.part_record import PartRecord, record_path
+from bertscore_beam.score.records import (
+    IDF_FILE,
+    find_records,
+    pack_written,
+    read_part_sizes,
+    unpack_records,
+)
+from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
+from bertscore_beam.score.rescale_part import rescaled_part
+from bertscore_beam.score.run_groups import read_groups, write_groups
+from bertscore_beam.score.show import show_summary
+from bertscore_beam.score.show_groups import show_groups_scored
+from bertscore_beam.scorer import read_baseline
+from bertscore_core.baseline import Baseline, idf_mismatch
+from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_core.signature import Signature
+
+IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
+"""The idf tables of a run, and what is noted of them."""
+
+# Parts rescaled at the same time, each of them in memory.
+_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescalePlan:
+    """A run to rescale, checked.
+
+    Attributes:
+        options: The options.
+        source: Its folder.
+        output: The output folder.
+        run: Its `_run.json`.
+        summary: Its `_summary.json`.
+        signature: The signature of the scores to be written.
+        row: Precision, recall and F1 of the baseline. Shape (3,), float32.
+        records: The records of its parts.
+        started: When the command began, in seconds since the epoch.
+        notice: That scores and baseline differ in idf weights; None if they do not.
+    """
+
+    options: RescaleOptions
+    source: OutputFolder
+    output: str
+    run: dict[str, Any]
+    summary: dict[str, Any]
+    signature: Signature
+    row: np.ndarray[Any, np.dtype[np.float32]]
+    records: tuple[PartRecord, ...]
+    started: float
+    notice: str | None
+
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        """The columns of the groups that the run has, and the rescaled run gets as well."""
+        return tuple(self.run.get("options", {}).get("group_by") or ())
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The identity that `score` with this baseline would have."""
+        return {**self.run["identity"], "baseline": self.signature.baseline}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleJob:
+    """A run that is being rescaled.
+
+    Attributes:
+        planned: The run.
+        folder: The output folder, locked.
+        run: Identifies the new run.
+        done: Records of the parts that an earlier try has written, by part name.
+    """
+
+    planned: RescalePlan
+    folder: OutputFolder
+    run: str
+    done: dict[str, PartRecord]
+
+
+def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
+    """Check everything; nothing is written.
+
+    Raises:
+        ConfigError: The folder holds no finished scoring run, or the baseline does not fit it.
+        OSError: A folder cannot be reached.
+    """
+    started = time.time()
+    given = open_finished(options.run)
+    source, run, summary = given.folder, given.run, given.summary
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        if output == source.root:
+            raise ConfigError(
+                f"--output is the run itself: got {source.shown!r}; expected another folder. A run "
+                "is never changed by rescaling it."
+            )
+        runner.check_output(output)
+        check_stands_alone(output, list_files(output))
+    signature = _sole_signature(summary, source)
+    baseline = _fitting_baseline(options, run, signature)
+    return RescalePlan(
+        options=options,
+        source=source,
+        output=output,
+        run=run,
+        summary=summary,
+        signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
+        row=baseline.row(int(signature.num_layers)),
+        records=given.records,
+        started=started,
+        notice=idf_mismatch(baseline, idf=signature.idf != "none"),
+    )
+
+
+def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
+    """Return the signature of all scores of a run.
+
+    Raises:
+        ConfigError: It names none, so the run cannot be rescaled with one baseline.
+    """
+    with suppress(SignatureError, KeyError, AttributeError):
+        return Signature.parse(summary["signature"])
+    raise ConfigError(
+        f"{source.shown!r} cannot be rescaled: got no signature that all of its scores share; "
+        "expected one. Score it again with --rescale, and with --reuse and "
+        "this folder: then its raw scores are taken, and no model runs."
+    )
+
+
+def _fitting_baseline(
+    options: RescaleOptions, run: dict[str, Any], signature: Signature
+) -> Baseline:
+    """Read the baseline, and check it as `score --baseline` does.
+
+    Raises:
+        ConfigError: It is no table, or was made with another model, or lacks the layer.
+    """
+    language = options.language or run.get("options", {}).get("language")
+    with reaching("baseline", options.baseline):
+        baseline = read_baseline(
+            options.baseline,
+            language=language,
+            model=lambda: signature.model,
+            idf=signature.idf != "none",
+        )
+    baseline.row(int(signature.num_layers))  # fails if the table has too few rows
+    baseline.check_model(signature.weights)
+    return baseline
+
+
+def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
+    """Describe what would be written."""
+    rows: list[tuple[str, ...]] = [
+        ("run", planned.source.shown),
+        ("rows", f"{planned.summary['rows']:,}"),
+        ("parts", f"{len(planned.records):,}"),
+        ("baseline", planned.signature.baseline),
+        ("output", mask_credentials(planned.output)),
+        ("signature", planned.signature.format()),
+    ]
+    return (Shown("Plan", ("", ""), rows),)
+
+
+def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
+    """Compare the run with the locked folder, delete what is not of it, and start.
+
+    Raises:
+        SignatureError: The folder holds other scores.
+        FolderLostError: Another run has taken the folder over.
+    """
+    check_same_command(folder, planned.identity)
+    if not planned.options.overwrite:
+        check_same_run(read_run(folder), planned.identity)
+    found = find_records(folder)
+    records = found.records
+    wanted = {record.part_name: record for record in planned.records}
+    sizes = read_part_sizes(folder, records.keys() | wanted.keys(), folder.files())
+    digest = identity_digest(planned.identity)
+    done = {
+        name: record
+        for name, record in records.items()
+        if sizes.get(name) == record.part_bytes
+        and name in wanted
+        and record.job_digest == digest
+        and (record.digests, record.idf) == (wanted[name].digests, wanted[name].idf)
+    }
+    job = RescaleJob(planned=planned, folder=folder, run=uuid.uuid4().hex, done=done)
+    others = [name for name in records.keys() | sizes.keys() if name not in done]
+    for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE, *IDF_FILES):
+        folder.delete(name)
+    folder.delete_temporary()
+    for note in (record_path, rows_path, rows_file):
+        folder.delete(*map(note, others))
+    folder.delete(*others)
+    unpack_records(folder, found, gone=others, unsure=())
+    folder.write_json(RUN_FILE, _run_notes(job))
+    if planned.notice is not None:
+        say(f"Notice: {planned.notice}")
+    if done:
+        say(f"{len(done)} parts are rescaled already.")
+    return job
+
+
+def _run_notes(job: RescaleJob) -> dict[str, Any]:
+    """Return the content of `_run.json`."""
+    planned = job.planned
+    kept = {name: planned.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)}
+    before = Signature.parse(planned.run["signature"])
+    language = planned.options.language or planned.run.get("options", {}).get("language")
+    return {
+        "run": job.run,
+        "identity": planned.identity,
+        "signature": replace(before, baseline=planned.signature.baseline).format(),
+        "options": {
+            **planned.options.describe(),
+            "language": language,
+            "group_by": list(planned.group_by),
+        },
+        **kept,
+        "started": planned.started,
+        "rescaled": {"folder": planned.source.shown, "run": planned.run.get("run")},
+    }
+
+
+def conclude_rescale(job: RescaleJob) -> Outcome:
+    """Write the parts, the index, the summary and the marker.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+        RuntimeError: The run that is rescaled has changed meanwhile.
+    """
+    planned, folder = job.planned, job.folder
+    with worker_errors():
+        with ThreadPoolExecutor(_THREADS) as pool:
+            records = list(pool.map(partial(_rescale_one, job), planned.records))
+        _copy(job, [f"{REJECTS_FOLDER}/{name}" for name in planned.source.files(REJECTS_FOLDER)])
+        _copy(job, [name for name in IDF_FILES if planned.source.exists(name)])
+        index_rows(folder, records)
+        pack_written(folder, records)
+        summary = _summary(planned, records)
+        if by := planned.group_by:
+            summary["groups"] = write_groups(folder, read_groups(folder, records, by), by)
+        folder.write_json(SUMMARY_FILE, summary)
+        declare_success(folder, job.run, signature=planned.signature.format())
+    return Outcome(
+        shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
+        document={"output": folder.shown, "summary": summary},
+    )
+
+
+def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
+    """Write a part with its record, unless it is there; return the record."""
+    if record.part_name in job.done:
+        return job.done[record.part_name]
+    planned, name = job.planned, record.part_name
+    try:
+        part = rescaled_part(planned.source.path(name), planned.row, planned.signature)
+        piece = planned.source.read_if_there(rows_file(name))[0]
+    except UNREADABLE as error:
+        raise RuntimeError(mask_credentials(str(error))) from error
+    now = replace(
+        record,
+        job_digest=identity_digest(planned.identity),
+        summary=replace(record.summary, precision=part.precision, recall=part.recall, f1=part.f1),
+        part_bytes=len(part.data),
+    )
+    beside = {} if piece is None else {rows_file(name): piece}
+    # A part without a record is written again; a record vouches for its part.
+    job.folder.write_all({**beside, name: part.data, record_path(name): now.to_json()})
+    return now
+
+
+def _copy(job: RescaleJob, names: list[str]) -> None:
+    """Copy files of the run as they are."""
+    for name in names:
+        job.folder.write(name, job.planned.source.read(name))
+
+
+def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
+    """Return the summary: that of the run, with other means."""
+    scored = sum(record.summary.scored for record in records)
+    sums = {
+        name: math.fsum(getattr(record.summary, name) for record in records)
+        for name in ("precision", "recall", "f1")
+    }
+    return {
+        **planned.summary,
+        **{name: value / scored if scored else None for name, value in sums.items()},
+        "seconds": round(max(time.time() - planned.started, 0.0), 3),
+        "pairs_per_second": None,
+        "signature": planned.signature.format(),
+    }
+
+
+def no_stages(*_: object) -> Iterator[Stage]:
+    """Yield nothing: there is no pipeline."""
+    yield from ()
+
+
+RESCALE = JobKind(
+    prepare=plan_rescale,
+    sketch=no_stages,
+    show=show_rescale,
+    begin=begin_rescale,
+    stages=no_stages,
+    conclude=conclude_rescale,
+)

@@ -1,0 +1,253 @@
+"""Compare an output folder with a plan: which parts are done, stale or missing.
+
+A part is done if it has the recorded size, and its record is of the same settings and of the same
+rows of the same version of the file. If only the version differs, or is unknown, the workers
+compare the rows with the record's digests. All other splits are scored again, which is harmless: a
+part is a function of its split and the signature.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bertscore_beam.dump.columns import TableFields
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.settings import RunSettings
+from bertscore_core.errors import SignatureError
+
+
+def may_be_valid(
+    split: Split,
+    record: PartRecord,
+    job_digest: str,
+    idf: str | None,
+    labels: Mapping[str, str] | None = None,
+) -> bool:
+    """Tell whether the part of a split is valid if its rows are still the same.
+
+    Args:
+        split: The split.
+        record: The record of its part.
+        job_digest: Digest of the run's identity.
+        idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
+            which leaves it out of the comparison.
+        labels: Label of the setting of each language; None if all rows are scored alike.
+    """
+    now = labels or {}
+    return (
+        record.part_name == split.part_name
+        and split.num_rows in (None, record.num_rows)
+        and record.job_digest == job_digest
+        and idf in (None, record.idf)
+        and all(now.get(name, "") == rows.label for name, rows in record.languages.items())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """An output folder compared with a plan.
+
+    Attributes:
+        pending: Splits to score, in the order of the plan.
+        unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
+        done: Records of the other splits.
+        outdated: Parts of pending splits that exist or have a record. Both are deleted first, so
+            that none of them is left if the run fails.
+        stale: The result of `stale_parts`.
+        orphans: The result of `orphan_parts`.
+    """
+
+    pending: tuple[Split, ...]
+    unsure: tuple[Split, ...]
+    done: tuple[PartRecord, ...]
+    outdated: tuple[str, ...]
+    stale: tuple[str, ...]
+    orphans: tuple[str, ...]
+
+
+def standing_of(
+    plan: Plan,
+    records: Mapping[str, PartRecord],
+    part_sizes: Mapping[str, int],
+    job_digest: str,
+    idf: str | None,
+    labels: Mapping[str, str] | None = None,
+) -> Standing:
+    """Compare an output folder with a plan.
+
+    Args:
+        plan: The plan.
+        records: The records of the folder, by part name.
+        part_sizes: The parts of the folder, with their sizes in bytes.
+        job_digest: Digest of the run's identity.
+        idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
+            when no earlier part is known to fit it.
+        labels: As for `may_be_valid`.
+    """
+    done: list[PartRecord] = []
+    unsure: list[Split] = []
+    waiting: list[Split] = []
+    for split in plan.splits:
+        record = _whole_record(split, records, part_sizes)
+        if record is None or not may_be_valid(split, record, job_digest, idf, labels):
+            waiting.append(split)
+        elif idf is not None and record.is_current(split):
+            done.append(record)
+        else:
+            unsure.append(split)
+    names = {split.part_name for split in waiting}
+    return Standing(
+        pending=tuple(waiting),
+        unsure=tuple(unsure),
+        done=tuple(done),
+        outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
+        stale=stale_parts(plan, part_sizes),
+        orphans=orphan_parts(plan, part_sizes),
+    )
+
+
+def missing_splits(
+    plan: Plan,
+    records: Mapping[str, PartRecord],
+    part_sizes: Mapping[str, int],
+    job_digest: str,
+    idf: str,
+    labels: Mapping[str, str] | None = None,
+) -> list[Split]:
+    """Return the splits without a valid part at the end of a run.
+
+    Unlike at its start, an unknown version of a file is no doubt: the run has just read the rows.
+
+    Args:
+        plan: The plan.
+        records: As for `standing_of`.
+        part_sizes: As for `standing_of`.
+        job_digest: As for `standing_of`.
+        idf: As for `standing_of`, but the table has been counted.
+        labels: As for `may_be_valid`.
+    """
+    return [
+        split
+        for split in plan.splits
+        if (record := _whole_record(split, records, part_sizes)) is None
+        or not record.covers(split)
+        or not may_be_valid(split, record, job_digest, idf, labels)
+    ]
+
+
+def _whole_record(
+    split: Split, records: Mapping[str, PartRecord], part_sizes: Mapping[str, int]
+) -> PartRecord | None:
+    """Return the record of a split's part if the part has the recorded size."""
+    record = records.get(split.part_name)
+    if record is None or part_sizes.get(record.part_name) != record.part_bytes:
+        return None
+    return record
+
+
+def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of the plan's inputs that match none of its splits, cut by other sizes.
+
+    Their rows are also in other parts, so they must be deleted before a run ends.
+    """
+    inputs = {split.input_name for split in plan.splits}
+    expected = {split.part_name for split in plan.splits}
+    others = (name for name in part_names if name not in expected)
+    return tuple(sorted(name for name in others if input_of(name) in inputs))
+
+
+def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts of inputs that are not in the plan: missing, renamed or rejected.
+
+    They are only reported: a plan cannot decide whether to keep them.
+    """
+    inputs = {split.input_name for split in plan.splits}
+    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
+
+
+def input_of(part_name: str) -> str:
+    """Return the name of the input that a part belongs to."""
+    return part_name.rpartition("/")[0]
+
+
+def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
+    """Return everything that must be equal for two runs to share an output folder.
+
+    In a run with a column of languages that is also the setting of each language that both runs
+    have; see `language_identity`.
+
+    Args:
+        settings: The settings of the run.
+        fields: The columns of texts and languages.
+        idf: Name of the idf table in the identity.
+    """
+    chosen = {"idf_key": fields.idf.key, "idf_group": fields.idf.group}
+    columns = {
+        "candidate_column": fields.candidate_column,
+        "reference_column": fields.reference_column,
+        **{name: json.dumps(names) for name, names in chosen.items() if names},
+    }
+    if settings.sole is None:
+        return {**columns, "language_column": fields.language_column or "", "idf": idf}
+    return {**settings.sole.signature.fields(), **columns}
+
+
+_LANGUAGE = "language "
+
+
+def language_identity(settings: RunSettings) -> dict[str, str]:
+    """Return the signature of each language, under a name of its own; empty without languages.
+
+    They are no part of the digest in the records: a part depends only on the languages in it, and
+    its record has their labels. So a language that is added later leaves earlier parts valid.
+    """
+    if not settings.by_column:
+        return {}
+    return {
+        f"{_LANGUAGE}{language}": setting.signature.format()
+        for language, setting in sorted(settings.by_language.items())
+    }
+
+
+def with_known_languages(
+    identity: Mapping[str, str], previous_run: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Return the identity of a run, with the languages that only earlier runs of the folder had.
+
+    They stay in the folder's record, so that a language that comes back with another setting is
+    noticed.
+    """
+    before = (previous_run or {}).get("identity")
+    kept = before if isinstance(before, dict) and "language_column" in identity else {}
+    return {name: text for name, text in kept.items() if name.startswith(_LANGUAGE)} | dict(
+        identity
+    )
+
+
+def comparable(
+    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    """Return an earlier run with the languages of this run: those that it lacks as they are now."""
+    before = (previous_run or {}).get("identity")
+    if previous_run is None or not isinstance(before, dict) or "language_column" not in before:
+        return previous_run
+    added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}
+    return {**previous_run, "identity": {**added, **before}}
+
+
+def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
+    """Check that all parts were made with the settings of this run, if `_run.json` is missing.
+
+    Raises:
+        SignatureError: A part was made with other settings.
+    """
+    other = [record.part_name for record in records if record.job_digest != job_digest]
+    if other:
+        raise SignatureError(
+            f"the output folder holds scores made with other settings: got {len(other)} such "
+            f"parts, as {other[0]!r}; expected none. Choose another --output, or use --overwrite "
+            "to replace them."
+        )

@@ -1,0 +1,57 @@
+"""The parts of a run at its end: those that are there and valid, and the splits without one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.saved_plan import plan_from_bytes
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.run.folder import PLAN_FILE
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.records import FolderRecords, read_parts
+from bertscore_beam.score.resume import missing_splits
+from bertscore_beam.score.spec import ScoreSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """The parts of a run.
+
+    Attributes:
+        plan: The plan of the run.
+        records: The records of its valid parts, in the order of the plan.
+        missing: The splits without a valid part.
+        sizes: The size of every part in the folder, by part name.
+        found: All records of the folder.
+    """
+
+    plan: Plan
+    records: tuple[PartRecord, ...]
+    missing: tuple[Split, ...]
+    sizes: Mapping[str, int]
+    found: FolderRecords
+
+
+def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
+    """Look at the folder of a run whose splits have all been tried.
+
+    Args:
+        spec: The run.
+        idf: The tables that the tokens were weighted with.
+    """
+    folder = spec.folder
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    found, sizes = read_parts(folder, plan, folder.files(), spec.record_generation)
+    records = found.records
+    fingerprint = "" if idf is None else idf.fingerprint
+    missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    gone = {split.part_name for split in missing}
+    there = (split.part_name for split in plan.splits if split.part_name not in gone)
+    return RunParts(
+        plan=plan,
+        records=tuple(records[name] for name in there),
+        missing=tuple(missing),
+        sizes=sizes,
+        found=found,
+    )

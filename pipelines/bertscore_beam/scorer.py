@@ -1,0 +1,253 @@
+"""From the options of a job to settings that all of its workers share, on the launcher."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.paths import join
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists, is_file, read_bytes
+from bertscore_beam.loading import for_unseen_workers
+from bertscore_beam.options.base import DumpOptions
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options.scoring import ScoringOptions
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.success import successful_run
+from bertscore_core import (
+    Baseline,
+    BaselineNotFoundError,
+    ConfigError,
+    ScorerConfig,
+    Settings,
+    choose_table,
+    model_for_language,
+    parse_baseline,
+    settle,
+)
+from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
+from bertscore_core.encoder import resolve_device
+from bertscore_core.layer_file import TunedLayer, find_layer, parse_layers
+from bertscore_core.resolve import ModelFiles, resolve_model
+
+
+class Workers(Protocol):
+    """Where scorers run."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they run on this machine."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of each; None for its own choice."""
+
+
+def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
+    """Return how to score, or how to tokenize, from the options of a job.
+
+    Raises:
+        ConfigError: The file of a baseline or of layers cannot be read, or does not fit.
+    """
+    config = ScorerConfig(
+        model=options.model,
+        language=options.language,
+        max_length=options.max_length,
+        long_text=options.long_text,
+        revision=options.revision,
+    )
+    if not isinstance(options, ScoreOptions):
+        return config
+    baseline = None
+    if options.baseline is not None:
+        with reaching("baseline", options.baseline):
+            baseline = read_baseline(
+                options.baseline,
+                language=options.language,
+                model=partial(_model_name, options),
+                idf=options.idf != "none",
+            )
+    return replace(
+        with_scoring(config, options, workers),
+        num_layers=_layer(options),
+        empty=options.empty,
+        idf=options.idf != "none",
+        rescale=options.rescale,
+        baseline=baseline,
+    )
+
+
+def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers) -> ScorerConfig:
+    """Return the config with the options that all scoring commands share.
+
+    Raises:
+        ConfigError: The batches, and so the scores, would depend on the unknown device of remote
+            workers.
+    """
+    config = replace(
+        config,
+        dtype=options.dtype,
+        device=_worker_device(options, workers),
+        backend=options.backend,
+        attention=options.attention,
+        max_batch_tokens=options.max_batch_tokens,
+        num_threads=workers.threads,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+    return config if workers.is_local else for_unseen_workers(config)
+
+
+def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, Settings]:
+    """Settle a config on the launcher, so that all workers use the same backend.
+
+    Raises:
+        BertScoreError: The model, the layer or the device cannot be used.
+    """
+    settings = settle(config)
+    if workers.is_local:
+        resolve_device(config.device)
+    return replace(config, backend=settings.backend), settings
+
+
+def unseen_device_words(
+    options: ScoringOptions, workers: Workers, config: ScorerConfig
+) -> str | None:
+    """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
+
+    Args:
+        options: The options of a job.
+        workers: Its workers.
+        config: The settled config of one of its models.
+
+    Returns:
+        A sentence or two; None if the device or the backend was given.
+    """
+    given = options.device != "auto" or options.backend != "auto"
+    if workers.is_local or given or options.accelerator is not None:
+        return None
+    unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
+    on_cpu = settle(replace(config, device="cpu", backend="auto")).backend
+    if on_cpu == config.backend:
+        return f"{unseen}. With --device cpu it is the same."
+    return (
+        f"{unseen}. If they have no GPU, give --device cpu: it takes {on_cpu}, several times as "
+        "fast there; scores move by some 4e-7, and the signature names it."
+    )
+
+
+def _model_files(options: ScoreOptions) -> ModelFiles:
+    """Return the files of the model that scores."""
+    named = options.model
+    if named is None and options.language is not None:
+        named = model_for_language(options.language)
+    return resolve_model(
+        named,
+        revision=options.revision,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+
+
+def _model_name(options: ScoreOptions) -> str:
+    """Return the name of the model that scores, by which a folder of baselines is searched."""
+    return _model_files(options).name
+
+
+def _layer(options: ScoreOptions) -> int | None:
+    """Return the layer that was asked for, by its number or by a file; None for neither.
+
+    Raises:
+        ConfigError: The file cannot be read, or has no row for the model.
+    """
+    if options.num_layers is not None or options.registry is None:
+        return options.num_layers
+    shown = mask_credentials(options.registry)
+    with reaching("registry", options.registry):
+        rows = read_layers(options.registry)
+    if rows is None:
+        raise ConfigError(
+            f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
+            "FILE` writes. Check --registry."
+        )
+    files = _model_files(options)
+    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+
+
+def read_layers(path: str) -> list[TunedLayer] | None:
+    """Read a file of layers; None if there is none.
+
+    Raises:
+        ConfigError: It is no such file.
+        OSError: It cannot be reached.
+    """
+    try:
+        data = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError:
+        data = b""
+    return parse_layers(data, mask_credentials(path))
+
+
+def read_baseline(
+    path: str, *, language: str | None, model: Callable[[], str], idf: bool
+) -> Baseline:
+    """Read a table, or choose and read one by language and model from a folder of tables.
+
+    Args:
+        path: The table, or the folder.
+        language: Language of the texts, needed for a folder.
+        model: Returns the name of the model, as in a signature; called for a folder only.
+        idf: Whether the scores are weighted by idf.
+
+    Raises:
+        BaselineNotFoundError: The folder has no such table.
+        ConfigError: It cannot be read, or is no baseline table.
+    """
+    shown, name = mask_credentials(path), CUSTOM
+    if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
+        if language is None:
+            raise BaselineNotFoundError(
+                f"{shown} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give --language CODE, or the path of a table."
+            )
+        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+            raise ConfigError(
+                f"the baseline run in {shown!r} is not done, or not for every language: got no "
+                f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
+                "a table in it."
+            )
+        below = choose_table(names, language, model(), idf=idf)
+        path, name = join(path, below), table_name(below)
+    try:
+        text = read_bytes(path).decode()
+    except IsADirectoryError as error:
+        raise ConfigError(
+            f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
+            f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check --baseline, or make "
+            "them with `bertscore-beam baseline`."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
+            "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
+        ) from error
+    beside = description_path(path)
+    description = read_bytes(beside) if is_file(beside) else None
+    return parse_baseline(text, mask_credentials(path), name=name, description=description)
+
+
+def _worker_device(options: ScoringOptions, workers: Workers) -> str:
+    """Return the device of the workers, which decides about the size of batches."""
+    if options.device != "auto" or workers.is_local:
+        return options.device
+    if options.accelerator is not None:
+        return "cuda"
+    if options.dtype != "float32":
+        raise ConfigError(
+            f"dtype {options.dtype} needs to know the workers' device: got device auto on a remote "
+            "runner; expected cuda or cpu, which decides how large the batches are, and with them "
+            "the third digit of scores in this format. Give --device cuda, or --device cpu."
+        )
+    return options.device
