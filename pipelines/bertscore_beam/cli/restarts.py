@@ -1,6 +1,5 @@
 """`--restarts`: a job in a process of its own, started again when one of its workers has died."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -23,12 +22,9 @@ def with_restarts(words: Sequence[str], options: RunOptions, job: Callable[[], i
     """
     runs = not (options.dry_run or options.print_job)
     if options.restarts and runs and supervisor_folder() is None:
-        return supervise([*_program(), *words], options.restarts, warn)
+        # -P: modules in the current folder are not taken instead of the installed ones.
+        program = [sys.executable, "-P", "-m", "bertscore_beam"]
+        return supervise([*program, *words], options.restarts, warn)
     return job()
 
 
-def _program() -> list[str]:
-    """Return the command line of this program, which finds its modules where this process does."""
-    is_from_here = sys.path[:1] in ([""], [os.getcwd()]) and not sys.flags.safe_path
-    # Otherwise a folder of the same name where the command is given would be taken instead.
-    return [sys.executable, *([] if is_from_here else ["-P"]), "-m", "bertscore_beam"]

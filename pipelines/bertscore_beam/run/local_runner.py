@@ -264,6 +264,7 @@ class _WorkerProcess(worker_handlers.GrpcWorkerHandler):
                 **os.environ,
                 **self._variables,
                 **{name: text_format.MessageToString(where) for name, where in given.items()},
+                "PYTHONSAFEPATH": "1",  # no modules of the current folder
                 "PIPELINE_OPTIONS": json_format.MessageToJson(options),
                 "WORKER_ID": self.worker_id,
             },

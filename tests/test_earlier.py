@@ -1,0 +1,77 @@
+"""What an earlier version has written is read as before: idf tables, baselines, output folders.
+
+The files in `tests/earlier` were made by the last commit in which the job's import package was
+called `pipelines`, on six made-up pairs: `idf`, `score --idf --group-by system --split-rows 3
+--backend torch --max-reject-fraction 1`, and `baseline --sentences --pairs 40 --backend torch`.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+
+EARLIER = Path(__file__).parent / "earlier"
+PARTS = [f"news.parquet/part-{row:012}.parquet" for row in (0, 3)]
+
+pytestmark = [pytest.mark.model, pytest.mark.job]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of what was made."""
+    return Path(shutil.copytree(EARLIER, tmp_path / "earlier"))
+
+
+def score(folder: Path, *more: str) -> list[str]:
+    """The words of the earlier command, with another place of its files."""
+    words = ["score", "--input", str(folder / "news.parquet"), "--output", str(folder / "scores")]
+    same = ["--model", "all-MiniLM-L6-v2", "--backend", "torch", "--idf", str(folder / "night.idf")]
+    return [*words, *same, "--group-by", "system", "--split-rows", "3", *more]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    """Run a command, and return what it prints as JSON."""
+    status = cli.main([*words, "--json", "--quiet", "--max-reject-fraction", "1"])
+    printed = capsys.readouterr()
+    assert status == cli.DONE, printed.err
+    return json.loads(printed.out)
+
+
+def test_a_finished_output_folder_is_finished(folder, capsys):
+    before = {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS}
+    shown = run(capsys, *score(folder))
+    assert shown["summary"]["parts_kept"] == len(PARTS)
+    assert {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS} == before
+
+
+def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores(folder, capsys):
+    (folder / "scores" / "_SUCCESS").unlink()
+    (folder / "scores" / PARTS[0]).unlink()
+    kept = (folder / "scores" / PARTS[1]).stat().st_mtime_ns
+    run(capsys, *score(folder))
+    assert (folder / "scores" / PARTS[1]).stat().st_mtime_ns == kept
+    made = pq.read_table(folder / "scores" / PARTS[0]).column("bertscore_f1").to_pylist()
+    earlier = pq.read_table(EARLIER / "scores" / PARTS[0]).column("bertscore_f1").to_pylist()
+    assert made == pytest.approx(earlier, abs=1e-6)
+
+
+def test_scores_are_reused(folder, capsys):
+    words = score(folder, "--reuse", str(folder / "scores"))
+    words[words.index("--output") + 1] = str(folder / "tonight")
+    run(capsys, *words)
+    for name in PARTS:
+        made = pq.read_table(folder / "tonight" / name).column("bertscore_f1")
+        assert made == pq.read_table(EARLIER / "scores" / name).column("bertscore_f1")
+
+
+def test_scores_are_rescaled_with_a_table(folder, capsys):
+    table = folder / "baselines" / "en" / "all-MiniLM-L6-v2.tsv"
+    words = score(folder, "--rescale", "--baseline", str(table))
+    words[words.index("--output") + 1] = str(folder / "rescaled")
+    words[words.index("--idf") + 1] = "none"
+    shown = run(capsys, *words)
+    assert "baseline:none" not in shown["summary"]["signature"]

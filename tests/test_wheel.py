@@ -1,0 +1,148 @@
+"""The package as a user has it: a wheel, without the checkout, in a folder with foreign modules.
+
+Many repositories have folders called `pipelines`, `tests` and `configs`. No process of a command
+may take modules from there: those of this folder leave a note, and raise.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("pipelines", "tests", "configs")
+SHADOWS = ("multiprocessing/__init__.py", "signal.py", "random.py")
+"""Modules of Python's own library that every command needs."""
+
+FOREIGN = """
+from pathlib import Path
+(Path({folder!r}) / "imported").open("a").write(__name__ + "\\n")
+raise ImportError(f"{{__name__}} was taken from the current folder")
+"""
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Build the wheel from a copy of the sources: a build leaves files beside them."""
+    sources = tmp_path_factory.mktemp("sources")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources)
+    for name in ("bertscore_core", "pipelines"):
+        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / name, sources / name, ignore=ignore)
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", sources / "dist", sources)
+    (made,) = (sources / "dist").glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """Install the wheel into an environment that finds all other packages in this one."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False)
+    pip("--python", folder, "install", "--no-deps", "--no-index", wheel)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # An editable installation of the checkout is no package here, and is not found.
+    others = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    (packages / "others.pth").write_text("\n".join(others) + "\n")
+    return folder / "bin"
+
+
+def pip(*words: object) -> None:
+    """Run pip; what it says is in the error."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def make_foreign(folder: Path, *shadows: str) -> Path:
+    """Fill a folder with foreign packages, and the sample where README's commands look for it."""
+    for path in (*(f"{name}/__init__.py" for name in FOLDERS), *shadows):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(FOREIGN.format(folder=str(folder)))
+    shutil.copytree(ROOT / "configs" / "demo", folder / "configs" / "demo")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> Path:
+    """Return a folder in which every module that could be taken is a foreign one."""
+    return make_foreign(tmp_path_factory.mktemp("foreign"), *SHADOWS)
+
+
+def run_in(folder: Path, *command: object) -> str:
+    """Run a command in a folder, and see that no process of it took modules from there."""
+    environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "imported").exists()
+    return done.stdout
+
+
+def readme_commands() -> list[list[str]]:
+    """Return the words of every command of the README, and of `make demo`."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    text = "\n".join([*blocks, (ROOT / "Makefile").read_text()])
+    lines = re.findall(r"^\s*(?:\$\(BIN\)/)?bertscore-beam (.+)$", text, re.M)
+    assert len(lines) >= 2
+    return [[word.strip("'") for word in line.split()] for line in lines]
+
+
+def test_wheel_holds_both_packages_whole_and_nothing_else(wheel):
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    sources = {
+        str(path.relative_to(root))
+        for root, package in ((ROOT, "bertscore_core"), (ROOT / "pipelines", "bertscore_beam"))
+        for path in (root / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert names == sources
+    assert {Path(name).suffix for name in names} == {".py", ".csv", ".css", ".jinja", ".typed"}
+
+
+@pytest.mark.parametrize("words", readme_commands(), ids=" ".join)
+def test_commands_of_the_readme_take_no_foreign_modules(installed, foreign, words):
+    output = foreign / "build" / f"{words[0]}-{len(words)}"
+    command = [installed / "bertscore-beam", *words, "--output", output, "--workers", "2"]
+    printed = run_in(foreign, *command, "--restarts", "1")
+    assert "f1: " in printed
+    assert (output / "_SUCCESS").exists()
+
+
+def test_other_commands_take_no_foreign_modules(installed, foreign):
+    command = installed / "bertscore-beam"
+    sample = "configs/demo/sample/news-*.parquet"
+    model = ["--model", "all-MiniLM-L6-v2"]
+    run_in(foreign, command, "idf", "--input", sample, "--output", "i.idf", *model, "--workers", 2)
+    for output in ("one", "two"):
+        words = ["--input", sample, "--output", output, *model, "--idf", "i.idf"]
+        run_in(foreign, command, "score", *words, "--group-by", "language")
+    run_in(foreign, command, "groups", "one", "--by", "language")
+    run_in(foreign, command, "compare", "one", "two")
+    run_in(foreign, command, "report", "one", "-o", "page.html")
+    run_in(foreign, command, "explain", "one", "--row", "news-world.parquet:0")
+    run_in(foreign, command, "models")
+
+
+@pytest.mark.parametrize("flags", [["-P"], []], ids=["safe path", "plain"])
+def test_public_names_are_imported_beside_foreign_folders(installed, tmp_path, flags):
+    folder = make_foreign(tmp_path, *(SHADOWS if flags else ()))
+    code = "from bertscore_beam import ScorePairs, ScoreBatches; print(ScorePairs.__module__)"
+    printed = run_in(folder, installed / "python", *flags, "-c", code)
+    assert printed == "bertscore_beam.pairs.transform\n"
