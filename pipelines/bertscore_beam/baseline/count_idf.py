@@ -4,8 +4,10 @@ The documents are the sentences of the language's pairs, so that the weights and
 the same text. A table is counted once for every model, since models differ in their tokens.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import apache_beam as beam
 import pyarrow.parquet as pq
@@ -17,7 +19,8 @@ from bertscore_beam.files.read import open_source
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.stage import Stage
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
+from bertscore_beam.run.step import RunStep
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig, TextTokenizer
 from bertscore_core.config import settle_tokenizer
 
 
@@ -124,40 +127,49 @@ class CountSentences(beam.PTransform):
         """Count each part; only frequencies cross to the combine."""
         return (
             parts
-            # ((path of the table, corpus), frequencies)
-            | "CountPart" >> beam.ParDo(_CountPart(self.config, self.folder))
+            # (table to write, frequencies)
+            | "CountPart" >> beam.ParDo(RunStep(CountParts(self.config, self.folder)))
             | "MergeFrequencies" >> beam.CombinePerKey(DocumentFrequencies.merge)
-            | "WriteIdf" >> beam.ParDo(_WriteTable(self.config, self.folder))
+            | "WriteIdf" >> beam.MapTuple(partial(_write_table, folder=self.folder))
         )
 
 
-class _WithTokenizer(beam.DoFn):
-    def __init__(self, config: ScorerConfig, folder: OutputFolder) -> None:
-        self._config = config
-        self._folder = folder
-
-    def setup(self) -> None:
-        self._tokenizer = settle_tokenizer(self._config)
+_Table: TypeAlias = tuple[str, str, str, int | None]
+"""A table to write: its path, its corpus, the fingerprint of the tokenizer, and where it cuts."""
 
 
-class _CountPart(_WithTokenizer):
-    def process(self, part: PairsToCount) -> Iterator[tuple[tuple[str, str], DocumentFrequencies]]:
-        with open_source(self._folder.path(part.pairs)) as source:
-            table = pq.read_table(source, columns=["candidate", "reference"])
-        texts = [text for column in table.columns for text in column.to_pylist()]
-        found = DocumentFrequencies.from_tokens(self._tokenizer.encode(texts))
-        counters.count(counters.DOCUMENTS_COUNTED, found.num_documents)
-        yield (part.table, part.corpus), found
+@dataclass(frozen=True, slots=True)
+class CountParts:
+    """The step that counts the sentences of parts.
+
+    Attributes:
+        config: Names the tokenizer.
+        folder: Folder of the run.
+    """
+
+    config: ScorerConfig
+    folder: OutputFolder
+
+    def open(self) -> Callable[[PairsToCount], Iterator[tuple[_Table, DocumentFrequencies]]]:
+        """Load the tokenizer."""
+        return partial(_count, tokenizer=settle_tokenizer(self.config), folder=self.folder)
 
 
-class _WriteTable(_WithTokenizer):
-    def process(self, counted: tuple[tuple[str, str], DocumentFrequencies]) -> Iterator[str]:
-        (path, corpus), frequencies = counted
-        table = IdfTable(
-            frequencies=frequencies,
-            tokenizer=self._tokenizer.fingerprint,
-            max_length=self._tokenizer.max_length,
-            corpus=corpus,
-        )
-        self._folder.write(path, table.to_bytes())
-        yield path
+def _count(
+    part: PairsToCount, *, tokenizer: TextTokenizer, folder: OutputFolder
+) -> Iterator[tuple[_Table, DocumentFrequencies]]:
+    with open_source(folder.path(part.pairs)) as source:
+        table = pq.read_table(source, columns=["candidate", "reference"])
+    texts = [text for column in table.columns for text in column.to_pylist()]
+    found = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
+    counters.count(counters.DOCUMENTS_COUNTED, found.num_documents)
+    yield (part.table, part.corpus, tokenizer.fingerprint, tokenizer.max_length), found
+
+
+def _write_table(table: _Table, frequencies: DocumentFrequencies, *, folder: OutputFolder) -> str:
+    path, corpus, tokenizer, max_length = table
+    counted = IdfTable(
+        frequencies=frequencies, tokenizer=tokenizer, max_length=max_length, corpus=corpus
+    )
+    folder.write(path, counted.to_bytes())
+    return path

@@ -22,6 +22,7 @@ from bertscore_beam.crawl.warc import check_records, read_pages
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.step import Each, RunStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +84,11 @@ class ExtractSentences(beam.PTransform):
 
     def expand(self, blocks: beam.PCollection[FileBlock]) -> beam.PCollection[str]:
         """Spread the blocks over the workers."""
+        extract = partial(extract_block, settings=self.settings)
         return (
             blocks
             | "SpreadBlocks" >> beam.Reshuffle()
-            | "ExtractBlock" >> beam.FlatMap(partial(extract_block, settings=self.settings))
+            | "ExtractBlock" >> beam.ParDo(RunStep(Each(extract)))
         )
 
 

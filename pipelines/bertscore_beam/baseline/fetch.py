@@ -18,6 +18,7 @@ from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.step import Each, RunStep
 
 _ON_A_DISK = 128
 """Files that are fetched before they are read, if the output is on a disk: 8 GB of WET files."""
@@ -86,8 +87,8 @@ class FetchFiles(beam.PTransform):
 
     def expand(self, lanes: beam.PCollection[tuple[SentenceFile, ...]]) -> beam.PCollection[str]:
         """Spread the lanes over the workers."""
-        fetch = partial(_fetch_lane, folder=self.folder, policy=self.policy)
-        return lanes | "SpreadLanes" >> beam.Reshuffle() | "FetchLane" >> beam.FlatMap(fetch)
+        fetch = RunStep(Each(partial(_fetch_lane, folder=self.folder, policy=self.policy)))
+        return lanes | "SpreadLanes" >> beam.Reshuffle() | "FetchLane" >> beam.ParDo(fetch)
 
 
 def _fetch_lane(

@@ -3,17 +3,15 @@
 Sums are all that a table needs: they are a few kilobytes a part, and merge in any order.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.plan import BaselineJob, BaselineModel
@@ -27,6 +25,7 @@ from bertscore_beam.run.device_loss import ending_with_the_device
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.hints import with_accelerator
 from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.step import RunStep
 from bertscore_core import BertScorer, IdfTable, ScorerConfig
 from bertscore_core.moments import Moments
 from bertscore_core.work import Work
@@ -66,16 +65,16 @@ def score_with_model(
     parts = {code: _parts(model, record) for code, record in pairs.items()}
     pending = [part for code in parts for part in _pending(job.folder, model, code, parts[code])]
     if pending:
-        transform = ScorePairParts(
+        step = ScorePairParts(
             config=model.config, backend=model.settings.backend_version, folder=job.folder
         )
-        yield score_stage(job, transform, pending, model.name)
+        yield score_stage(job, step, pending, model.name)
     return {code: _merge(job.folder, parts[code]) for code in parts}
 
 
 def score_stage(
     job: BaselineJob,
-    transform: "ScorePairParts",
+    step: "ScorePairParts",
     parts: Sequence[PairsToScore] = (),
     model: str = "",
 ) -> Stage:
@@ -83,11 +82,11 @@ def score_stage(
 
     Args:
         job: The run.
-        transform: Scores them.
+        step: Scores them.
         parts: The pairs.
         model: Name of the model.
     """
-    score = with_accelerator(transform, job.options.accelerator)
+    score = "ScorePairParts" >> with_accelerator(beam.ParDo(RunStep(step)), job.options.accelerator)
     return Stage(
         name="score",
         runner=job.plan.scoring,
@@ -148,75 +147,11 @@ def _written(data: bytes | None, path: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadPairs:
-    """Pairs of a part, read, and the idf table to weigh their tokens with."""
-
-    part: PairsToScore
-    table: pa.Table
-    idf: IdfTable | None
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.table)
-
-
-@dataclass(frozen=True, slots=True)
-class _SummedPairs:
-    """The sums over a part."""
-
-    part: PairsToScore
-    moments: Moments
-
-
-class BaselineModelHandler(ModelHandler[_ReadPairs, _SummedPairs, BertScorer]):
-    """Scores whole parts of random pairs at every layer, inside Beam's RunInference."""
-
-    def __init__(self, config: ScorerConfig, backend: str) -> None:
-        """Keep the settings; the model is loaded on the worker.
-
-        Args:
-            config: How to score: all layers, as each alone would be.
-            backend: What runs the encoder on the launcher, with its version.
-        """
-        super().__init__()
-        self._config = config
-        self._backend = backend
-
-    def load_model(self) -> BertScorer:
-        """Load the scorer, once a process."""
-        with ending_with_the_device():
-            return load_scorer(self._config, self._backend)
-
-    def run_inference(
-        self, batch: _ReadPairs, model: BertScorer, inference_args: dict[str, Any] | None = None
-    ) -> Sequence[_SummedPairs]:
-        """Score one part."""
-        work = Work()
-        name = layout.below_moments(batch.part.moments)
-        with live.doing(name, lambda: work.share), ending_with_the_device():
-            return [_SummedPairs(batch.part, sum_scores(model, batch.table, work, batch.idf))]
-
-    def get_num_bytes(self, batch: _ReadPairs) -> int:
-        """Size of the part."""
-        return int(batch.table.nbytes)
-
-    def should_skip_batching(self) -> bool:
-        """Parts are batches already."""
-        return True
-
-    def get_metrics_namespace(self) -> str:
-        """Namespace of RunInference's own metrics."""
-        return counters.NAMESPACE
-
-
-@dataclass
-class ScorePairParts(beam.PTransform):
-    """Parts of pairs -> paths of the sums over them, which are written.
-
-    The caller spreads the parts over the workers, since that needs no GPU.
+class ScorePairParts:
+    """The step that scores parts of pairs at every layer, writes the sums and yields their paths.
 
     Attributes:
-        config: How to score.
+        config: How to score: all layers, as each alone would be.
         backend: What runs the encoder, with its version.
         folder: Folder of the run.
     """
@@ -225,15 +160,27 @@ class ScorePairParts(beam.PTransform):
     backend: str
     folder: OutputFolder
 
-    def expand(self, parts: beam.PCollection[PairsToScore]) -> beam.PCollection[str]:
-        """Read, score and sum in one stage; no text crosses it."""
-        handler = BaselineModelHandler(self.config, self.backend)
-        return (
-            parts
-            | "ReadPairs" >> beam.Map(_read, self.folder).with_output_types(_ReadPairs)
-            | "ScorePairs" >> RunInference(handler).with_output_types(_SummedPairs)
-            | "WriteMoments" >> beam.FlatMap(_write, self.folder)
-        )
+    def open(self) -> Callable[[PairsToScore], Iterator[str]]:
+        """Load the scorer.
+
+        Raises:
+            ConfigError: This worker's backend has another version than the job's.
+        """
+        with ending_with_the_device():
+            scorer = load_scorer(self.config, self.backend)
+        return partial(_score, scorer=scorer, folder=self.folder)
+
+
+def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
+    with open_source(folder.path(part.pairs)) as source:
+        table = pq.read_table(source)
+    idf = None if part.idf is None else _read_idf(folder, part.idf)
+    work = Work()
+    doing = live.doing(layout.below_moments(part.moments), lambda: work.share)
+    with doing, ending_with_the_device():
+        moments = sum_scores(scorer, table, work, idf)
+    folder.write(part.moments, moments.to_bytes())
+    yield part.moments
 
 
 def sum_scores(
@@ -264,18 +211,7 @@ def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
     return np.stack([column.to_numpy() for column in columns], axis=1)
 
 
-def _read(part: PairsToScore, folder: OutputFolder) -> _ReadPairs:
-    with open_source(folder.path(part.pairs)) as source:
-        table = pq.read_table(source)
-    return _ReadPairs(part, table, None if part.idf is None else _read_idf(folder, part.idf))
-
-
 @lru_cache(maxsize=2)
 def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
     """Read an idf table, once for all parts of a language that follow each other."""
     return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))
-
-
-def _write(summed: _SummedPairs, folder: OutputFolder) -> Iterator[str]:
-    folder.write(summed.part.moments, summed.moments.to_bytes())
-    yield summed.part.moments

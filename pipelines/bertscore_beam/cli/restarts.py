@@ -26,5 +26,3 @@ def with_restarts(words: Sequence[str], options: RunOptions, job: Callable[[], i
         program = [sys.executable, "-P", "-m", "bertscore_beam"]
         return supervise([*program, *words], options.restarts, warn)
     return job()
-
-

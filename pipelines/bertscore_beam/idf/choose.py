@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
-from apache_beam.typehints import no_annotations
 
 from bertscore_beam.dump.columns import IdfColumns, column_of
 from bertscore_beam.dump.parquet import UNREADABLE
@@ -15,12 +14,10 @@ from bertscore_beam.dump.read_split import read_split
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import countable_references
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.owners import Owned, choose_owners, keyed_rows
+from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows
+from bertscore_beam.run.step import Each, RunStep
 
 logger = logging.getLogger(__name__)
-
-_FAILED = "failed"
-_ALONE = "alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,48 +49,50 @@ class ChooseRows(beam.PTransform):
     columns: IdfColumns
     buckets: int
 
-    @no_annotations  # Beam has no type hint for several outputs
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
         """Compare the keys of each bucket, and give every split its rows back."""
-        find = beam.ParDo(_FindKeys(self)).with_outputs(_ALONE, _FAILED, main="keys")
-        found = splits | "FindKeys" >> find
+        found = splits | "FindKeys" >> beam.ParDo(RunStep(Each(partial(_find_keys, self))))
         owned = (
+            found
             # KeyedRows: 28 bytes a row.
-            found.keys
+            | "OfBuckets" >> beam.Filter(_is_of_bucket)
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
+        of_splits = found | "OfSplits" >> beam.Filter(lambda one: not _is_of_bucket(one))
         parts = {
             "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
-            "owned": (owned, found[_ALONE]) | "AllOwned" >> beam.Flatten(),
-            "failed": found[_FAILED],
+            "owned": (owned, of_splits) | "AllOwned" >> beam.Flatten(),
         }
         return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
 
 
+Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, Owned | None]
+"""Rows of a bucket of keys; or, by the name of a split's part, its rows without a key, and None
+where the split could not be read."""
+
+
+def _is_of_bucket(found: Found) -> bool:
+    return isinstance(found[1], KeyedRows)
+
+
 def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
     _, parts = joined
-    owned = Owned.merge(parts["owned"])
-    is_readable = not list(parts["failed"])
+    found = list(parts["owned"])
+    owned = Owned.merge([one for one in found if one is not None])
     for split in parts["split"]:
-        yield ToCount(split, owned, is_readable)
+        yield ToCount(split, owned, is_readable=None not in found)
 
 
-class _FindKeys(beam.DoFn):
-    def __init__(self, choice: ChooseRows) -> None:
-        self._reference_column = choice.reference_column
-        self._columns = choice.columns
-        self._buckets = choice.buckets
-
-    def process(self, split: Split) -> Iterator[Any]:
-        names = dict.fromkeys((self._reference_column, *self._columns.names))
-        try:
-            table = read_split(split, list(names))
-        except UNREADABLE as error:
-            logger.warning("not counted: %s", mask_credentials(str(error)))
-            yield TaggedOutput(_FAILED, (split.part_name, True))
-            return
-        references = countable_references(column_of(table, self._reference_column))
-        rows, alone = keyed_rows(split, table, self._columns, references)
-        yield TaggedOutput(_ALONE, (split.part_name, alone))
-        yield from rows.buckets(self._buckets)
+def _find_keys(choice: ChooseRows, split: Split) -> Iterator[Found]:
+    names = dict.fromkeys((choice.reference_column, *choice.columns.names))
+    try:
+        table = read_split(split, list(names))
+    except UNREADABLE as error:
+        logger.warning("not counted: %s", mask_credentials(str(error)))
+        yield split.part_name, None
+        return
+    references = countable_references(column_of(table, choice.reference_column))
+    rows, alone = keyed_rows(split, table, choice.columns, references)
+    yield split.part_name, alone
+    yield from rows.buckets(choice.buckets)

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import apache_beam as beam
@@ -27,7 +27,14 @@ from bertscore_beam.idf.saved import note_path
 from bertscore_beam.idf.tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.run import counters, live
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
+from bertscore_beam.run.step import RunStep
+from bertscore_core import (
+    DocumentFrequencies,
+    IdfError,
+    IdfTable,
+    ScorerConfig,
+    TextTokenizer,
+)
 from bertscore_core.config import model_part, settle_tokenizer
 from bertscore_core.idf import CountedRows
 
@@ -173,7 +180,7 @@ class CountDocumentFrequencies(beam.PTransform):
             # ToCount: a split, and positions of rows if there are keys.
             | "ChooseRows" >> choose
             # SplitCount: a sparse table of frequencies for each key of a split.
-            | "CountSplit" >> beam.ParDo(_CountSplit(self.counting))
+            | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
             # A global combine has a single key. The fan-out merges tables on many workers first.
             | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
             | "LabelTable" >> beam.Map(self.counting.tables_of)
@@ -224,60 +231,75 @@ def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
     return tables
 
 
-class _CountSplit(beam.DoFn):
-    def __init__(self, counting: Counting) -> None:
-        self._counting = counting
+@dataclass(frozen=True, slots=True)
+class CountSplits:
+    """The step that counts splits.
 
-    def setup(self) -> None:
+    Attributes:
+        counting: What is counted, and how.
+    """
+
+    counting: Counting
+
+    def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
+        """Load the tokenizers."""
         settled = cache(settle_tokenizer)  # languages may share a model
-        vocabularies = self._counting.vocabularies
-        self._tokenizers = {
+        vocabularies = self.counting.vocabularies
+        tokenizers = {
             language: settled(model_part(one.config)) for language, one in vocabularies.items()
         }
+        return partial(_count_split, counting=self.counting, tokenizers=tokenizers)
 
-    def process(self, chosen: ToCount) -> Iterator[SplitCount]:
-        counted = self._kept(chosen)
-        if counted is None:
-            counted = self._counted(chosen)
-        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-        live.counted(chosen.split.about_rows)
-        yield counted
 
-    def _counted(self, chosen: ToCount) -> SplitCount:
-        counting, split = self._counting, chosen.split
-        if not chosen.is_readable:
-            return SplitCount(unreadable=1)
-        try:
-            table = read_split(split, counting.read_columns)
-        except UNREADABLE as error:
-            logger.warning("not counted: %s", mask_credentials(str(error)))
-            return SplitCount(unreadable=1)
-        counted = count_rows(
-            self._tokenizers,
-            countable_references(column_of(table, counting.reference_column)),
-            row_keys(table, counting.columns),
-            counting.columns.key,
-            chosen.owned,
-        )
-        content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
-        counted = replace(counted, content=content)
-        if counting.kept is not None and not counted.too_many:
-            tables = counting.tables_of(counted)
-            kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
-            counting.kept.write(counting.count_path(split), kept.to_bytes())
-        return counted
+def _count_split(
+    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+) -> Iterator[SplitCount]:
+    counted = _kept(chosen, counting)
+    if counted is None:
+        counted = _counted(chosen, counting, tokenizers)
+    counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+    live.counted(chosen.split.about_rows)
+    yield counted
 
-    def _kept(self, chosen: ToCount) -> SplitCount | None:
-        """Return the count of the same rows that an earlier run kept; None without one."""
-        if self._counting.kept is None or not chosen.is_readable:
-            return None
-        (data,) = self._counting.kept.read_if_there(self._counting.count_path(chosen.split))
-        with suppress(IdfError):  # a damaged one is counted again
-            kept = None if data is None else KeptCount.from_bytes(data)
-            # With keys, a change of another file can change which rows of this one count.
-            if kept is not None and kept.owned == _digest(chosen):
-                return _count_of(kept)
+
+def _counted(
+    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+) -> SplitCount:
+    split = chosen.split
+    if not chosen.is_readable:
+        return SplitCount(unreadable=1)
+    try:
+        table = read_split(split, counting.read_columns)
+    except UNREADABLE as error:
+        logger.warning("not counted: %s", mask_credentials(str(error)))
+        return SplitCount(unreadable=1)
+    counted = count_rows(
+        tokenizers,
+        countable_references(column_of(table, counting.reference_column)),
+        row_keys(table, counting.columns),
+        counting.columns.key,
+        chosen.owned,
+    )
+    content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
+    counted = replace(counted, content=content)
+    if counting.kept is not None and not counted.too_many:
+        tables = counting.tables_of(counted)
+        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
+        counting.kept.write(counting.count_path(split), kept.to_bytes())
+    return counted
+
+
+def _kept(chosen: ToCount, counting: Counting) -> SplitCount | None:
+    """Return the count of the same rows that an earlier run kept; None without one."""
+    if counting.kept is None or not chosen.is_readable:
         return None
+    (data,) = counting.kept.read_if_there(counting.count_path(chosen.split))
+    with suppress(IdfError):  # a damaged one is counted again
+        kept = None if data is None else KeptCount.from_bytes(data)
+        # With keys, a change of another file can change which rows of this one count.
+        if kept is not None and kept.owned == _digest(chosen):
+            return _count_of(kept)
+    return None
 
 
 def _digest(chosen: ToCount) -> str:

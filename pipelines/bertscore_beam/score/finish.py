@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.typehints import no_annotations
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.record import describe_tables
@@ -21,7 +20,7 @@ from bertscore_beam.run.success import declare_success, is_marked_by
 from bertscore_beam.runs.index import write_index
 from bertscore_beam.score.group_steps import GroupRun
 from bertscore_beam.score.group_table import GroupRow
-from bertscore_beam.score.pack_steps import PackRecords, SplitResults
+from bertscore_beam.score.pack_steps import PackRecords
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.records import IDF_FILE, delete_plans, pack_records
 from bertscore_beam.score.rejects import FILES_FILE, rejected_files
@@ -32,6 +31,7 @@ from bertscore_beam.score.settings import EVERY_LANGUAGE
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.summary import (
     RunTotals,
+    SplitResult,
     judge,
     summary_of_languages,
 )
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class FinishRun(beam.PTransform):
-    """(part records, parts reused, failed splits) -> summary, written with the success marker.
+    """SplitResults -> summary, written with the success marker.
 
     If the run is detached, no launcher turns the summary into an exit status. So the job fails here
     if the run is not a success, and otherwise cleans up the folder.
@@ -54,22 +54,13 @@ class FinishRun(beam.PTransform):
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
 
-    @no_annotations  # Beam has no type hint for several inputs
-    def expand(self, results: SplitResults) -> beam.PCollection[RunTotals]:
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
-        records, reused, failures = results
         idf = None if self.idf is None else beam.pvalue.AsSingleton(self.idf)
         # Nobody needs their names, but whoever looks at the folder waits until they are written.
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
-        totals = (
-            (
-                records | "OfRecord" >> beam.Map(RunTotals.of_record),
-                reused | "OfReused" >> beam.Map(RunTotals.of_reused),
-                failures | "OfFailure" >> beam.Map(RunTotals.of_failure),
-            )
-            | "Flatten" >> beam.Flatten()
-            | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
-        )
+        each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
+        totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
         if not self.spec.group_by:
             return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, spec=self.spec)
         groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))

@@ -10,6 +10,7 @@ columns need no scores. The columns that are read are a small share of a part.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from apache_beam.typehints import no_annotations
 
 from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.step import Each, RunStep
 from bertscore_beam.score.group_table import GroupRow, group_row
 from bertscore_beam.score.groups import Group, add_merging, statistics_of_part
 from bertscore_beam.score.part_record import PartRecord
@@ -43,13 +45,15 @@ class GroupRun(beam.PTransform):
     @no_annotations  # Beam has no type hint for the side input
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
         """Read the parts in parallel; only statistics cross a stage boundary, 100 bytes a group."""
+        spec = self.spec
+        group = partial(_group_part, folder=spec.folder, by=spec.group_by)
         return (
             totals
             # PartRecord: the parts, known when every split has been tried.
             | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> beam.Reshuffle()
             # (group as JSON, statistics): of one part.
-            | "GroupPart" >> beam.ParDo(GroupPart(self.spec.folder, self.spec.group_by))
+            | "GroupPart" >> beam.ParDo(RunStep(Each(group)))
             | "MergeGroups" >> beam.CombinePerKey(MergeStatistics())
             # GroupRow: of the whole run, with its intervals.
             | "RowOfGroup" >> beam.MapTuple(_row)
@@ -62,21 +66,13 @@ def _records(
     return parts_of_run(spec, idf).records
 
 
-class GroupPart(beam.DoFn):
-    """Read a part, and add up its groups."""
-
-    def __init__(self, folder: OutputFolder, by: Sequence[str]) -> None:
-        """Keep the folder of the run and the group columns."""
-        self._folder = folder
-        self._by = tuple(by)
-
-    def process(self, element: PartRecord) -> Iterator[tuple[str, bytes]]:
-        """Yield the statistics of each group, and of all rows together."""
-        path = self._folder.path(element.part_name)
-        found = statistics_of_part(path, element, self._by)
-        yield _key(None), found.total.to_bytes()
-        for group, one in found.groups.items():
-            yield _key(group), one.to_bytes()
+def _group_part(
+    record: PartRecord, *, folder: OutputFolder, by: tuple[str, ...]
+) -> Iterator[tuple[str, bytes]]:
+    found = statistics_of_part(folder.path(record.part_name), record, by)
+    yield _key(None), found.total.to_bytes()
+    for group, one in found.groups.items():
+        yield _key(group), one.to_bytes()
 
 
 def _key(group: Group | None) -> str:

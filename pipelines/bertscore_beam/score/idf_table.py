@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 
@@ -27,6 +28,7 @@ from bertscore_beam.idf.steps import (
 from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.step import Each, RunStep
 from bertscore_beam.score.plan_settings import PlannedSettings
 from bertscore_beam.score.records import IDF_FILE, read_record
 from bertscore_beam.score.resume import may_be_valid
@@ -165,10 +167,16 @@ class CountUnlessSame(beam.PTransform):
     def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
-        digest = _DigestSplit(counting, self)
+        digest = partial(
+            _digest_split,
+            counting=counting,
+            folder=self.folder,
+            job_digest=self.job_digest,
+            labels=self.labels,
+        )
         same = beam.pvalue.AsSingleton(
             splits
-            | "DigestSplit" >> beam.ParDo(digest)
+            | "DigestSplit" >> beam.ParDo(RunStep(Each(digest)))
             | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
             | "CompareTable" >> beam.Map(_has_same_references, self.path)
         )
@@ -195,27 +203,24 @@ def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> Idf
     return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
 
 
-class _DigestSplit(beam.DoFn):
-    def __init__(self, counting: Counting, run: CountUnlessSame) -> None:
-        self._counting = counting
-        self._folder = run.folder
-        self._job_digest = run.job_digest
-        self._labels = run.labels
-
-    def process(self, split: Split) -> Iterator[SplitCount]:
-        record = read_record(self._folder, split.part_name)
-        is_same_job = record is not None and may_be_valid(
-            split, record, self._job_digest, None, self._labels
-        )
-        try:
-            if record is not None and is_same_job and record.is_current(split):
-                rows, digest = record.num_rows, record.digests.references
-            else:
-                table = read_split(split, self._counting.read_columns)
-                rows, digest = table.num_rows, self._counting.digest_of(table)
-        except UNREADABLE as error:
-            logger.warning("not compared: %s", mask_credentials(str(error)))
-            yield SplitCount(unreadable=1)
+def _digest_split(
+    split: Split,
+    *,
+    counting: Counting,
+    folder: OutputFolder,
+    job_digest: str,
+    labels: Mapping[str, str] | None,
+) -> Iterator[SplitCount]:
+    record = read_record(folder, split.part_name)
+    is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
+    try:
+        if record is not None and is_same_job and record.is_current(split):
+            rows, digest = record.num_rows, record.digests.references
         else:
-            content = content_of(split, rows, digest, self._counting.columns)
-            yield SplitCount(content=content)
+            table = read_split(split, counting.read_columns)
+            rows, digest = table.num_rows, counting.digest_of(table)
+    except UNREADABLE as error:
+        logger.warning("not compared: %s", mask_credentials(str(error)))
+        yield SplitCount(unreadable=1)
+    else:
+        yield SplitCount(content=content_of(split, rows, digest, counting.columns))

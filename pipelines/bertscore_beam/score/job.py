@@ -3,7 +3,7 @@
 plan --> splits --> CountDocumentFrequencies --> SaveIdf
                         +-----------------------------+ (side input: the name of the idf table)
                         v
-pending --> splits --> WithIdf --> Reshuffle --> [ReadSplit | ScoreChunk | WritePart] --> FinishRun
+pending --> splits --> WithIdf --> Reshuffle --> ScoreSplits --> FinishRun
 """
 
 import dataclasses
@@ -38,6 +38,7 @@ from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.step import RunStep
 from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.score.estimate import estimate_words
@@ -255,7 +256,7 @@ def build_score_pipeline(
         # ToScore: the same, and the name of the idf tables.
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), WithIdf(table, idf.path))
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> with_accelerator(ScoreSplits(spec), accelerator)
+        | "ScoreSplits" >> with_accelerator(beam.ParDo(RunStep(ScoreSplits(spec))), accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 

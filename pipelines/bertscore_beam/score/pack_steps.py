@@ -1,26 +1,17 @@
 """Pack the records of a run in its pipeline, so that its end need not read a file for each part."""
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TypeAlias
 
 import apache_beam as beam
-from apache_beam.typehints import no_annotations
 
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.record_packs import num_packs, pack_of, write_pack
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.summary import FailedSplit, ReusedPart
-
-SplitResults: TypeAlias = tuple[
-    beam.PCollection[PartRecord],
-    beam.PCollection[ReusedPart],
-    beam.PCollection[FailedSplit],
-]
-"""The result of each split: a new part, a part that is reused, or a failure."""
+from bertscore_beam.score.summary import FailedSplit, ReusedPart, SplitResult
 
 _Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
 _LINES_AT_ONCE = 1000
@@ -29,7 +20,7 @@ _LINES_AT_ONCE = 1000
 
 @dataclass
 class PackRecords(beam.PTransform):
-    """(part records, parts reused, failed splits) -> names of the packs written of the records.
+    """SplitResults -> names of the packs written of the records.
 
     The single records stay until the run is finished: they tell what is done if it is not.
 
@@ -39,24 +30,23 @@ class PackRecords(beam.PTransform):
 
     spec: ScoreSpec
 
-    @no_annotations  # Beam has no type hint for several inputs
-    def expand(self, results: SplitResults) -> beam.PCollection[str]:
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
         """Spread the records over the packs; they cross the stage boundary compressed."""
-        records, reused, _ = results
         spec = self.spec
         write = beam.Map(_write, folder=spec.folder, generation=spec.record_generation)
         return (
-            (records, reused | "RecordOfReused" >> beam.Map(lambda part: part.record))
-            | "FlattenRecords" >> beam.Flatten()
+            results
             # (number of the pack, record as a line)
-            | "ChoosePack" >> beam.Map(_in_pack, num_packs(spec.goal.parts))
+            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
             | "GroupByPack" >> beam.CombinePerKey(CompressLines())
             | "WritePack" >> write
         )
 
 
-def _in_pack(record: PartRecord, packs: int) -> tuple[int, bytes]:
-    return pack_of(record.part_name, packs), record.to_json()
+def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
+    if not isinstance(result, FailedSplit):
+        record = result.record if isinstance(result, ReusedPart) else result
+        yield pack_of(record.part_name, packs), record.to_json()
 
 
 class CompressLines(beam.CombineFn):

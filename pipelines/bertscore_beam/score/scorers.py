@@ -70,7 +70,7 @@ class _Loaded:
 
 
 class LoadedScorers:
-    """The model of RunInference: a scorer for each setting, loaded when it is first needed.
+    """A scorer for each setting, loaded when it is first needed.
 
     Threads may share it. A model that is dropped while another thread uses it stays in memory until
     that thread is done with it.

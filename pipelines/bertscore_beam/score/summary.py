@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from bertscore_beam.dump.language_codes import by_name, words_for
 from bertscore_beam.dump.lines import fewer_names
@@ -36,6 +36,10 @@ class ReusedPart:
 
     record: PartRecord
     rewritten: bool
+
+
+SplitResult: TypeAlias = PartRecord | ReusedPart | FailedSplit
+"""What becomes of a split: a part is written, an earlier one is reused, or the split fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,15 @@ class RunTotals:
     languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
     other_scripts: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, result: SplitResult) -> "RunTotals":
+        """Return the totals of one split."""
+        if isinstance(result, FailedSplit):
+            return cls.of_failure(result)
+        if isinstance(result, ReusedPart):
+            return cls.of_reused(result)
+        return cls.of_record(result)
 
     @classmethod
     def of_record(cls, record: PartRecord) -> "RunTotals":

@@ -1,17 +1,15 @@
 """Score judgements at every layer with every weighting: one stage for each model."""
 
 import io
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
@@ -21,6 +19,7 @@ from bertscore_beam.run.device_loss import ending_with_the_device
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.hints import with_accelerator
 from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.step import RunStep
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.plan import (
     SCORES_FOLDER,
@@ -122,7 +121,9 @@ def score_stage(
     job: TuneJob, scoring: "ScoreParts", parts: Sequence[PartToScore] = (), model: str = ""
 ) -> Stage:
     """Return the stage that scores parts with one model."""
-    score = with_accelerator(scoring, job.plan.options.accelerator)
+    score = "ScoreParts" >> with_accelerator(
+        beam.ParDo(RunStep(scoring)), job.plan.options.accelerator
+    )
     return Stage(
         name="score",
         runner=job.plan.runner,
@@ -162,67 +163,52 @@ def _count_idf(job: TuneJob, model: TuneModel) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadPart:
-    """A part with its texts."""
+class ScoreParts:
+    """The step that scores parts of judgements, writes the scores and yields their paths.
 
-    part: PartToScore
-    table: pa.Table
-    idf: tuple[IdfTable, ...]
+    Attributes:
+        config: How to score: all layers.
+        backend: What runs the encoder, with its version.
+        folder: Folder of the run.
+        weightings: How to match and weigh.
+    """
 
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.table)
+    config: ScorerConfig
+    backend: str
+    folder: OutputFolder
+    weightings: tuple[Weighting, ...]
 
+    def open(self) -> Callable[[PartToScore], Iterator[str]]:
+        """Load the scorer.
 
-@dataclass(frozen=True, slots=True)
-class _ScoredPart:
-    """A part with its scores, shape (weightings, L + 1, 3, rows), and the time of the device."""
-
-    part: PartToScore
-    scores: Floats
-    seconds: float
-
-
-class TuneModelHandler(ModelHandler[_ReadPart, _ScoredPart, BertScorer]):
-    """Scores whole parts at every layer with every weighting, inside Beam's RunInference."""
-
-    def __init__(
-        self, config: ScorerConfig, backend: str, weightings: tuple[Weighting, ...]
-    ) -> None:
-        """Keep the settings; the model is loaded on the worker."""
-        super().__init__()
-        self._config = config
-        self._backend = backend
-        self._weightings = weightings
-
-    def load_model(self) -> BertScorer:
-        """Load the scorer, once a process."""
+        Raises:
+            ConfigError: This worker's backend has another version than the job's.
+        """
         with ending_with_the_device():
-            return load_scorer(self._config, self._backend)
+            scorer = load_scorer(self.config, self.backend)
+        return partial(_score, scorer=scorer, weightings=self.weightings, folder=self.folder)
 
-    def run_inference(
-        self, batch: _ReadPart, model: BertScorer, inference_args: dict[str, Any] | None = None
-    ) -> Sequence[_ScoredPart]:
-        """Score one part."""
-        work = Work()
-        name = batch.part.scores.removeprefix(f"{SCORES_FOLDER}/")
-        with live.doing(name, lambda: work.share), ending_with_the_device():
-            scores = score_part(model, batch.table, batch.idf, self._weightings, work)
-        counters.count(counters.PAIRS_SCORED, len(batch.table))
-        counters.count_work(work)
-        return [_ScoredPart(batch.part, scores, work.busy_seconds)]
 
-    def get_num_bytes(self, batch: _ReadPart) -> int:
-        """Return the size of the part."""
-        return int(batch.table.nbytes)
-
-    def should_skip_batching(self) -> bool:
-        """Return True, since parts are batches already."""
-        return True
-
-    def get_metrics_namespace(self) -> str:
-        """Return the namespace of RunInference's own metrics."""
-        return counters.NAMESPACE
+def _score(
+    part: PartToScore,
+    *,
+    scorer: BertScorer,
+    weightings: Sequence[Weighting],
+    folder: OutputFolder,
+) -> Iterator[str]:
+    with open_source(folder.path(part.texts)) as source:
+        table = pq.read_table(source)
+    idf = [_read_idf(folder, path) for path in part.idf]
+    work = Work()
+    name = part.scores.removeprefix(f"{SCORES_FOLDER}/")
+    with live.doing(name, lambda: work.share), ending_with_the_device():
+        scores = score_part(scorer, table, idf, weightings, work)
+    counters.count(counters.PAIRS_SCORED, len(table))
+    counters.count_work(work)
+    buffer = io.BytesIO()
+    np.savez(buffer, scores=scores, seconds=np.float64(work.busy_seconds))
+    folder.write(part.scores, buffer.getvalue())
+    yield part.scores
 
 
 def score_part(
@@ -267,50 +253,10 @@ def _weights(
     return scorer.token_weights(idf[group] if weighting.idf else None)
 
 
-@dataclass
-class ScoreParts(beam.PTransform):
-    """Parts of judgements -> paths of their scores, which are written.
-
-    Attributes:
-        config: How to score.
-        backend: What runs the encoder, with its version.
-        folder: Folder of the run.
-        weightings: How to match and weigh.
-    """
-
-    config: ScorerConfig
-    backend: str
-    folder: OutputFolder
-    weightings: tuple[Weighting, ...]
-
-    def expand(self, parts: beam.PCollection[PartToScore]) -> beam.PCollection[str]:
-        """Read, score and write in one stage; no text crosses it."""
-        handler = TuneModelHandler(self.config, self.backend, self.weightings)
-        return (
-            parts
-            | "ReadParts" >> beam.Map(_read, self.folder).with_output_types(_ReadPart)
-            | "ScorePairs" >> RunInference(handler).with_output_types(_ScoredPart)
-            | "WriteScores" >> beam.FlatMap(_write, self.folder)
-        )
-
-
-def _read(part: PartToScore, folder: OutputFolder) -> _ReadPart:
-    with open_source(folder.path(part.texts)) as source:
-        table = pq.read_table(source)
-    return _ReadPart(part, table, tuple(_read_idf(folder, path) for path in part.idf))
-
-
 @lru_cache(maxsize=256)
 def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
     """Read an idf table, once for all parts."""
     return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))
-
-
-def _write(scored: _ScoredPart, folder: OutputFolder) -> Iterator[str]:
-    buffer = io.BytesIO()
-    np.savez(buffer, scores=scored.scores, seconds=np.float64(scored.seconds))
-    folder.write(scored.part.scores, buffer.getvalue())
-    yield scored.part.scores
 
 
 def _read_all(folder: OutputFolder, parts: Sequence[PartToScore]) -> ModelScores:

@@ -6,11 +6,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
-from bertscore_beam.score.chunks import Chunk, ChunkCoder, ScoredChunk
 from tests.support.dumps import write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, start
 from tests.support.jobs import job_options as options
-from tests.support.jobs import run_options as run
 
 pytestmark = pytest.mark.job
 
@@ -43,16 +41,13 @@ def test_only_small_things_cross_stages(tmp_path):
     pipeline = beam.Pipeline(runner=FnApiRunner())
     add_score_pipeline(pipeline, job)
     steps, crossing = crossing_producers(pipeline)
-    fused = next(names for names in steps if "ScoreSplits/ReadSplit/ParDo(ReadSplit)" in names)
+    scoring = next(names for names in steps if "ScoreSplits" in names)
     count = "CountDocumentFrequencies/CountSplit"
-    assert "ScoreSplits/ScoreChunk/BeamML_RunInference" in fused
-    assert "ScoreSplits/WritePart" in fused
     assert "SaveIdf/WriteTable" in crossing
-    assert not [name for name in crossing if "ReadSplit" in name or "ScoreChunk" in name]
     # Prism keeps a core busy while a stage with a side input has work: no long one may have any.
     with_side_inputs = steps_with_side_inputs(pipeline)
     assert any("NameTables" in name for name in with_side_inputs)
-    for long in (fused, next(names for names in steps if count in names)):
+    for long in (scoring, next(names for names in steps if count in names)):
         assert not with_side_inputs.intersection(long)
 
 
@@ -67,33 +62,6 @@ def steps_with_side_inputs(pipeline):
     }
 
 
-def test_rows_would_cross_if_counting_and_scoring_shared_a_reader():
-    """The check above can fail: this is the wiring it guards against."""
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    chunks = pipeline | "Splits" >> beam.Create([1, 2]) | "ReadSplit" >> beam.Map(str)
-    idf = chunks | "Count" >> beam.CombineGlobally(len)
-    _ = chunks | "ScoreChunk" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsSingleton(idf))
-    assert "ReadSplit" in crossing_producers(pipeline)[1]
-
-
-def test_chunks_are_measured_and_not_pickled(tmp_path, monkeypatch):
-    """Beam samples the size of what flows between steps; a table must not be copied for it."""
-    measured_sizes, pickled = [], []
-    estimate = ChunkCoder.estimate_size
-    monkeypatch.setattr(
-        ChunkCoder,
-        "estimate_size",
-        lambda self, value: (measured_sizes.append(type(value)), estimate(self, value))[1],
-    )
-    for kind in (Chunk, ScoredChunk):
-        monkeypatch.setattr(
-            kind, "__reduce_ex__", lambda self, _: pickled.append(type(self)), raising=False
-        )
-    run(options(write_dump(tmp_path / "dump", [20, 20]), tmp_path / "out"))
-    assert set(measured_sizes) == {Chunk, ScoredChunk}
-    assert pickled == []
-
-
 def test_counters_tell_what_was_done(tmp_path):
     dump = write_dump(tmp_path / "dump", [20, 20])
     chosen = options(dump, tmp_path / "out", idf="corpus")
@@ -103,6 +71,6 @@ def test_counters_tell_what_was_done(tmp_path):
     add_score_pipeline(pipeline, job)
     found = pipeline.run().metrics().query()
     counters = {item.key.metric.name: item.committed for item in found["counters"]}
-    assert counters["pairs_scored"] == counters["num_inferences"] == 40
+    assert counters["pairs_scored"] == 40
     assert counters["parts_written"] == 2
     assert counters["documents_counted"] == 40
