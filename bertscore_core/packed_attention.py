@@ -106,12 +106,11 @@ def _flash() -> _Kernel:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:  # torch before 2.10
         return attend_efficiently
-    known = inspect.signature(varlen_attn).parameters
-    if "scale" not in known:
+    if "scale" not in inspect.signature(varlen_attn).parameters:
         return attend_efficiently
-    # A text's sums then do not depend on the other texts of the batch.
-    options: dict[str, Any] = {"num_splits": 1} if "num_splits" in known else {}
-    return partial(_attend_flash, partial(varlen_attn, **options))
+    # No `num_splits=1`, which torch 2.12 refuses without another kernel: keys are split only for
+    # texts of one token with grouped heads, and the keys of groups are repeated here.
+    return partial(_attend_flash, varlen_attn)
 
 
 def _attend_flash(

@@ -313,6 +313,25 @@ def test_the_kernel_is_chosen_by_card_and_format(capability, dtype, kernel, monk
     assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
 
 
+def test_flash_attention_is_asked_for_no_number_of_splits(monkeypatch):
+    """Torch 2.12 has that argument, and refuses every value of it without another kernel."""
+    varlen = pytest.importorskip("torch.nn.attention.varlen", reason="torch before 2.10")
+    real = varlen.varlen_attn
+
+    def of_torch_2_12(*tensors: object, scale: float, num_splits: int | None = None):
+        if num_splits is not None:
+            raise RuntimeError("num_splits requires FA3. Register FA3 with ...")
+        return real(*tensors, scale=scale)
+
+    monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    chosen = packed_attention.choose_kernel(torch.device("cuda"), torch.float16)
+    query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
+    ends = torch.empty(4, dtype=torch.int32, device="meta")
+    assert chosen.func is packed_attention._attend_flash
+    assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
+
+
 def test_attention_without_the_ends_of_texts_is_an_error():
     query = torch.zeros((1, 2, 5, 4))
     with pytest.raises(RuntimeError, match="where packed texts end"):
