@@ -1,6 +1,7 @@
 """What a job on Dataflow needs, checked before any work."""
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 
 from bertscore_beam.options.base import RunOptions
 from bertscore_beam.options.score import IDF_WORDS
@@ -13,6 +14,9 @@ _NEEDS = {
     "sdk_container_image": "Give -- --sdk_container_image=IMAGE, built from docker/Dockerfile.",
 }
 """Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
+
+_BUCKETS = ("temp_location", "staging_location")
+"""Options of Beam that name a folder in a bucket."""
 
 _PLACES = ("input", "output", "idf", "reuse", "wet", "sentences")
 """Options that name paths for the workers to open."""
@@ -39,11 +43,17 @@ def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
     for name, cure in _NEEDS.items():
         if not given[name]:
             raise ConfigError(f"DataflowRunner needs --{name}: got none; expected it. {cure}")
-    if not str(given["temp_location"]).startswith("gs://"):
-        raise ConfigError(
-            f"temp_location cannot be used: got {given['temp_location']!r}; expected a gs:// path, "
-            "where Dataflow's workers can read it. Give -- --temp_location=gs://BUCKET/tmp."
+    for name in _BUCKETS:
+        # With a place that it cannot use Beam asks for a default bucket, and would make one.
+        wrong = PipelineOptionsValidator(chosen, None).validate_gcs_path(
+            chosen.view_as(GoogleCloudOptions), name
         )
+        if given[name] and wrong:
+            raise ConfigError(
+                f"{name} cannot be used: got {given[name]!r}; expected a gs:// path with a folder, "
+                "where Dataflow's workers can read it, and a bucket of 3 or more lower-case "
+                f"letters, digits, '-', '_' and '.'. Give -- --{name}=gs://BUCKET/tmp."
+            )
     _check_reachable(options)
 
 

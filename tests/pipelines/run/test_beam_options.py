@@ -105,12 +105,17 @@ def test_what_dataflow_cannot_do_without_is_named_before_any_work(missing, capsy
     assert f"DataflowRunner needs --{missing}: got none; expected" in capsys.readouterr().err
 
 
-def test_a_temporary_place_on_this_machine_is_refused(capsys, no_network):
-    status = main(
-        ["score", "--config", str(SCORE_DATAFLOW), "--print-job", "--", "--temp_location=/tmp"]
-    )
-    assert status == UNUSABLE
-    assert "expected a gs:// path" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["temp_location", "staging_location"])
+@pytest.mark.parametrize("only_print", [("--print-job",), ()], ids=["printed", "submitted"])
+@pytest.mark.parametrize(
+    "place", ["/tmp", "gs://b/tmp", "gs://Acme_Eval/tmp", "gs://a-bucket", "s3://a-bucket/tmp"]
+)
+def test_a_bucket_that_beam_would_replace_by_one_of_its_own_is_refused(
+    place, only_print, option, capsys, no_network
+):
+    words = ["score", "--input", "gs://a-bucket/in", "--output", "gs://a-bucket/out", *only_print]
+    assert main([*words, "--", *NO_AUTH, f"--{option}={place}"]) == UNUSABLE
+    assert f"{option} cannot be used: got {place!r}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--project=p", "--project=A-Project", "--job_name=Nightly"])
