@@ -11,15 +11,23 @@ smaller than that of two separate means.
 one document, prompt or source resemble each other, and so do their differences: then the error is
 taken from the sums of whole clusters. With u_g the sum over cluster g of d minus the mean,
 
-    variance = G / (G - 1) * sum of u_g^2 / n^2
+    variance = (G - 1) / G * sum of (u_g / (n - n_g))^2
 
-(Liang and Zeger 1986; the factor for small samples is that of the mean alone, "CR1"). Clusters of
-one row give the error of rows.
+u_g / (n - n_g) is how far the mean moves if cluster g is left out, so this is the jackknife over
+clusters ("CR3"). The usual sandwich, G / (G - 1) * sum of (u_g / n)^2 ("CR1"), forgets that a large
+cluster pulls the mean to itself, which makes its u_g too small. Where clusters are equal both are
+the same number, and clusters of one row give the error of rows. Take 200 clusters whose sizes
+follow Zipf's law, so that the largest has a sixth of the rows, and whose rows share half of their
+variance: CR1 is 20% below the true variance, and a gate at 5% fires on 7.5% of the nights; CR3 is
+3% above it, and the gate fires on 5.5%.
 
 **The interval and the bound** are the mean and Student's t times the error. Its degrees of freedom
 are the effective number of clusters less one: n^2 / sum of n_g^2, Kish's number of equal clusters
 that would weigh as much. That is G - 1 where clusters are equal, and less where some of them hold
-most rows: then G - 1 would give intervals that are too short.
+most rows: then G - 1 would give intervals that are too short. The degrees of Satterthwaite's method
+need the share of the variance that rows of a cluster have in common, which nobody knows. And they
+do not help: with the true share the gate above fires on 1% of the nights, since a mean and an
+error that hang on the same large cluster are not independent, as Student's t takes them to be.
 
 **The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
 random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
@@ -38,6 +46,10 @@ share of false alarms, which is not enough to stop a night.
 
 References:
     K.-Y. Liang, S. L. Zeger, "Longitudinal data analysis using generalized linear models" (1986).
+    J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods
+    for cluster-robust inference" (2023), for CR1 and CR3. R. M. Bell, D. F. McCaffrey, "Bias
+    reduction in standard errors for linear regression with multi-stage samples" (2002), for
+    Satterthwaite's degrees.
     S. Holm, "A simple sequentially rejective multiple test procedure" (1979). L. Kish, "Survey
     Sampling" (1965). S. Riezler, J. T. Maxwell, "On some pitfalls in automatic evaluation and
     significance testing for MT" (2005), for randomization.
@@ -323,9 +335,9 @@ def _row_variance(sums: PairedSums) -> float:
 
 def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
     """Return the variance of the mean of rows in clusters."""
-    residuals = clusters.totals - mean * clusters.counts
+    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
     groups = len(clusters)
-    return groups / (groups - 1) * float(residuals @ residuals) / n**2
+    return (groups - 1) / groups * float(moves @ moves)
 
 
 def _reach(probability: float, error: float, degrees: float) -> float:

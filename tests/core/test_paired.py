@@ -19,9 +19,11 @@ from bertscore_core.paired import (
 from tests.support.nights import (
     equal_clusters,
     firing_rate,
+    lognormal,
     nights,
     true_error,
     unequal_clusters,
+    zipf,
 )
 
 
@@ -114,6 +116,32 @@ def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
     assert found.bootstrap_interval == pytest.approx(
         (drawn.confidence_interval.low, drawn.confidence_interval.high), abs=0.06 * found.error
     )
+
+
+def test_the_error_of_unequal_clusters_is_that_of_leaving_each_of_them_out():
+    clusters = lognormal(30, 1.3, seed=0)
+    d = differences(len(clusters))
+    found = compare_paired(d, clusters, resamples=0)
+    means = np.array([d[clusters != one].mean() for one in range(30)])
+    assert found.error == pytest.approx((29 / 30 * ((means - d.mean()) ** 2).sum()) ** 0.5)
+
+
+@pytest.mark.parametrize("shared", [0, 0.1, 0.5, 1])
+@pytest.mark.parametrize(
+    "clusters",
+    [equal_clusters(), unequal_clusters(), lognormal(60, 1.3, seed=18), zipf(100)],
+    ids=["equal", "2 to 18", "lognormal", "Zipf"],
+)
+def test_the_variance_is_on_average_the_true_one_or_little_more(clusters, shared):
+    """Exact: clusters are independent, so their shares in the average add up one by one."""
+    sizes = np.bincount(clusters.astype(np.int64)).astype(float)
+    true = shared * sizes**2 + (1 - shared) * sizes  # of the sum of each cluster
+    estimated = [
+        compare_paired((clusters == one) / size, clusters, resamples=0).error ** 2
+        for one, size in enumerate(sizes)
+    ]
+    ratio = float(true @ estimated) * len(clusters) ** 2 / true.sum()
+    assert 1 - 1e-12 <= ratio <= 1.15
 
 
 def test_clusters_of_one_row_give_the_error_of_rows(few_kept):
