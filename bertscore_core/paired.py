@@ -62,8 +62,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.intervals import check_confidence
 from bertscore_core.resampling import RESAMPLES, Resampled, Units, bootstrap, flip_signs
 
 Doubles = npt.NDArray[np.float64]
@@ -285,28 +286,59 @@ def paired_result(
     )
 
 
+def check_student() -> None:
+    """Check that Student's t can be computed here.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    try:
+        import scipy.special  # noqa: F401  only to know
+    except ImportError as error:
+        raise ConfigError(
+            f"a comparison needs scipy ({error}); expected the packages of the extra 'results'. "
+            "Install them: pip install 'bertscore-beam[results]'."
+        ) from error
+
+
 def compare_paired(
-    differences: npt.NDArray[np.floating[Any]],
-    clusters: npt.NDArray[np.uint64] | None = None,
+    differences: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 12345,
 ) -> PairedResult:
-    """Return the mean of differences with its error and tests.
+    """Return the mean of paired differences with its error, interval and tests.
+
+    It needs scipy, which the extra `results` brings.
 
     Args:
-        differences: None of them NaN. Shape (N,).
-        clusters: The cluster of each pair, numbers from 0 on; None if rows are independent.
+        differences: Of each pair of scores, such as `new.f1 - old.f1`, all of them finite.
             Shape (N,).
+        clusters: What the rows that resemble each other have in common, such as the name or number
+            of their document; None if rows are independent. Shape (N,).
         confidence: Of the interval and the bounds.
         resamples: Sign flips, and bootstrap samples; 0 for neither.
-        seed: Of both.
+        seed: Of both. The same seed gives the same result.
+
+    Raises:
+        ConfigError: scipy is not installed.
+        InputError: A difference is not finite, a row has no cluster, or the confidence is not
+            between 0 and 1.
     """
-    grouped = None if clusters is None else ClusterSums.of(differences, clusters)
+    check_student()
+    check_confidence(confidence)
+    d = np.asarray(differences, dtype=np.float64)
+    missing = int(np.count_nonzero(~np.isfinite(d)))
+    if d.ndim != 1 or missing:
+        raise InputError(
+            f"differences cannot be compared: got shape {d.shape}, {missing} of them not finite; "
+            "expected one finite number for each pair. Leave pairs without two scores out."
+        )
     return paired_result(
-        PairedSums.of(differences),
-        grouped,
+        PairedSums.of(d),
+        None if clusters is None else ClusterSums.of(d, _numbered(clusters, len(d))),
         confidence=confidence,
         resamples=resamples,
         seed=seed,
@@ -340,13 +372,34 @@ def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
     return (groups - 1) / groups * float(moves @ moves)
 
 
+def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
+    """Number clusters from 0, in the order of their names.
+
+    Raises:
+        InputError: There is not one for each row.
+    """
+    names = np.asarray(clusters)
+    missing = sum(name is None or name != name for name in names.ravel().tolist())
+    if names.shape != (rows,) or missing:
+        raise InputError(
+            f"clusters do not fit: got shape {names.shape}, {missing} of them missing; expected "
+            f"one for each of {rows} pairs. Give a row that resembles no other a cluster of its "
+            "own."
+        )
+    return np.unique(names, return_inverse=True)[1].astype(np.uint64)
+
+
 def _reach(probability: float, error: float, degrees: float) -> float:
     """Return how far a bound is from the mean."""
+    from scipy.special import stdtrit  # here, since the package is an extra
+
     return float(stdtrit(degrees, probability)) * error if error else 0.0
 
 
 def _tail(distance: float, error: float, degrees: float) -> float:
     """Return the probability of a mean this far below, or lower, if there is no difference."""
+    from scipy.special import stdtr  # here, since the package is an extra
+
     if not error:
         return 0.0 if distance < 0 else 1.0
     return float(stdtr(degrees, distance / error))

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sacrebleu.significance import _compute_p_value
 from scipy import stats
 
 from bertscore_core import paired
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.paired import (
     ClusterSums,
     PairedSums,
@@ -173,6 +176,47 @@ def test_bootstrap_samples_that_are_as_far_as_the_observed_mean_count():
     """One row of four moved: k draws of it have k times the mean, and 0 and 2 are as far."""
     found = compare_paired(np.array([0.1, 0.0, 0.0, 0.0]), resamples=20_000)
     assert found.bootstrap_p == pytest.approx(1 - stats.binom.pmf(1, 4, 0.25), abs=0.012)
+
+
+def test_clusters_may_be_named_by_texts_or_numbers():
+    d, numbers = differences(60), np.repeat([7, 3, 900], 20)
+    found = compare_paired(d, numbers)
+    assert found.clusters == 3
+    assert compare_paired(d, numbers.astype(np.uint64)) == found
+    assert compare_paired(list(d), [f"document {number:03}" for number in numbers]) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([0.1, math.nan, math.inf],), "got shape (3,), 2 of them not finite"),
+        (([[0.1, 0.2]],), "got shape (1, 2), 0 of them not finite"),
+        (([0.1, 0.2], ["a"]), "got shape (1,), 0 of them missing; expected one for each of 2"),
+        (([0.1, 0.2], ["a", None]), "got shape (2,), 1 of them missing"),
+        (([0.1, 0.2], [1.0, math.nan]), "got shape (2,), 1 of them missing"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(given, message):
+    with pytest.raises(InputError) as raised:
+        compare_paired(*given)
+    assert message in str(raised.value)
+
+
+def test_a_confidence_that_is_none_is_refused():
+    with pytest.raises(InputError, match=r"got 95; expected a number between 0 and 1"):
+        compare_paired([0.1, 0.2], confidence=95)
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[results\]'"):
+        compare_paired([0.1, 0.2])
+
+
+@pytest.mark.process
+def test_the_module_loads_without_scipy():
+    code = "import sys; sys.modules['scipy'] = None; import bertscore_core.paired"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_sums_of_parts_are_the_sums_of_the_whole():
