@@ -10,15 +10,10 @@ import pytest
 from sacrebleu.significance import _compute_p_value
 from scipy import stats
 
-from bertscore_core import paired
+from bertscore_core import paired, paired_sums
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.paired import (
-    ClusterSums,
-    PairedSums,
-    compare_paired,
-    holm,
-    paired_result,
-)
+from bertscore_core.paired import compare_paired, holm, paired_result
+from bertscore_core.paired_sums import ClusterSums, PairedSums
 from tests.support.nights import (
     equal_clusters,
     firing_rate,
@@ -87,7 +82,8 @@ def test_resampling_is_that_of_scipy_and_sacrebleu_within_its_own_error(mean):
 @pytest.fixture
 def few_kept(monkeypatch):
     """Keep fewer differences, so that less makes the same point."""
-    monkeypatch.setattr(paired, "KEPT", 300)
+    for module in (paired, paired_sums):
+        monkeypatch.setattr(module, "KEPT", 300)
     return 300
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.paired import ClusterSums, PairedResult, PairedSums, paired_result
+from bertscore_core.paired import PairedResult, paired_result
+from bertscore_core.paired_sums import ClusterSums, PairedSums
 
 ROWS = 400
 SPREAD = 0.03

@@ -14,7 +14,8 @@ from bertscore_beam.results.comparison import (
 from bertscore_beam.results.gate import judge
 from bertscore_beam.results.keyed_rows import LeftOut
 from bertscore_beam.results.warnings import FEW_CLUSTERS, warnings_of
-from bertscore_core.paired import PairedSums, compare_paired, paired_result
+from bertscore_core.paired import compare_paired, paired_result
+from bertscore_core.paired_sums import PairedSums
 from tests.support.nights import (
     ROWS,
     SPREAD,
