@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from bertscore_core.dropin import BERTScorer, score
     from bertscore_core.explanation import Explanation, explain
     from bertscore_core.matching import PairScores, greedy_match
+    from bertscore_core.paired import PairedResult, compare_paired
     from bertscore_core.scorer import BertScorer
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
-# Names whose files import torch and transformers, which takes seconds: loaded on first use.
+# Names that most callers do not need, loaded on first use. The files of most of them import torch
+# and transformers, which takes seconds.
 _ON_DEMAND = {
     "ScorerConfig": "bertscore_core.config",
     "Settings": "bertscore_core.config",
@@ -63,6 +65,8 @@ _ON_DEMAND = {
     "explain": "bertscore_core.explanation",
     "PairScores": "bertscore_core.matching",
     "greedy_match": "bertscore_core.matching",
+    "PairedResult": "bertscore_core.paired",
+    "compare_paired": "bertscore_core.paired",
     "BertScorer": "bertscore_core.scorer",
     "TextTokenizer": "bertscore_core.tokenization",
     "load_tokenizer": "bertscore_core.tokenization",
@@ -97,6 +101,7 @@ __all__ = [
     "ModelSpec",
     "Moments",
     "PairScores",
+    "PairedResult",
     "ScoreSummary",
     "ScorerConfig",
     "Scores",
@@ -110,6 +115,7 @@ __all__ = [
     "UnknownModelError",
     "baseline_path",
     "choose_table",
+    "compare_paired",
     "explain",
     "find_baseline",
     "format_baseline",

@@ -2,26 +2,26 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from sacrebleu.significance import _compute_p_value
 from scipy import stats
 
-from bertscore_core import paired
-from bertscore_core.paired import (
-    ClusterSums,
-    PairedSums,
-    compare_paired,
-    holm,
-    paired_result,
-)
+from bertscore_core import paired, paired_sums
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.paired import compare_paired, holm, paired_result
+from bertscore_core.paired_sums import ClusterSums, PairedSums
 from tests.support.nights import (
     equal_clusters,
     firing_rate,
+    lognormal,
     nights,
     true_error,
     unequal_clusters,
+    zipf,
 )
 
 
@@ -82,7 +82,8 @@ def test_resampling_is_that_of_scipy_and_sacrebleu_within_its_own_error(mean):
 @pytest.fixture
 def few_kept(monkeypatch):
     """Keep fewer differences, so that less makes the same point."""
-    monkeypatch.setattr(paired, "KEPT", 300)
+    for module in (paired, paired_sums):
+        monkeypatch.setattr(module, "KEPT", 300)
     return 300
 
 
@@ -116,6 +117,32 @@ def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
     )
 
 
+def test_the_error_of_unequal_clusters_is_that_of_leaving_each_of_them_out():
+    clusters = lognormal(30, 1.3, seed=0)
+    d = differences(len(clusters))
+    found = compare_paired(d, clusters, resamples=0)
+    means = np.array([d[clusters != one].mean() for one in range(30)])
+    assert found.error == pytest.approx((29 / 30 * ((means - d.mean()) ** 2).sum()) ** 0.5)
+
+
+@pytest.mark.parametrize("shared", [0, 0.1, 0.5, 1])
+@pytest.mark.parametrize(
+    "clusters",
+    [equal_clusters(), unequal_clusters(), lognormal(60, 1.3, seed=18), zipf(100)],
+    ids=["equal", "2 to 18", "lognormal", "Zipf"],
+)
+def test_the_variance_is_on_average_the_true_one_or_little_more(clusters, shared):
+    """Exact: clusters are independent, so their shares in the average add up one by one."""
+    sizes = np.bincount(clusters.astype(np.int64)).astype(float)
+    true = shared * sizes**2 + (1 - shared) * sizes  # of the sum of each cluster
+    estimated = [
+        compare_paired((clusters == one) / size, clusters, resamples=0).error ** 2
+        for one, size in enumerate(sizes)
+    ]
+    ratio = float(true @ estimated) * len(clusters) ** 2 / true.sum()
+    assert 1 - 1e-12 <= ratio <= 1.15
+
+
 def test_clusters_of_one_row_give_the_error_of_rows(few_kept):
     d = differences(few_kept + 300)
     rows, clusters = compare_paired(d), compare_paired(d, np.arange(len(d), dtype=np.uint64))
@@ -145,6 +172,47 @@ def test_bootstrap_samples_that_are_as_far_as_the_observed_mean_count():
     """One row of four moved: k draws of it have k times the mean, and 0 and 2 are as far."""
     found = compare_paired(np.array([0.1, 0.0, 0.0, 0.0]), resamples=20_000)
     assert found.bootstrap_p == pytest.approx(1 - stats.binom.pmf(1, 4, 0.25), abs=0.012)
+
+
+def test_clusters_may_be_named_by_texts_or_numbers():
+    d, numbers = differences(60), np.repeat([7, 3, 900], 20)
+    found = compare_paired(d, numbers)
+    assert found.clusters == 3
+    assert compare_paired(d, numbers.astype(np.uint64)) == found
+    assert compare_paired(list(d), [f"document {number:03}" for number in numbers]) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([0.1, math.nan, math.inf],), "got shape (3,), 2 of them not finite"),
+        (([[0.1, 0.2]],), "got shape (1, 2), 0 of them not finite"),
+        (([0.1, 0.2], ["a"]), "got shape (1,), 0 of them missing; expected one for each of 2"),
+        (([0.1, 0.2], ["a", None]), "got shape (2,), 1 of them missing"),
+        (([0.1, 0.2], [1.0, math.nan]), "got shape (2,), 1 of them missing"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(given, message):
+    with pytest.raises(InputError) as raised:
+        compare_paired(*given)
+    assert message in str(raised.value)
+
+
+def test_a_confidence_that_is_none_is_refused():
+    with pytest.raises(InputError, match=r"got 95; expected a number between 0 and 1"):
+        compare_paired([0.1, 0.2], confidence=95)
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[results\]'"):
+        compare_paired([0.1, 0.2])
+
+
+@pytest.mark.process
+def test_the_module_loads_without_scipy():
+    code = "import sys; sys.modules['scipy'] = None; import bertscore_core.paired"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_sums_of_parts_are_the_sums_of_the_whole():

@@ -7,11 +7,11 @@ import bertscore_core
 PUBLIC = """
 BERTScorer Baseline BaselineNotFoundError BertScoreError BertScorer ConfigError DeviceLostError
 DeviceMemoryError DocumentFrequencies EMBEDDED_MODEL Explanation IdfError IdfTable InputError
-ModelLoadError ModelSpec Moments PairScores ScoreSummary ScorerConfig Scores Settings Signature
-SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError UnknownModelError
-baseline_path choose_table explain find_baseline format_baseline get_model_spec greedy_match
-known_languages known_models load_tokenizer model_for_language parse_baseline plan_batches
-published_baselines rescale score settle
+ModelLoadError ModelSpec Moments PairScores PairedResult ScoreSummary ScorerConfig Scores Settings
+Signature SignatureError TextTokenizer TokenWeights TokenizedTexts UnknownLanguageError
+UnknownModelError baseline_path choose_table compare_paired explain find_baseline format_baseline
+get_model_spec greedy_match known_languages known_models load_tokenizer model_for_language
+parse_baseline plan_batches published_baselines rescale score settle
 """
 
 

@@ -1,13 +1,15 @@
 """Simulated nights: paired differences of rows, with and without clusters, drawn anew each time."""
 
 import numpy as np
+import numpy.typing as npt
 
-from bertscore_core.paired import ClusterSums, PairedResult, PairedSums, paired_result
+from bertscore_core.paired import PairedResult, paired_result
+from bertscore_core.paired_sums import ClusterSums, PairedSums
 
 ROWS = 400
 SPREAD = 0.03
 SHARED = 0.5
-"""Share of the variance of differences that the rows of a cluster have in common."""
+"""Share of the variance of differences that the rows of a cluster have in common, if not given."""
 
 
 def equal_clusters(count: int = 40) -> np.ndarray:
@@ -15,18 +17,43 @@ def equal_clusters(count: int = 40) -> np.ndarray:
     return np.repeat(np.arange(count), ROWS // count).astype(np.uint64)
 
 
+def clusters_of(sizes: npt.ArrayLike) -> np.ndarray:
+    """Return the cluster of each row, where clusters have these numbers of rows."""
+    rows = np.maximum(1, np.round(sizes)).astype(np.int64)
+    return np.repeat(np.arange(len(rows)), rows).astype(np.uint64)
+
+
 def unequal_clusters() -> np.ndarray:
-    """Return the cluster of each row: sizes from 2 to 38."""
-    sizes = np.concatenate([np.full(10, 2), np.full(10, 8), np.full(10, 12), np.full(10, 18)])
-    return np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
+    """Return the cluster of each row: sizes from 2 to 18."""
+    return clusters_of(np.repeat([2, 8, 12, 18], 10))
+
+
+def lognormal(count: int, spread: float, seed: int) -> np.ndarray:
+    """Return the cluster of each row: sizes as of the documents of many collections."""
+    return clusters_of(np.random.default_rng(seed).lognormal(2, spread, count))
+
+
+def zipf(count: int) -> np.ndarray:
+    """Return the cluster of each row: the second has half the rows of the first, the last one."""
+    return clusters_of(count / np.arange(1, count + 1))
 
 
 def nights(
-    count: int, change: float, clusters: np.ndarray | None = None, *, seed: int = 0
+    count: int,
+    change: float,
+    clusters: np.ndarray | None = None,
+    *,
+    shared: float = SHARED,
+    seed: int = 0,
 ) -> list[PairedResult]:
     """Return what so many nights measure whose true change is known.
 
-    Rows of a cluster share half of the variance of their differences.
+    Args:
+        count: Number of nights.
+        change: The true change.
+        clusters: The cluster of each row; None if rows are independent.
+        shared: Share of the variance of differences that the rows of a cluster have in common.
+        seed: Of the nights.
     """
     random = np.random.default_rng(seed)
     results = []
@@ -35,9 +62,9 @@ def nights(
             d = change + random.normal(0, SPREAD, ROWS)
             results.append(paired_result(PairedSums.of(d), resamples=0))
             continue
-        shared = random.normal(0, SPREAD * SHARED**0.5, int(clusters.max()) + 1)
-        own = random.normal(0, SPREAD * (1 - SHARED) ** 0.5, len(clusters))
-        d = change + shared[clusters.astype(np.int64)] + own
+        common = random.normal(0, SPREAD * shared**0.5, int(clusters.max()) + 1)
+        own = random.normal(0, SPREAD * (1 - shared) ** 0.5, len(clusters))
+        d = change + common[clusters.astype(np.int64)] + own
         results.append(paired_result(PairedSums.of(d), ClusterSums.of(d, clusters), resamples=0))
     return results
 

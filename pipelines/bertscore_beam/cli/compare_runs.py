@@ -8,7 +8,6 @@ from bertscore_beam.files.reach import before_work
 from bertscore_beam.options.flags import StrictParser
 from bertscore_beam.run.exit_status import DONE, WORSE
 from bertscore_beam.run.outcome import Outcome
-from bertscore_core.errors import ConfigError
 
 
 def compare_runs_command(arguments: Sequence[str]) -> int:
@@ -18,14 +17,8 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
         ConfigError: They cannot be compared, or not as asked for.
     """
     parsed = _parse(arguments)
-    try:
-        from bertscore_beam.results.compare import compare_runs
-        from bertscore_beam.results.compare_options import CompareOptions
-    except ImportError as error:
-        raise ConfigError(
-            f"runs cannot be compared ({error}); expected the packages of the extra 'results'. "
-            "Install it: pip install 'bertscore-beam[results]'."
-        ) from error
+    from bertscore_beam.results.compare import compare_runs
+    from bertscore_beam.results.compare_options import CompareOptions
     from bertscore_beam.results.comparison_tables import (
         document_of,
         failures_of,

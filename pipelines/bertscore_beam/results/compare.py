@@ -29,7 +29,7 @@ from bertscore_beam.results.sides import Sides, check_columns, of_pair, referenc
 from bertscore_beam.results.warnings import warnings_of
 from bertscore_beam.score.finished import open_finished
 from bertscore_core.errors import ConfigError
-from bertscore_core.paired import PairedResult, holm, paired_result
+from bertscore_core.paired import PairedResult, check_student, holm, paired_result
 from bertscore_core.resampling import RESAMPLES
 
 MOST_RESAMPLED = 100
@@ -56,6 +56,7 @@ def compare_runs(options: CompareOptions) -> Compared:
 
 def _open(options: CompareOptions) -> tuple[Sides, list[SettingsDifference]]:
     """Open the runs, and check everything that can be checked before rows are read."""
+    check_student()
     run = open_finished(options.run, "RUN")
     others = [open_finished(folder, "AGAINST") for folder in options.against]
     settings = [compare_settings(run, other) for other in others or [run]]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.results.comparison import PairCounts
-from bertscore_core.paired import ClusterSums, PairedSums
+from bertscore_core.paired_sums import ClusterSums, PairedSums
 
 # Sums of clusters that wait to be added up: 24 bytes each.
 _WAITING = 1_000_000

@@ -84,8 +84,9 @@ def test_groups_and_clusters_are_those_of_their_rows_alone(two):
         assert one.counts.pairs == len(d)
         assert one.result.difference == pytest.approx(d.mean(), rel=1e-12)
         assert one.result.clusters == len(set(documents))
-        sums = np.array([(d - d.mean())[documents == name].sum() for name in set(documents)])
-        error = (len(sums) / (len(sums) - 1) * (sums**2).sum()) ** 0.5 / len(d)
+        without = np.array([d[documents != name].mean() for name in set(documents)])
+        number = len(without)
+        error = ((number - 1) / number * ((without - d.mean()) ** 2).sum()) ** 0.5
         assert one.result.error == pytest.approx(error, rel=1e-9)
     p_values = [one.p_value for one in found.groups]
     assert found.groups[int(np.argmin(p_values))].p_adjusted == pytest.approx(

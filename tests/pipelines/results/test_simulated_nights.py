@@ -5,17 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from bertscore_beam.results.comparison import PairCounts
+from bertscore_beam.results.comparison import (
+    WHOLE,
+    GroupComparison,
+    PairCounts,
+    SettingsDifference,
+)
 from bertscore_beam.results.gate import judge
-from bertscore_core.paired import PairedSums, compare_paired, paired_result
+from bertscore_beam.results.keyed_rows import LeftOut
+from bertscore_beam.results.warnings import FEW_CLUSTERS, warnings_of
+from bertscore_core.paired import compare_paired, paired_result
+from bertscore_core.paired_sums import PairedSums
 from tests.support.nights import (
     ROWS,
     SPREAD,
+    clusters_of,
     equal_clusters,
     firing_rate,
+    lognormal,
     nights,
     true_error,
     unequal_clusters,
+    zipf,
 )
 
 NIGHTS = 2000
@@ -25,6 +36,18 @@ CLUSTERS = {
     "40 clusters": equal_clusters(40),
     "10 clusters": equal_clusters(10),
     "unequal clusters": unequal_clusters(),
+}
+
+UNEQUAL = {
+    **{f"{count} equal": clusters_of(np.full(count, 10)) for count in (2, 3, 5, 10, 18, 40)},
+    "40 of 2 to 18": unequal_clusters(),
+    "100 lognormal, s = 1": lognormal(100, 1.0, seed=9),
+    "60 lognormal, s = 1.3": lognormal(60, 1.3, seed=2),
+    "60 lognormal, s = 1.3, one with a quarter": lognormal(60, 1.3, seed=18),
+    "40 Zipf": zipf(40),
+    "200 Zipf": zipf(200),
+    "1000 Zipf": zipf(1000),
+    "5 of 80, 35 of 2": clusters_of(np.repeat([80, 2], [5, 35])),
 }
 
 
@@ -49,6 +72,45 @@ def test_intervals_hold_the_true_change_at_their_nominal_rate(clusters):
     found = nights(NIGHTS, change, clusters, seed=8)
     inside = [one.interval[0] <= change <= one.interval[1] for one in found]
     assert near(float(np.mean(inside)), 0.95)
+
+
+def warned(result):
+    """Return whether `compare` warns that there are few clusters."""
+    whole = GroupComparison(
+        group=WHOLE, counts=NO_ROWS, mean=0.0, against_mean=0.0, result=result, p_adjusted=None
+    )
+    few = f"There are only {result.effective_clusters:.1f} effective clusters: the error is rough."
+    return few in warnings_of(whole, (), SettingsDifference(noise=0), LeftOut(), is_keyed=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shared", [0, 0.5, 1])
+@pytest.mark.parametrize("clusters", UNEQUAL.values(), ids=UNEQUAL)
+def test_the_gate_keeps_its_rate_however_unequal_clusters_are_or_few_are_warned_of(
+    clusters, shared
+):
+    change = -0.004
+    found = nights(10_000, change, clusters, shared=shared, seed=20)
+    rate = firing_rate(found, -change)
+    inside = float(np.mean([one.interval[0] <= change <= one.interval[1] for one in found]))
+    if found[0].effective_clusters >= FEW_CLUSTERS:
+        assert not warned(found[0])
+        assert 0.04 <= rate <= 0.065
+        assert 0.94 <= inside <= 0.965
+    else:
+        assert warned(found[0])
+        assert rate <= 0.07
+        assert inside >= 0.935
+
+
+@pytest.mark.parametrize(
+    ("clusters", "shared"),
+    [(zipf(200), 0.5), (clusters_of(np.repeat([80, 2], [5, 35])), 1.0)],
+    ids=["200 Zipf", "5 of 80, 35 of 2"],
+)
+def test_the_gate_keeps_its_rate_where_few_clusters_have_most_rows(clusters, shared):
+    """4,000 nights here, 10,000 of more cases above. Without leverage it is .075."""
+    assert 0.04 <= firing_rate(nights(4000, -0.004, clusters, shared=shared), 0.004) <= 0.065
 
 
 @pytest.mark.long
