@@ -6,6 +6,7 @@ Sums are all that a table needs: they are a few kilobytes a part, and merge in a
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 
 import apache_beam as beam
 import numpy as np
@@ -23,9 +24,8 @@ from bertscore_beam.loading import load_scorer
 from bertscore_beam.run import counters, live
 from bertscore_beam.run.device_loss import ending_with_the_device
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.hints import with_accelerator
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunStep
+from bertscore_beam.run.step import RunOnDevice
 from bertscore_core import BertScorer, IdfTable, ScorerConfig
 from bertscore_core.moments import Moments
 from bertscore_core.work import Work
@@ -86,12 +86,11 @@ def score_stage(
         parts: The pairs.
         model: Name of the model.
     """
-    score = "ScorePairParts" >> with_accelerator(beam.ParDo(RunStep(step)), job.options.accelerator)
+    score = RunOnDevice(step, attrgetter("moments"), job.options.accelerator)
     return Stage(
         name="score",
         runner=job.plan.scoring,
-        # The parts are spread here, since that needs no GPU.
-        build=lambda root: root | beam.Create(parts) | beam.Reshuffle() | score,
+        build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=layout.MOMENTS_FOLDER,
         amounts={layout.below_moments(part.moments): part.rows for part in parts},

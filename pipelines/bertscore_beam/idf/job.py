@@ -294,6 +294,7 @@ def _build_pipeline(root: beam.Pipeline, *, folder: OutputFolder, counting: Coun
     _ = (
         root
         | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE))
+        | "Spread" >> beam.Reshuffle()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
     )

@@ -52,3 +52,49 @@ class RunStep(beam.DoFn):
     def process(self, element: Any) -> Iterator[Any]:
         """Yield the results of an element."""
         yield from self._run(element)
+
+
+@dataclass
+class RunOnDevice(beam.PTransform):
+    """Elements -> results of a step that uses a device, on workers that have it.
+
+    The elements reach these workers grouped by name, and are taken apart there. A hint on the step
+    alone would store them ungrouped between the two kinds of workers: Dataflow cannot divide the
+    reading of such a collection again, so that a bad cut would leave one GPU at work for long.
+
+    Attributes:
+        step: The step.
+        name: Returns the name of an element, another for each.
+        accelerator: The GPU in Beam's notation; None for no GPU.
+    """
+
+    step: Step
+    name: Callable[[Any], str]
+    accelerator: str | None
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Group by name without a device; everything after that needs one."""
+        name = self.name
+        # Typed, so that its coder gives equal names equal bytes on every worker.
+        named = beam.Map(lambda element: (name(element), element))
+        grouped = (
+            elements
+            | "ByName" >> named.with_output_types(tuple[str, Any])
+            | "Spread" >> beam.GroupByKey()
+        )
+        work: beam.PTransform = _TakeApart(self.step)
+        if self.accelerator is not None:
+            work = work.with_resource_hints(accelerator=self.accelerator)
+        return grouped | "OnDevice" >> work
+
+
+@dataclass
+class _TakeApart(beam.PTransform):
+    """(Name, elements) -> results of a step."""
+
+    step: Step
+
+    def expand(self, grouped: beam.PCollection[tuple[str, Iterable[Any]]]) -> Any:
+        """Return the results."""
+        elements = grouped | "TakeApart" >> beam.FlatMapTuple(lambda _, elements: elements)
+        return elements | "Run" >> beam.ParDo(RunStep(self.step))

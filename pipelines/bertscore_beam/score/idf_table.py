@@ -138,6 +138,7 @@ def idf_table(
     return (
         root
         | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
+        | "Spread" >> beam.Reshuffle()
         | "CountDocumentFrequencies" >> (unless_same if source.may_be_valid else count)
         | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
     )

@@ -3,7 +3,7 @@
 plan --> splits --> CountDocumentFrequencies --> SaveIdf
                         +-----------------------------+ (side input: the name of the idf table)
                         v
-pending --> splits --> WithIdf --> Reshuffle --> ScoreSplits --> FinishRun
+pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -31,14 +32,13 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     read_run,
 )
-from bertscore_beam.run.hints import with_accelerator
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunStep
+from bertscore_beam.run.step import RunOnDevice
 from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.score.estimate import estimate_words
@@ -254,9 +254,11 @@ def build_score_pipeline(
         root
         # Split: what to read, a few hundred bytes each.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), WithIdf(table, idf.path))
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
+        | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> with_accelerator(beam.ParDo(RunStep(ScoreSplits(spec))), accelerator)
+        | "ScoreSplits"
+        >> RunOnDevice(ScoreSplits(spec), attrgetter("split.part_name"), accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 
 import apache_beam as beam
 import numpy as np
@@ -17,9 +18,8 @@ from bertscore_beam.loading import load_scorer
 from bertscore_beam.run import counters, live
 from bertscore_beam.run.device_loss import ending_with_the_device
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.hints import with_accelerator
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunStep
+from bertscore_beam.run.step import RunOnDevice
 from bertscore_beam.tune.judgements import Judgements
 from bertscore_beam.tune.plan import (
     SCORES_FOLDER,
@@ -121,14 +121,11 @@ def score_stage(
     job: TuneJob, scoring: "ScoreParts", parts: Sequence[PartToScore] = (), model: str = ""
 ) -> Stage:
     """Return the stage that scores parts with one model."""
-    score = "ScoreParts" >> with_accelerator(
-        beam.ParDo(RunStep(scoring)), job.plan.options.accelerator
-    )
+    score = RunOnDevice(scoring, attrgetter("scores"), job.plan.options.accelerator)
     return Stage(
         name="score",
         runner=job.plan.runner,
-        # The parts are spread here, since that needs no GPU.
-        build=lambda root: root | beam.Create(parts) | beam.Reshuffle() | score,
+        build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
         amounts={part.scores.removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in parts},

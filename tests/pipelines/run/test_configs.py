@@ -36,6 +36,7 @@ JOBS = {
     "baseline": ["fetch", "read", "sample", "pair", "score"],
 }
 SCORING = {"score": "ScoreSplits", "baseline": "ScorePairParts"}
+"""The transform that scores, in each job that does."""
 
 builds = pytest.mark.job
 """For tests that build a pipeline."""
@@ -61,7 +62,8 @@ def print_job(path, *flags):
 
 
 def scoring_stage(job, verb):
-    (stage,) = [stage for stage in job["stages"] if SCORING[verb] in stage["steps"]]
+    step = f"{SCORING[verb]}/OnDevice/Run"
+    (stage,) = [stage for stage in job["stages"] if step in stage["steps"]]
     return stage
 
 
@@ -130,6 +132,19 @@ def test_the_gpu_is_asked_for_where_pairs_are_scored_and_nowhere_else(path, flag
     for job in print_job(path, *flags):
         scores = [scoring_stage(job, verb)] if job["name"] == "score" else []
         assert hinted_stages(job, accelerator) == scores
+
+
+@builds
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if path.parent.name in SCORING], ids=name_of
+)
+def test_the_stage_that_scores_reads_a_group_by_key(path):
+    name = SCORING[path.parent.name]
+    stage = scoring_stage(scoring_job(print_job(path)), path.parent.name)
+    assert stage["steps"][:2] == [f"{name}/OnDevice/TakeApart", f"{name}/OnDevice/Run"]
+    assert stage["reads"] == [f"{name}/Spread"]
+    if path in GPU_CONFIGS:
+        assert len(stage["steps"]) == 2
 
 
 @builds
