@@ -38,8 +38,10 @@ def write_text(path: Path, data: bytes) -> Path:
     return path
 
 
-def plan_text(path: Path | str, rows: int = 20_000, size: int = 1 << 26, **changes: Any) -> Plan:
-    """Plan an input with columns `candidate` and `reference`."""
+def plan_text(
+    path: Path | str | Sequence[str], rows: int = 20_000, size: int = 1 << 26, **changes: Any
+) -> Plan:
+    """Plan inputs with columns `candidate` and `reference`."""
     settings = {
         "candidate_column": "candidate",
         "reference_column": "reference",
@@ -47,7 +49,8 @@ def plan_text(path: Path | str, rows: int = 20_000, size: int = 1 << 26, **chang
         "target_bytes": size,
     }
     kind = changes.pop("input_format", "auto")
-    return plan_inputs(expand_inputs([str(path)], input_format=kind), **(settings | changes))
+    paths = [str(path)] if isinstance(path, str | Path) else path
+    return plan_inputs(expand_inputs(paths, input_format=kind), **(settings | changes))
 
 
 def read_plan(plan: Plan) -> tuple[pa.Table, Lines]:

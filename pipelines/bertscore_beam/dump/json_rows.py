@@ -19,7 +19,7 @@ from bertscore_beam.dump.framing import Frames
 from bertscore_beam.dump.json_types import (
     DriftError,
     LoneSurrogateError,
-    check_value,
+    fitted,
     unknown_fields,
 )
 from bertscore_beam.dump.lines import BadLine, Lines
@@ -51,13 +51,13 @@ def parse_json(data: bytes, frames: Frames, schema: pa.Schema) -> tuple[pa.Table
     dropped: Counter[str] = Counter()
     kind = pa.struct(list(schema))
     for start, stop in zip(frames.starts.tolist(), frames.stops.tolist(), strict=True):
-        row = parse_object(data[start:stop])
-        if isinstance(row, dict):
-            row = _checked(row, kind)
+        parsed = parse_object(data[start:stop])
+        row = _fitted(parsed, kind) if isinstance(parsed, dict) else parsed
         if isinstance(row, BadLine):
             bad[len(rows)] = row
             row = {}
-        dropped.update(set(unknown_fields(row, kind)))
+        else:
+            dropped.update(set(unknown_fields(parsed, kind)))
         rows.append(row)
     return (
         pa.Table.from_pylist(rows, schema=schema),
@@ -87,15 +87,15 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _checked(row: dict[str, Any], kind: pa.DataType) -> dict[str, Any] | BadLine:
-    """Return a row that fits the columns, or why it does not."""
+def _fitted(row: dict[str, Any], kind: pa.DataType) -> dict[str, Any] | BadLine:
+    """Return a row as the columns store it, or why they cannot."""
     try:
-        check_value(row, kind, "")
+        stored: dict[str, Any] = fitted(row, kind, "")
     except DriftError as error:
         return BadLine(reason=Reason.TYPE_DRIFT, message=str(error))
     except LoneSurrogateError as error:
         return BadLine(reason=Reason.INVALID_UTF8, message=str(error))
-    return row
+    return stored
 
 
 def _is_plain(data: bytes, frames: Frames) -> bool:

@@ -44,8 +44,10 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
     return pa.schema(_fields(whole))
 
 
-def check_value(value: Any, kind: pa.DataType, path: str) -> None:
-    """Check that a value can be stored in a column exactly.
+def fitted(value: Any, kind: pa.DataType, path: str) -> Any:
+    """Return a value as a column stores it: exactly, but for large integers among fractions.
+
+    A float64 column takes the nearest number to an integer beyond 2^53, as Arrow's reader does.
 
     Args:
         value: As `json.loads` returns it.
@@ -57,19 +59,21 @@ def check_value(value: Any, kind: pa.DataType, path: str) -> None:
         LoneSurrogateError: It holds a text that is not valid.
     """
     if value is None:
-        return
+        return None
     if pa.types.is_struct(kind) and isinstance(value, dict):
-        for part in kind:
-            check_value(
+        return {
+            part.name: fitted(
                 value.get(part.name), part.type, f"{path}.{part.name}" if path else part.name
             )
-    elif pa.types.is_list(kind) and isinstance(value, list):
-        for item in value:
-            check_value(item, kind.value_type, path)
-    elif not _fits(value, kind):
+            for part in kind
+        }
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return [fitted(item, kind.value_type, path) for item in value]
+    if not _fits(value, kind):
         raise DriftError(f"column {path!r}: got {_word(value)}; expected {kind}")
-    elif isinstance(value, str):
+    if isinstance(value, str):
         _check_text(value, path)
+    return float(value) if pa.types.is_floating(kind) else value
 
 
 def unknown_fields(value: Any, kind: pa.DataType, path: str = "") -> Iterator[str]:

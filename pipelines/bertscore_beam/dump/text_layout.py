@@ -23,10 +23,12 @@ from bertscore_beam.dump.text_cuts import BOM, even_pieces, is_cut_blindly, scan
 from bertscore_beam.dump.text_source import open_text, read_head
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import protocols, resolve
 from bertscore_core.errors import InputError
 
 # About how many times smaller compressed texts are.
 _PACKED = 3
+_WEB = frozenset({"http", "https"})
 SAMPLE_BYTES = 1024 * 1024
 """Bytes of a file, decompressed, in which its columns and their types are found."""
 
@@ -69,13 +71,18 @@ def read_text_layout(
 
     Raises:
         InputError: It is not of this format.
-        OSError: It cannot be reached.
+        OSError: It cannot be reached, or its length is not known where it is cut by that.
     """
     check_head(path, read_head(path), kind, codec)
     with open_text(path, codec) as source:
         data, is_whole = _sample(source.read, kind)
         size = source.size
     data = data.removeprefix(BOM)
+    if data and not size and is_cut_blindly(kind, codec):
+        raise OSError(
+            "the length of the file is not known: its server does not say how many bytes it has; "
+            "expected one that does. Fetch the file first, or compress it."
+        )
     frames = find_frames(data, kind, final=is_whole)
     if not kind.has_header:  # the first line of the others is the header, also if it is blank
         frames = frames.without_blank(data, kind)
@@ -112,7 +119,7 @@ def cut_text(
 
     Raises:
         InputError: Its compressed bytes are damaged.
-        OSError: It cannot be reached.
+        OSError: It cannot be reached, or its splits cannot: the server sends it from its beginning.
     """
     targets = {"target_rows": target_rows, "target_bytes": target_bytes}
     if is_cut_blindly(layout.kind, layout.codec):
@@ -120,6 +127,10 @@ def cut_text(
     else:
         with open_text(path, layout.codec) as source:
             pieces = scanned_pieces(source.blocks(), layout.kind, **targets)
+    if not layout.codec and len(pieces) > 1 and protocols(resolve(path)[0]) & _WEB:
+        with open_text(path, layout.codec) as source:  # raises if the server knows no ranges
+            source.skip(pieces[-1].start)
+            source.read(1)
     shared = replace(
         blank,
         format=layout.kind.value,

@@ -71,15 +71,23 @@ def open_text(
 
     Raises:
         InputError: The compressed bytes are damaged.
-        OSError: The file cannot be reached.
+        OSError: The file cannot be reached, or its server sends it from its beginning only.
     """
     with open_source(path, size=size, version=version) as source:
-        fetch(source, *span)
         stream = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
         try:
+            fetch(source, *span)
             yield TextSource(stream, codec, source_size(source))
         except pa.ArrowException as error:
             raise _damaged(path, codec, error) from error
+        except InputError:
+            raise
+        except ValueError as error:  # fsspec's, where a web server does not know ranges
+            raise OSError(
+                "the file can only be read from its beginning: its server does not send ranges of "
+                "bytes; expected one that does. Fetch the file first, or write it as several "
+                "smaller ones."
+            ) from error
         except OSError as error:
             # Arrow reports damage as OSError without an errno; the operating system sets one.
             if not codec or error.errno is not None or type(error) is not OSError:

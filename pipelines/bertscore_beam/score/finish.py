@@ -104,6 +104,7 @@ def finish_run(
         signature,
         missing=[split.part_name for split in missing],
         doubled=stale_parts(plan, parts.sizes),
+        untouched_rows=parts.untouched_rows,
         whole_idf=not is_incomplete(idf),
     )
     if spec.settings.by_column:

@@ -118,6 +118,16 @@ class PartRecord:
         """Tell whether the part is of the same rows for certain, without reading them."""
         return split.file_version != "" and self.covers(split)
 
+    def is_of_version(self, split: Split) -> bool:
+        """Tell whether the file of a split is for certain the one that the part was made of."""
+        now = (split.file_size, split.file_version)
+        return split.file_version != "" and (self.file_size, self.file_version) == now
+
+    @property
+    def offset(self) -> int:
+        """Where the part begins in its file: `Split.offset` of its split."""
+        return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
+
     @property
     def texts_digest(self) -> str:
         """Identifies the texts of the part and how they were scored."""

@@ -7,7 +7,7 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bertscore_beam.dump.columns import TableFields
@@ -33,7 +33,8 @@ from bertscore_beam.score.given_idf import check_given_idf, check_groups
 from bertscore_beam.score.group_check import count_groups
 from bertscore_beam.score.idf_table import IdfSource, find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
-from bertscore_beam.score.part_record import record_path
+from bertscore_beam.score.other_texts import check_same_texts
+from bertscore_beam.score.part_record import PartRecord, record_path
 from bertscore_beam.score.plan_settings import (
     PlannedSettings,
     begin_settling,
@@ -239,6 +240,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
 
     Raises:
         ConfigError: The folder is inside another run's folder, or around one.
+        ConfigError: It holds scores of other texts.
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
@@ -258,6 +260,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records.values(), digest)
+        finished = (one for one in records.values() if sizes.get(one.part_name) == one.part_bytes)
+        check_same_texts(folder, plan, finished, planned.fields, previous)
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
@@ -271,7 +275,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
-            goal=_goal(planned, standing, to_report),
+            goal=_goal(planned, standing, to_report, _rows_at_risk(standing, records, sizes)),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -292,7 +296,18 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     )
 
 
-def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:
+def _rows_at_risk(
+    standing: Standing, records: Mapping[str, PartRecord], sizes: Mapping[str, int]
+) -> int:
+    """Return the rows of earlier parts that are deleted first, or compared with the input."""
+    compared = (split.part_name for split in standing.unsure)
+    names = {*compared, *standing.outdated, *standing.stale}
+    return sum(records[name].num_rows for name in names & records.keys() & sizes.keys())
+
+
+def _goal(
+    planned: ScorePlan, standing: Standing, orphans: tuple[str, ...], rows_at_risk: int
+) -> RunGoal:
     """Return what the totals of the run are compared with at its end."""
     options, plan = planned.options, planned.plan
     return RunGoal(
@@ -311,6 +326,7 @@ def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> R
         started=planned.started,
         restarts=restarts_so_far(),
         carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
+        rows_at_risk=rows_at_risk,
     )
 
 

@@ -32,6 +32,12 @@ class RunParts:
     sizes: Mapping[str, int]
     found: FolderRecords
 
+    @property
+    def untouched_rows(self) -> int:
+        """Rows of earlier parts in the place of missing ones: their splits could not be scored."""
+        names = {split.part_name for split in self.missing} & self.sizes.keys()
+        return sum(self.found.records[one].num_rows for one in names & self.found.records.keys())
+
 
 def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
     """Look at the folder of a run whose splits have all been tried.

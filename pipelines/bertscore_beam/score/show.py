@@ -90,6 +90,9 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     rows += _reason_rows(summary, scored=True)
     if summary["reused"]:
         rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
+    if summary["replaced"]:
+        words = f"{summary['replaced']:,} rows of earlier parts that did not fit the input any more"
+        rows.append(("replaced", words))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)
     dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]

@@ -50,6 +50,7 @@ class RunTotals:
         parts: Parts written or kept.
         parts_kept: Parts that were compared and whose rows were the same.
         parts_rewritten: Parts that were written again with the scores they had.
+        kept_rows: Rows of the parts kept or rewritten.
         fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
         reused: Rows that took the scores of an earlier run, in all parts.
         summary: Sums over the rows of all parts.
@@ -66,6 +67,7 @@ class RunTotals:
     parts: int = 0
     parts_kept: int = 0
     parts_rewritten: int = 0
+    kept_rows: int = 0
     fresh_rows: int = 0
     reused: int = 0
     summary: ScoreSummary = field(default_factory=ScoreSummary)
@@ -109,6 +111,7 @@ class RunTotals:
             cls.of_record(part.record),
             parts_kept=int(not part.rewritten),
             parts_rewritten=int(part.rewritten),
+            kept_rows=part.record.num_rows,
             fresh_rows=0,
         )
 
@@ -135,6 +138,7 @@ class RunTotals:
             parts=self.parts + other.parts,
             parts_kept=self.parts_kept + other.parts_kept,
             parts_rewritten=self.parts_rewritten + other.parts_rewritten,
+            kept_rows=self.kept_rows + other.kept_rows,
             fresh_rows=self.fresh_rows + other.fresh_rows,
             reused=self.reused + other.reused,
             summary=self.summary + other.summary,
@@ -178,6 +182,8 @@ class RunGoal:
         started: When the run began, in seconds since the epoch.
         restarts: How often it was restarted before this, since a worker had died.
         carried: Totals of the parts of earlier runs that are done.
+        rows_at_risk: Rows of other earlier parts of the planned inputs: those that are compared, or
+            deleted since they do not fit the plan.
     """
 
     parts: int = 0
@@ -195,6 +201,7 @@ class RunGoal:
     started: float = 0.0
     restarts: int = 0
     carried: RunTotals = field(default_factory=RunTotals)
+    rows_at_risk: int = 0
 
 
 def judge(
@@ -204,6 +211,7 @@ def judge(
     *,
     missing: Sequence[str],
     doubled: Sequence[str],
+    untouched_rows: int = 0,
     whole_idf: bool = True,
 ) -> dict[str, Any]:
     """Return the summary of a run.
@@ -217,6 +225,7 @@ def judge(
         signature: How the scores were made; None if that depends on the language of a row.
         missing: Planned parts that are missing or not valid.
         doubled: Parts in the folder with rows of planned parts.
+        untouched_rows: Rows of earlier parts that still stand in the place of missing ones.
         whole_idf: Whether the idf table was counted over every file.
 
     Returns:
@@ -247,6 +256,7 @@ def judge(
         "scored": summary.scored,
         "rejected": unscored,
         "reused": total.reused,
+        "replaced": max(goal.rows_at_risk - new.kept_rows - untouched_rows, 0),
         "reject_fraction": share,
         "max_reject_fraction": goal.max_reject_fraction,
         "truncated": summary.truncated,

@@ -115,6 +115,20 @@ def test_arrow_and_line_by_line_read_the_same(rows):
     assert repr(pa.concat_tables(pieces).to_pylist()) == repr(whole.to_pylist())
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 1_460_000_000_000_000_001, 10**300])
+def test_large_integer_among_fractions_is_the_nearest_number_beside_a_bad_line_too(
+    tmp_path, monkeypatch, number
+):
+    first = to_jsonl([{**ROWS[0], "id": 0.5, "more": {"a": [0.5]}}])
+    monkeypatch.setattr("bertscore_beam.dump.text_layout.SAMPLE_BYTES", len(first))
+    good = to_jsonl([{**ROWS[1], "id": number, "more": {"a": [1, number]}}])
+    for bad in (b"", b"not JSON\n"):
+        table, lines = read_plan(plan_text(write_text(tmp_path / "a.jsonl", first + good + bad)))
+        assert table["id"].to_pylist()[:2] == [0.5, float(number)]
+        assert table["more"].to_pylist()[1] == {"a": [1.0, float(number)]}
+        assert [str(line.reason) for line in lines.bad.values()] == ["bad_line"] * bool(bad)
+
+
 BAD_LINES = [
     (b'{"candidate": "x"', "bad_line"),
     (b"[1]", "bad_line"),

@@ -1,0 +1,187 @@
+"""Refuse to replace the scores of other texts, such as those of another night.
+
+The dumps of all nights have files of the same names. So one wrong digit in `--output` would give a
+dump the folder of another one, whose scores would be gone. A file that is only newer looks the same
+from outside; so some rows are read, and looked up among the digests beside the earlier parts.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.dump.columns import TableFields, column_of
+from bertscore_beam.dump.parquet import UNREADABLE
+from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text_digests import Digests, digest_texts
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.runs.row_scores import rows_file, rows_from_bytes
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_core.errors import ConfigError, InputError
+
+_Keys: TypeAlias = "npt.NDArray[np.uint64]"
+"""The high halves of the digests of some rows, each once, ascending."""
+
+_SAMPLE = 20
+"""Most earlier parts that are compared."""
+
+_NEAR = 8
+"""Earlier parts of a file in which rows are looked up: those before them may have become fewer or
+more, and moved them into a neighbour."""
+
+
+def check_same_texts(
+    folder: OutputFolder,
+    plan: Plan,
+    finished: Iterable[PartRecord],
+    fields: TableFields,
+    previous_run: Mapping[str, Any] | None,
+) -> None:
+    """Check that the finished parts of a folder are mostly of texts that the input still has.
+
+    Nothing is read unless most of them are of another version of their file. Nor is it if the last
+    run in the folder was begun with these very files, since it was checked then, and some of the
+    parts that it had to replace may still be there.
+
+    Args:
+        folder: The output folder.
+        plan: The plan.
+        finished: The records of its finished parts.
+        fields: The columns of texts.
+        previous_run: The result of `read_run`.
+
+    Raises:
+        ConfigError: The input has less than half of the rows of the parts compared.
+    """
+    if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
+        return
+    splits: dict[str, list[Split]] = defaultdict(list)
+    for split in plan.splits:
+        splits[split.input_name].append(split)
+    parts: dict[str, list[PartRecord]] = defaultdict(list)
+    for record in finished:
+        if record.input_name in splits:
+            parts[record.input_name].append(record)
+    changed = sorted(
+        (
+            record
+            for name, records in parts.items()
+            for record in records
+            if not record.is_of_version(splits[name][0])
+        ),
+        key=lambda record: record.part_name,
+    )
+    if 2 * len(changed) <= sum(map(len, parts.values())):
+        return
+    unknown = 0  # rows without digests, which cannot be found
+    wanted = found = np.zeros(0, dtype=np.uint64)
+    for record in _spread(changed):
+        name = record.input_name
+        part = _Part.read(folder, record, parts[name])
+        with suppress(*UNREADABLE):  # the run says so
+            now = _rows_of(splits[name], part, fields)
+            taken = part.found_in(now, wanted=wanted, found=found)
+            unknown += 0 if len(part.own) else record.num_rows
+            wanted, found = np.union1d(wanted, part.own), np.union1d(found, taken)
+    rows = unknown + len(wanted)
+    if 2 * len(found) < rows:
+        raise ConfigError(
+            f"the output folder holds the scores of other texts: got an input without "
+            f"{rows - len(found):,} of {rows:,} rows that were compared, of parts such as "
+            f"{changed[0].part_name!r}; expected one that has most of them. Choose another "
+            "--output, or use --overwrite to replace the scores."
+        )
+
+
+def _spread(records: Sequence[PartRecord]) -> list[PartRecord]:
+    """Return some of many records, at equal distances."""
+    count = min(_SAMPLE, len(records))
+    return [records[number * len(records) // count] for number in range(count)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    """An earlier part, as far as it is compared.
+
+    Attributes:
+        offset: Where it begins in its file.
+        rows: Number of its rows.
+        own: Its rows; none if what was kept of them is gone or damaged.
+        near: The rows of the earlier parts next to it, and its own.
+    """
+
+    offset: int
+    rows: int
+    own: _Keys
+    near: _Keys
+
+    @classmethod
+    def read(cls, folder: OutputFolder, record: PartRecord, parts: Sequence[PartRecord]) -> "_Part":
+        """Read what was kept of a part, and of those of `parts` that are next to it."""
+        nearest = sorted(parts, key=lambda one: abs(one.offset - record.offset))[:_NEAR]
+        contents = folder.read_if_there(*(rows_file(one.part_name) for one in nearest))
+        keys = [_keys_of_piece(data, one) for data, one in zip(contents, nearest, strict=True)]
+        return cls(
+            offset=record.offset,
+            rows=record.num_rows,
+            own=keys[0],
+            near=np.unique(np.concatenate(keys)),
+        )
+
+    def found_in(self, now: _Keys, *, wanted: _Keys, found: _Keys) -> _Keys:
+        """Return rows of the input that are earlier ones, at most as many as the part adds.
+
+        So rows that many parts or files have, or a few rows next to many parts, count once.
+
+        Args:
+            now: Rows of the input.
+            wanted: Rows of the parts compared before.
+            found: Those of them that the input has.
+        """
+        matched = np.setdiff1d(np.intersect1d(now, self.near), found)
+        own = np.isin(matched, self.own)
+        added = np.setdiff1d(self.own, wanted)
+        taken: _Keys = np.concatenate([matched[own], matched[~own]])[: len(added)]
+        return taken
+
+
+def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
+    """Return as many rows of a file as a part has, or more, from the place of the part on.
+
+    Raises:
+        InputError: The file is damaged or has changed since it was planned.
+        OSError: It cannot be reached.
+    """
+    distances = [abs(split.offset - part.offset) for split in splits]
+    rows, now = 0, np.zeros(0, dtype=np.uint64)
+    for split in splits[distances.index(min(distances)) :]:
+        digests = _digests_of_split(split, fields)
+        rows, now = rows + len(digests), np.union1d(now, _keys(digests))
+        if rows >= part.rows:
+            break
+    return now
+
+
+def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
+    """Return the rows of an earlier part; none if what was kept of them is gone or damaged."""
+    with suppress(InputError):
+        if data is not None:
+            return _keys(rows_from_bytes(data, record.part_name).digests)
+    return np.zeros(0, dtype=np.uint64)
+
+
+def _digests_of_split(split: Split, fields: TableFields) -> Digests:
+    names = (fields.candidate_column, fields.reference_column)
+    table = read_split(split, names)
+    return digest_texts(*(column_of(table, name) for name in names))
+
+
+def _keys(digests: Digests) -> _Keys:
+    keys: _Keys = np.unique(digests[:, 0])
+    return keys
