@@ -82,6 +82,7 @@ def expand_inputs(
 
     Raises:
         InputError: If an entry matches nothing.
+        CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     found: dict[str, tuple[Found, InputFile]] = {}

@@ -13,6 +13,7 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from bertscore_beam.files.listing import list_below, list_level
 from bertscore_beam.files.paths import protocols
 
 # Names that start with these are skipped by Parquet readers (Arrow, Spark, Hive, DuckDB).
@@ -81,13 +82,14 @@ def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
 
     Raises:
         OSError: If it cannot be listed.
+        CutOffError: If the store lists only a part of it.
     """
     try:
         if isinstance(fs, LocalFileSystem):
             with os.scandir(folder.path) as listing:
                 found = (_local_entry(fs, folder, entry) for entry in listing)
                 return [entry for entry in found if entry is not None]
-        listed = fs.ls(folder.path, detail=True)
+        listed = list_level(fs, folder.path)
     except _NOT_THERE:
         return []
     inside = folder.path.rstrip("/") + "/" if folder.path else ""
@@ -109,9 +111,10 @@ def list_tree(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
 
     Raises:
         OSError: If it cannot be listed.
+        CutOffError: If the store lists only a part of it.
     """
     try:
-        found = fs.find(folder.path, detail=True)
+        found = list_below(fs, folder.path)
     except _NOT_THERE:
         return []
     start = len(folder.path.rstrip("/")) + 1

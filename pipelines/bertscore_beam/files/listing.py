@@ -1,18 +1,33 @@
-"""List all files below a folder."""
+"""List all files below a folder.
+
+Every listing of a store is asked for here, so that none is taken for whole that the store's client
+has cut off.
+"""
 
 import contextlib
 import os
 import posixpath
+from collections.abc import Sized
 from typing import Any
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolve
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolve, with_scheme
+from bertscore_core.errors import BertScoreError
+
+GCSFS_STOPS_AT = 10_000_000
+"""Names after which gcsfs ends a listing, without an error (gcsfs 2026.10, `core.py`)."""
+_GCS = frozenset({"gs", "gcs"})
 
 
 class UnlistedError(OSError):
     """A folder is there and cannot be listed, so its content is unknown."""
+
+
+class CutOffError(BertScoreError):
+    """A listing ends before the folder does. A retry does not help."""
 
 
 def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
@@ -23,6 +38,7 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     Raises:
         UnlistedError: If a local folder cannot be listed.
         OSError: If a remote one cannot.
+        CutOffError: If the store lists only a part of it.
     """
     sizes = _sizes(root)
     return {
@@ -37,8 +53,49 @@ def list_temporary(root: str) -> list[str]:
 
     Raises:
         OSError: If the folder cannot be listed.
+        CutOffError: If the store lists only a part of it.
     """
     return [name for name in _sizes(root) if _is_temporary(name)]
+
+
+def list_level(fs: AbstractFileSystem, folder: str) -> list[dict[str, Any]]:
+    """Return what a store has in a folder, as the store describes it.
+
+    Raises:
+        OSError: If it cannot be listed, or is not there.
+        CutOffError: If the store lists only a part of it.
+    """
+    listed: list[dict[str, Any]] = fs.ls(folder, detail=True)
+    _check_whole(fs, folder, listed)
+    return listed
+
+
+def list_below(fs: AbstractFileSystem, folder: str) -> dict[str, dict[str, Any]]:
+    """Return all objects below a folder by path, for stores that list a tree in one request.
+
+    Raises:
+        OSError: If it cannot be listed, or is not there.
+        CutOffError: If the store lists only a part of it.
+    """
+    listed: dict[str, dict[str, Any]] = fs.find(folder, detail=True)
+    _check_whole(fs, folder, listed)
+    return listed
+
+
+def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
+    """Check that a listing was not cut off.
+
+    Raises:
+        CutOffError: It was, or ends by chance where it would be cut off.
+    """
+    # One name less: where a folder has an object of its own name, gcsfs may drop that one.
+    if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
+        raise CutOffError(
+            f"the listing of {mask_credentials(with_scheme(fs, folder))!r} may be cut off: "
+            f"got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; expected "
+            "fewer, so that all are known. As an input, name several folders or globs below it; "
+            "as an output, choose another folder and larger splits, which are fewer files."
+        )
 
 
 def _is_temporary(name: str) -> bool:
@@ -54,7 +111,7 @@ def _sizes(root: str) -> dict[str, int]:
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> dict[str, int]:
     fs.invalidate_cache()
     try:
-        found = fs.find(root, detail=True) if protocols(fs) & FLAT else _find(fs, root)
+        found = list_below(fs, root) if protocols(fs) & FLAT else _find(fs, root)
     except FileNotFoundError:
         return {}
     start = len(root.rstrip("/")) + 1
@@ -67,7 +124,7 @@ def _find(fs: AbstractFileSystem, root: str) -> dict[str, Any]:
     while waiting:
         folder = waiting.pop()
         try:
-            listed = fs.ls(folder, detail=True)
+            listed = list_level(fs, folder)
         except (FileNotFoundError, NotADirectoryError):
             continue
         for info in listed:

@@ -112,6 +112,7 @@ def search(pattern: str, suffixes: tuple[str, ...]) -> Search:
 
     Raises:
         InputError: If the pattern is not valid: a `**` that is not a whole name.
+        CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
     fs, path = resolve(pattern)

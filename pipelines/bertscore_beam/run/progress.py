@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.listing import CutOffError, list_files
 from bertscore_beam.run.live import read_live
 from bertscore_beam.run.printing import duration_words
 
@@ -75,6 +75,7 @@ class RunProgress:
 
         Raises:
             OSError: The folder cannot be listed at the moment.
+            CutOffError: The store lists only a part of it.
         """
         began = time.monotonic()
         there = self._amounts.keys() & (list_files(self._folder).keys() | self._known)
@@ -183,6 +184,8 @@ def _looks(
     for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
         if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
             return
-        with suppress(OSError):  # a short failure of the disk or the store only skips a line
+        # A short failure of the disk or the store only skips a line; a listing that is cut off ends
+        # the run where its parts are counted.
+        with suppress(OSError, CutOffError):
             progress.look()
             yield progress

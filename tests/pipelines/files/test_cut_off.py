@@ -1,0 +1,110 @@
+"""Listings that end before the folder does: none counts as whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.asyn import sync
+from gcsfs.core import GCSFileSystem
+
+from bertscore_beam.crawl.listing import list_files_of
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.files import listing
+from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
+from tests.support.cut_off_store import CutOffStore, cut_off_store
+
+ROOT = Path(__file__).parents[3]
+PATTERNS = ["", "/*", "/a", "/a/*.parquet", "/**/*.parquet", "/*/*", "/[ab]"]
+
+
+@pytest.fixture
+def store() -> Iterator[CutOffStore]:
+    """A bucket with four files in one folder, and two in another."""
+    with cut_off_store() as found:
+        for name in ("a/1", "a/2", "a/3", "a/4", "b/1", "b/2"):
+            found.pipe_file(f"bucket/in/{name}.parquet", b"some")
+        yield found
+
+
+def names(pattern: str) -> list[str]:
+    return [file.path.removeprefix("gs://bucket/in/") for file in expand_inputs([pattern])]
+
+
+def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch) -> None:
+    asked = []
+
+    async def page(_: object, bucket: str, **given: Any) -> dict[str, Any]:
+        asked.append(bucket)
+        more = ["in/x/"] * given["maxResults"]
+        return {"kind": "storage#objects", "prefixes": more, "nextPageToken": "more"}
+
+    monkeypatch.setattr(GCSFileSystem, "_call_list_objects", page)
+    files = GCSFileSystem(token="anon", skip_instance_cache=True)
+    objects, folders = sync(files.loop, files._do_list_objects, "bucket/in")
+    assert len(objects) + len(folders) == GCSFS_STOPS_AT
+    assert len(asked) == GCSFS_STOPS_AT / 1000
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_part_of_a_dump_is_not_taken_for_the_dump(store, monkeypatch, pattern) -> None:
+    where = f"gs://bucket/in{pattern}"
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
+    with pytest.raises(CutOffError, match=r"'gs://bucket/in(/a)?' may be cut off: got [34] names"):
+        expand_inputs([where])
+    with pytest.raises(CutOffError, match=r"expected fewer.*name several folders or globs"):
+        list_files_of([where], suffixes=(".parquet",))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_listing_that_ends_by_itself_is_whole(store, monkeypatch, pattern) -> None:
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 8)
+    found = names(f"gs://bucket/in{pattern}")
+    assert found[:4] == [f"a/{number}.parquet" for number in (1, 2, 3, 4)]
+    assert found[4:] == ([] if pattern.startswith("/a") else ["b/1.parquet", "b/2.parquet"])
+
+
+def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch) -> None:
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 6)
+    with pytest.raises(CutOffError):
+        expand_inputs(["gs://bucket/in"])
+    assert len(expand_inputs(["gs://bucket/in/a", "gs://bucket/in/b"])) == 6
+    assert len(expand_inputs(["gs://bucket/in/*/*.parquet"])) == 6
+
+
+def test_a_part_of_an_output_folder_is_not_taken_for_it(store, monkeypatch) -> None:
+    assert list_files("gs://bucket/in/a") == {f"{number}.parquet": 4 for number in (1, 2, 3, 4)}
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
+    for folder in ("gs://bucket", "gs://bucket/in", "gs://bucket/in/a"):
+        with pytest.raises(CutOffError, match="another folder and larger splits"):
+            list_files(folder)
+    assert list_files("gs://bucket/in/b") == {"1.parquet": 4, "2.parquet": 4}
+    assert list_files("gs://bucket/missing") == {}
+
+
+def test_a_name_that_gcsfs_drops_hides_no_cut(store, monkeypatch) -> None:
+    """It lists the object `in/` and the folder `in//` as one."""
+    for name in ("", "/x", "c", "d"):
+        store.pipe_file(f"bucket/in/{name}", b"")
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 5)
+    store.invalidate_cache()
+    assert len(store.ls("bucket/in")) == 4
+    with pytest.raises(CutOffError):
+        expand_inputs(["gs://bucket/in/*"])
+
+
+def test_other_stores_list_as_much_as_they_hold(monkeypatch) -> None:
+    monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 3)
+    memory = fsspec.filesystem("memory")
+    for number in range(5):
+        memory.pipe_file(f"/many/{number}.parquet", b"some")
+    assert len(list_files("memory://many")) == 5
+    assert len(expand_inputs(["memory://many"])) == 5
+
+
+def test_stores_are_asked_for_listings_in_one_place() -> None:
+    calls = tuple(f"fs.{name}(" for name in ("ls", "find", "glob", "walk", "du", "listdir", "rm"))
+    files = (ROOT / "pipelines").rglob("*.py")
+    found = {path.name for path in files if any(call in path.read_text() for call in calls)}
+    assert found == {"listing.py"}
