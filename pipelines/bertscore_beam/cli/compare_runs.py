@@ -19,7 +19,7 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
     """
     parsed = _parse(arguments)
     try:
-        from bertscore_beam.results.compare import compare_runs
+        from bertscore_beam.results.compare import check_paired, compare_runs
         from bertscore_beam.results.compare_options import CompareOptions
     except ImportError as error:
         raise ConfigError(
@@ -51,6 +51,8 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
                 seed=parsed.seed,
             )
         )
+    if parsed.fail_if_drop is None:
+        check_paired(compared)
     failures = failures_of(compared)
     return report(
         Outcome(
