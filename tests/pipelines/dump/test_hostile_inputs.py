@@ -12,6 +12,7 @@ names, on each kind of file system              test_files, test_splits
 ==============================================  ====================================================
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -135,6 +136,22 @@ def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
         got = pq.ParquetFile(part).read()
         assert got.select(table.column_names).equals(table)
         assert len(set(got["bertscore_f1"].to_pylist())) == min(1, len(table))
+
+
+@pytest.mark.job
+@pytest.mark.model
+def test_links_to_folders_whose_names_are_not_utf8_are_read_and_written(tmp_path, tiny):
+    pq.write_table(pairs(), tmp_path / "x.parquet")
+    for name in ("in", "out"):
+        folder = tmp_path / os.fsdecode(f"{name}=".encode() + b"\xff")
+        folder.mkdir()
+        (tmp_path / name).symlink_to(folder)
+    (tmp_path / "x.parquet").rename(tmp_path / "in" / "x.parquet")
+    summary = run_job(tmp_path / "in", output=tmp_path / "out" / "scores", **tiny)
+    assert summary["success"]
+    output = read_output(tmp_path / "out" / "scores")
+    assert output.column_names[:2] == ["candidate", "reference"]
+    assert summary["scored"] == len(output) == len(pairs())
 
 
 # --- Rows --------------------------------------------------------------------------------------
