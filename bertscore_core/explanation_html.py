@@ -2,7 +2,6 @@
 
 import html
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from bertscore_core.explanation import (
@@ -20,12 +19,10 @@ from bertscore_core.explanation_words import (
     score_words,
     text_notes,
 )
+from bertscore_core.visible_text import escape_text
 
 MOST_CELLS = 250_000
 """Most similarities shown, of two texts of 500 tokens: some 5 MB. Of more, only the matches."""
-
-# Controls, which HTML does not allow.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 _LEVELS = 10
 
@@ -200,4 +197,4 @@ def _level(similarity: float) -> int:
 
 
 def _escape(text: str) -> str:
-    return html.escape(_CONTROLS.sub("\ufffd", text))
+    return html.escape(escape_text(text))

@@ -15,6 +15,7 @@ from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.explanation import NO_MATCH, ExplainedPair, ExplainedText, Explanation
 from bertscore_core.picture_fonts import drawable, families_for
 from bertscore_core.similarity_plot import draw_matrix
+from bertscore_core.visible_text import escape_text
 
 FORMATS = ("png", "svg")
 
@@ -128,7 +129,9 @@ def _draw(
     )
     weighting = "idf weights" if explanation.idf else "equal weights"
     figure.suptitle(
-        f"{title}\n{explanation.model}, layer {explanation.num_layers}, {weighting}", fontsize=11
+        f"{title}\n{escape_text(explanation.model)}, layer {explanation.num_layers}, {weighting}",
+        fontsize=11,
+        parse_math=False,
     )
     _draw_key(figure.add_subplot(grid[0, 1]), missing)
 

@@ -13,6 +13,7 @@ from bertscore_core.errors import ConfigError
 from bertscore_core.idf import TokenWeights
 from bertscore_core.scorer import BertScorer
 from bertscore_core.tokens import FloatArray
+from bertscore_core.visible_text import escape_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,8 +106,9 @@ def draw_matrix(
         digits: Digits after the point in each cell; None to leave the numbers out.
     """
     image = axes.imshow(values, cmap="Blues", vmin=0, vmax=1)
-    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
-    axes.set_yticks(range(len(rows)), rows)
+    across, down = ([escape_text(label) for label in labels] for labels in (columns, rows))
+    axes.set_xticks(range(len(columns)), across, rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), down)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)  # a token may hold dollar signs
     for (row, column), value in np.ndenumerate(values) if digits is not None else ():

@@ -1,6 +1,7 @@
 """An explanation adds up to the score, and names the right tokens."""
 
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -64,6 +65,14 @@ def check_adds_up(scorer, groups=GROUPS, idf=None):
 
 def test_sums_are_the_scores(scorer):
     check_adds_up(scorer)
+
+
+def test_a_text_of_nothing_but_special_tokens_names_its_rule(scorer):
+    found = explain(scorer, "[SEP]", ["the cat", "[CLS]"])
+    assert [pair.rule for pair in found.pairs] == ["only_special_tokens"] * 2
+    assert (found.raw.precision, found.raw.f1) == (0, 0)
+    assert found.raw.recall == pytest.approx(found.pairs[0].reference.total, abs=1e-6)
+    assert "A text holds nothing but special tokens, which have no weight" in fragment(found)
 
 
 @pytest.mark.parametrize("empty", ["zero", "null"])
@@ -234,6 +243,25 @@ def test_pictures_show_every_token(scorer):
     tokens = {*found.pairs[0].candidate.tokens, *found.pairs[0].reference.tokens}
     assert tokens <= words
     assert b"\x89PNG" in picture(found, reference=1)[:8]
+
+
+@pytest.mark.model
+def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "m$x_a$ \x1b[31m\ufffe"
+    shutil.copytree(tiny_folder("roberta"), folder)
+    scorer = BertScorer(ScorerConfig(model=str(folder), num_layers=2, device="cpu"))
+    hostile = "a \ufffe b\uffff \x1b[31m \x00 \u202e c"
+    found = explain(scorer, hostile, ["the cat"])
+    codes = (r"\ufffe", r"\uffff", r"\x1b", r"\x00", r"\u202e")
+    drawn = ElementTree.fromstring(picture(found, "svg"))  # noqa: S314 (our own)
+    words = "".join(drawn.itertext())
+    shown = page([(hostile, (hostile,), found)], hostile)
+    for text in (words, shown):
+        assert all(code in text for code in codes)
+        assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
+        assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
+    assert picture(found).startswith(b"\x89PNG")
 
 
 def test_characters_without_a_font_are_shown_by_number():

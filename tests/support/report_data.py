@@ -40,7 +40,7 @@ HOSTILE = (
     "]]></style><svg onload=alert(1)>",
     "{{ 7 * 7 }} {% raw %} &lt;b&gt; \" ' `",
     "http://example.invalid/pixel.png",
-    "line\nbreak\x00\x1b[31m\ud800",
+    "line\nbreak\x00\x1b[31m\ud800\ufffe\uffff",
 )
 
 TEXTS = (

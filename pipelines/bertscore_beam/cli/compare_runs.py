@@ -17,7 +17,7 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
         ConfigError: They cannot be compared, or not as asked for.
     """
     parsed = _parse(arguments)
-    from bertscore_beam.results.compare import compare_runs
+    from bertscore_beam.results.compare import check_paired, compare_runs
     from bertscore_beam.results.compare_options import CompareOptions
     from bertscore_beam.results.comparison_tables import (
         document_of,
@@ -44,6 +44,8 @@ def compare_runs_command(arguments: Sequence[str]) -> int:
                 seed=parsed.seed,
             )
         )
+    if parsed.fail_if_drop is None:
+        check_paired(compared)
     failures = failures_of(compared)
     return report(
         Outcome(

@@ -44,6 +44,7 @@ from bertscore_beam.dump.text_source import read_head
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.limits import too_long_to_read, too_long_to_write
 from bertscore_beam.files.parallel import in_parallel
+from bertscore_beam.files.paths import is_utf8
 from bertscore_beam.files.search import Trouble
 from bertscore_core.errors import ConfigError, InputError
 
@@ -241,9 +242,9 @@ def _check_place(
     Raises:
         _RejectedError: If it cannot be planned.
     """
-    if not _is_utf8(name):
+    if not is_utf8(name):
         raise _RejectedError(
-            FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file."
+            FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
     if file.trouble is not None:
         raise _RejectedError(_REASONS[file.trouble], file.message)
@@ -346,17 +347,8 @@ def _rejected(path: str, name: str, error: _RejectedError) -> RejectedFile:
     )
 
 
-def _is_utf8(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8: names of local files may hold any bytes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _as_utf8(text: str) -> str:
-    return text if _is_utf8(text) else ascii(text)[1:-1]
+    return text if is_utf8(text) else ascii(text)[1:-1]
 
 
 def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:

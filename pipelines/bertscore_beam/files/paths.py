@@ -37,11 +37,19 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of a path and the path as that file system writes it.
 
     Raises:
-        ConfigError: If the scheme is not known, or the package for it is not installed.
+        ConfigError: If the scheme is not known, the package for it is not installed, or the path is
+            not valid UTF-8.
     """
     scheme, separator, _ = path.partition("://")
+    inner = path if separator else os.path.abspath(os.path.expanduser(path))
+    if not is_utf8(inner):
+        raise ConfigError(
+            f"path {mask_credentials(inner)!a} cannot be used: it is not valid UTF-8; expected "
+            "names that are, since Parquet readers and the records of a run know no others. Rename "
+            "the file or folder, or give a symbolic link to it."
+        )
     if not separator:
-        return fsspec.filesystem("file"), os.path.abspath(os.path.expanduser(path))
+        return fsspec.filesystem("file"), inner
     try:
         kind = fsspec.get_filesystem_class(scheme)
         fs = fsspec.filesystem(scheme, **_settings(scheme), **kind._get_kwargs_from_urls(path))
@@ -52,6 +60,15 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
             "'s3', for gs the extra 'gcs'."
         ) from error
     return fs, str(kind._strip_protocol(path))
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: names of local files may hold any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _settings(scheme: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from bertscore_beam.results.paired_groups import GroupSums, PairedGroups
 from bertscore_beam.results.paired_sides import Paired, pair_sides
 from bertscore_beam.results.ranking import rank
 from bertscore_beam.results.sides import Sides, check_columns, of_pair, references_to_check
-from bertscore_beam.results.warnings import warnings_of
+from bertscore_beam.results.warnings import unpaired_words, warnings_of
 from bertscore_beam.score.finished import open_finished
 from bertscore_core.errors import ConfigError
 from bertscore_core.paired import PairedResult, check_student, holm, paired_result
@@ -80,7 +80,7 @@ def _comparison(
     """Return the result of one pair of sides."""
     one, other = (paired.names[side] for side in paired.pairs[number])
     sums = paired.sums[number]
-    _check_pairs(options, sums.whole(), one, other)
+    _check_references(options, sums.whole(), one, other)
     ordered = sorted(paired.groups, key=lambda group: [(v is None, v or "") for v in group])
     groups = [] if not options.by else ordered
     many = len(paired.pairs) * (1 + len(groups)) > MOST_RESAMPLED
@@ -145,20 +145,27 @@ def _judged(options: CompareOptions, groups: list[GroupComparison]) -> list[Grou
     return [replace(one, gate=gate) for one, gate in zip(groups, gates, strict=True)]
 
 
-def _check_pairs(options: CompareOptions, whole: GroupSums, one: str, other: str) -> None:
-    """Check that there are pairs, and that pairs by position have the same references.
+def check_paired(compared: Compared) -> None:
+    """Check that each comparison has a pair: without one there is no difference to show.
 
     Raises:
-        ConfigError: There are none, or some have other references.
+        ConfigError: One has none.
+    """
+    for one in compared.comparisons:
+        if not one.whole.counts.pairs:
+            raise ConfigError(
+                f"{one.run!r} and {one.against!r} cannot be compared: "
+                f"{unpaired_words(one.whole.counts)}"
+            )
+
+
+def _check_references(options: CompareOptions, whole: GroupSums, one: str, other: str) -> None:
+    """Check that pairs by position have the same references.
+
+    Raises:
+        ConfigError: Some have other ones.
     """
     counts = whole.counts
-    if not counts.pairs and not options.is_ranking:
-        both = counts.lost + counts.gained + counts.unscored
-        raise ConfigError(
-            f"{one!r} and {other!r} cannot be compared: got no row with scores on both sides "
-            f"({both:,} rows are on both sides, {counts.only_run:,} only in the first, "
-            f"{counts.only_against:,} only in the second); expected some. Check --key."
-        )
     if counts.other_references and not options.key and not options.force:
         raise ConfigError(
             f"rows cannot be paired by file and position: got {counts.other_references:,} of "

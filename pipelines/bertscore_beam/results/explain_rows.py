@@ -77,7 +77,7 @@ class RowChanges:
         idf: The idf table.
         device: Where the encoder runs.
         backend: What runs it.
-        allow_pickle_weights: Whether weights may be loaded that can run code.
+        allow_pickle_weights: Whether weights may be loaded that can run code. The run has no say.
     """
 
     model: str | None = None
@@ -216,11 +216,8 @@ def row_config(
         backend=changes.backend or signature.backend.partition("-")[0],
         max_batch_tokens=options.get("max_batch_tokens"),
         revision=changes.revision or entry.get("revision") or options.get("revision"),
-        allow_pickle_weights=(
-            bool(options.get("allow_pickle_weights"))
-            if changes.allow_pickle_weights is None
-            else changes.allow_pickle_weights
-        ),
+        # Never from the run: whoever can write into its folder could have code run here.
+        allow_pickle_weights=bool(changes.allow_pickle_weights),
     )
 
 

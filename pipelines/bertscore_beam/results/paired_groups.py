@@ -189,4 +189,5 @@ def _rows_by_group(groups: _Rows) -> Iterator[tuple[int, _Rows]]:
     """Yield each group that is there, with its rows in their order."""
     order = np.argsort(groups, kind="stable")
     names, starts = np.unique(groups[order], return_index=True)
-    yield from zip(names.tolist(), np.split(order, starts[1:]), strict=True)
+    # The piece before the first group is empty. Without any group it is the only one.
+    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)

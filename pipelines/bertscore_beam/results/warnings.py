@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bertscore_beam.results.comparable import in_words
-from bertscore_beam.results.comparison import GroupComparison, SettingsDifference
+from bertscore_beam.results.comparison import GroupComparison, PairCounts, SettingsDifference
 from bertscore_beam.results.keyed_rows import LeftOut
 
 FEW_PAIRS = 10
@@ -38,6 +38,8 @@ def warnings_of(
             "The scores were made with other settings, so that their difference is not that of "
             f"the texts alone: {in_words(settings.moving)}."
         )
+    if not counts.pairs:
+        found.append(f"There is no difference: {unpaired_words(counts)}")
     if counts.missing:
         found.append(
             f"{counts.missing:,} rows that were scored before have no score now "
@@ -56,7 +58,17 @@ def warnings_of(
         )
     if left_out.without_system:
         found.append(f"{left_out.without_system:,} rows name no system, and are not compared.")
-    return (*found, *_rough(whole, groups))
+    return (*found, *(_rough(whole, groups) if counts.pairs else ()))
+
+
+def unpaired_words(counts: PairCounts) -> str:
+    """Say that two sides have no pair, and what became of their rows."""
+    both = counts.lost + counts.gained + counts.unscored
+    return (
+        f"got no row with scores on both sides ({both:,} rows are on both sides, "
+        f"{counts.only_run:,} only in the first, {counts.only_against:,} only in the second); "
+        "expected some. Check --key."
+    )
 
 
 def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[str]:

@@ -7,19 +7,9 @@ files, their content, and messages of other libraries.
 import json
 import logging
 import math
-import re
 
-# Controls (C0 except tab and newline, DEL, C1), marks that change the direction of writing, other
-# invisible characters, separators of lines and paragraphs, lone surrogates.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def escape_text(text: str) -> str:
-    """Return a text with control characters escaped, except line breaks and tabs."""
-    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text)
+from bertscore_core.visible_text import INVISIBLE
+from bertscore_core.visible_text import escape_text as escape_text
 
 
 def escape_line(text: str) -> str:
@@ -29,7 +19,7 @@ def escape_line(text: str) -> str:
 
 def escape_json(text: str) -> str:
     """Return JSON with the same characters as JSON escapes; its meaning does not change."""
-    return _STEERING.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 class EscapingFormatter(logging.Formatter):

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bertscore_beam.run.printing import escape_line
 from bertscore_beam.tables.difference import LayerDifference
 from bertscore_core.moments import Moments
 
@@ -78,7 +79,7 @@ def draw_comparison(rows: Sequence["LayerDifference"], title: str, names: tuple[
         ("B", _ORANGE, "--", "s", np.array([row.second for row in rows])),
     )
     for (side, colour, dashes, marker, values), full in zip(sides, names, strict=True):
-        name = _shortened(full)
+        name = _shortened(escape_line(full))
         upper.plot(
             layers,
             values[:, 2],
@@ -112,7 +113,7 @@ def _panels(rows: int, title: str) -> tuple[Figure, Axes, Axes]:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     # A name may hold a dollar sign, which would begin a formula.
     size = 12 if len(title) <= _LONGEST_NAME else 9
-    figure.suptitle(title, fontsize=size, fontweight="bold", parse_math=False)
+    figure.suptitle(escape_line(title), fontsize=size, fontweight="bold", parse_math=False)
     for panel in (upper, lower):
         panel.grid(axis="y", color="#E5E5E5", lw=0.8)
         panel.set_axisbelow(True)

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bertscore_beam.run.printing import escape_line
 from bertscore_beam.tune.results import MEAN, AgreementRow, Results
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#1A1A1A")
@@ -41,7 +42,7 @@ def draw_layers(results: Results, statistic: str) -> bytes:
     FigureCanvasAgg(figure)
     axes = np.atleast_1d(figure.subplots(1, panels))
     _draw_settings(axes[0], [row for row in rows if row.group == overall])
-    axes[0].set_title(overall, fontsize=11, parse_math=False)
+    axes[0].set_title(escape_line(overall), fontsize=11, parse_math=False)
     if panels == 2:
         first = rows[0]
         of_f1 = [
@@ -51,7 +52,8 @@ def draw_layers(results: Results, statistic: str) -> bytes:
             == (first.model, first.matching, first.idf, "f1")
         ]
         _draw_groups(axes[1], of_f1, single)
-        axes[1].set_title(f"F1 of {first.model} in each group", fontsize=11, parse_math=False)
+        title = f"F1 of {escape_line(first.model)} in each group"
+        axes[1].set_title(title, fontsize=11, parse_math=False)
     for panel in axes:
         _finish(panel, statistic, max(row.layer or 0 for row in rows))
     buffer = io.BytesIO()
@@ -65,7 +67,7 @@ def _draw_settings(panel: Axes, rows: Sequence[AgreementRow]) -> None:
     for line, colour, marker in zip(lines, cycle(_COLOURS), cycle(_MARKERS), strict=False):
         own = [row for row in rows if (row.model, row.matching, row.idf) == line]
         model, matching, idf = line
-        words = model + (", idf" if idf == "corpus" else "")
+        words = escape_line(model) + (", idf" if idf == "corpus" else "")
         words += ", optimal" if matching == "optimal" else ""
         for measure, style in (("precision", ":"), ("recall", "--")):
             thin = [row for row in own if row.measure == measure]
@@ -80,7 +82,9 @@ def _draw_settings(panel: Axes, rows: Sequence[AgreementRow]) -> None:
 def _draw_groups(panel: Axes, rows: Sequence[AgreementRow], groups: Sequence[str]) -> None:
     for group, colour, marker in zip(groups, cycle(_COLOURS), cycle(_MARKERS), strict=False):
         own = [row for row in rows if row.group == group]
-        panel.plot(*_points(own), color=colour, lw=1.4, marker=marker, ms=5, label=group)
+        panel.plot(
+            *_points(own), color=colour, lw=1.4, marker=marker, ms=5, label=escape_line(group)
+        )
 
 
 def _points(rows: Sequence[AgreementRow]) -> tuple[list[int], list[float]]:

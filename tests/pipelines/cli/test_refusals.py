@@ -1,5 +1,7 @@
 """What the command line refuses, with the words and the status of each refusal."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,8 @@ from bertscore_core import DocumentFrequencies, IdfTable
 from tests.support.cached_models import cache_model
 from tests.support.dumps import write_dump
 from tests.support.jobs import score_arguments as arguments
+
+MODEL = "all-MiniLM-L6-v2"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,46 @@ def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
     assert cli.main(arguments(dump, tmp_path, *more)) == cli.UNUSABLE
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score", "--input", "BAD/x.parquet", "--output", "out"],
+        ["score", "--input", "dump", "BAD", "--output", "out"],
+        ["score", "--input", "dump", "--output", "BAD/out"],
+        ["score", "--input", "dump", "--output", "out", "--idf", "BAD/idf.npz"],
+        ["score", "--input", "dump", "--output", "out", "--reuse", "BAD/scores"],
+        ["idf", "--input", "BAD", "--output", "idf.npz"],
+        ["idf", "--input", "dump", "--output", "BAD/idf.npz"],
+        ["baseline", "--sentences", "en=BAD/x.txt", "--output", "out", "--models", MODEL],
+        ["rescale", "BAD", "--output", "out", "--baseline", "x.tsv"],
+        ["groups", "BAD", "--by", "x"],
+        ["compare", "BAD", "BAD"],
+        ["explain", "BAD", "--worst", "1"],
+        ["report", "BAD"],
+        ["check", "BAD"],
+    ],
+)
+@pytest.mark.parametrize("is_current", [False, True])
+def test_a_folder_whose_name_is_not_utf8_is_refused_in_every_command(
+    words, is_current, tmp_path, capsys, monkeypatch
+):
+    bad = tmp_path / os.fsdecode(b"plain\xff")
+    bad.mkdir()
+    write_dump(tmp_path / "dump", [5])
+    (tmp_path / "dump" / "shard-000.parquet").rename(bad / "x.parquet")
+    write_dump(tmp_path / "dump", [5])
+    if is_current:
+        words = [word.replace("BAD/", "").replace("BAD", ".") for word in words]
+        words = [word if word != "dump" else "../dump" for word in words]
+    monkeypatch.chdir(bad if is_current else tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert cli.main([word.replace("BAD", bad.name) for word in words]) == cli.UNUSABLE
+    said = capsys.readouterr().err
+    assert r"plain\udcff" in said
+    assert "cannot be used: it is not valid UTF-8" in said
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ names, on each kind of file system              test_files, test_splits
 ==============================================  ====================================================
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -137,6 +138,22 @@ def test_files_of_different_schemas_are_scored_each_in_its_own(tmp_path, tiny):
         assert len(set(got["bertscore_f1"].to_pylist())) == min(1, len(table))
 
 
+@pytest.mark.job
+@pytest.mark.model
+def test_links_to_folders_whose_names_are_not_utf8_are_read_and_written(tmp_path, tiny):
+    pq.write_table(pairs(), tmp_path / "x.parquet")
+    for name in ("in", "out"):
+        folder = tmp_path / os.fsdecode(f"{name}=".encode() + b"\xff")
+        folder.mkdir()
+        (tmp_path / name).symlink_to(folder)
+    (tmp_path / "x.parquet").rename(tmp_path / "in" / "x.parquet")
+    summary = run_job(tmp_path / "in", output=tmp_path / "out" / "scores", **tiny)
+    assert summary["success"]
+    output = read_output(tmp_path / "out" / "scores")
+    assert output.column_names[:2] == ["candidate", "reference"]
+    assert summary["scored"] == len(output) == len(pairs())
+
+
 # --- Rows --------------------------------------------------------------------------------------
 
 SIDES = ("candidate", "reference")
@@ -162,7 +179,8 @@ ROWS = (
     ("noncharacters", "a \ufffe\uffff\U0010ffff cat", "a cat", None),
     ("private use and unassigned", "a \ue000 \U000e0fff cat", "a cat", None),
     ("separator token", "a [SEP] cat [SEP]", "[CLS] a cat", None),
-    ("nothing but special tokens", "[SEP]", "the cat", "no_weighted_token"),
+    ("nothing but special tokens", "[SEP]", "the cat", "only_special_tokens"),
+    ("the same as the reference", "the cat", "[SEP] [CLS]", "only_special_tokens"),
     ("tokens of other models", "a </s> cat <mask> <s> <pad>", "a cat</s>", None),
     ("10 MB of words", "the cat sat on a mat " * (MEGABYTES // 21), "the cat sat", None),
     ("10 MB of other letters", "кошка сидит тут " * (MEGABYTES // 29), "кошка", None),
@@ -204,9 +222,8 @@ def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, sc
     _, candidate, reference, reason = ROWS[index]
     row = {name: output[name][index].as_py() for name in (*MEASURES, "bertscore_error")}
     assert row["bertscore_error"] == reason
-    if reason is not None:
-        score_of_none = None if reason == "no_weighted_token" else 0.0
-        assert [row[name] for name in MEASURES] == [score_of_none] * 3
+    if reason in ("empty_candidate", "empty_reference"):
+        assert [row[name] for name in MEASURES] == [0.0] * 3
         return
     if len(candidate) >= MEGABYTES // 10:
         candidate = candidate[:COUNTED]
@@ -216,6 +233,7 @@ def test_hostile_row_has_its_reason_or_the_score_of_the_library(hostile_rows, sc
     np.testing.assert_allclose(
         [row[name] for name in MEASURES], expected, atol=INVARIANCE_ATOL, rtol=0
     )
+    assert (row["bertscore_f1"] == 0) == (reason == "only_special_tokens")
 
 
 @pytest.mark.job

@@ -86,6 +86,27 @@ def test_every_row_of_every_file_is_in_one_split(dump: Path) -> None:
     assert read == [str(i) for i in range(25)] + [str(i) for i in range(40)]
 
 
+@pytest.mark.parametrize("folder", [b"plain\xff", b"dt=\xff", b"\xff=1"])
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_folders_whose_names_are_not_utf8_are_rejected_by_name(
+    dump: Path, folder: bytes, suffix: str
+) -> None:
+    bad = dump / os.fsdecode(folder)
+    bad.mkdir()
+    (bad / f"x.{suffix}").write_bytes((dump / "a.parquet").read_bytes())
+    for glob in (dump, dump / "*"):
+        got = plan(glob)
+        assert got.num_rows == 65
+        (rejected,) = got.rejected_files
+        assert rejected.reason == FileReason.BAD_NAME
+        assert f"{ascii(bad.name)[1:-1]}/x.{suffix}' is not valid UTF-8" in rejected.message
+        assert rejected.path.encode()
+    # The search cannot begin there: partition columns and records take the whole path.
+    for place in (bad, bad / f"x.{suffix}", bad / "*"):
+        with pytest.raises(ConfigError, match=r"udcff.* cannot be used: it is not valid UTF-8"):
+            plan(dump / "a.parquet", place)
+
+
 def test_names_count_from_where_the_search_began_and_not_from_what_was_found(dump: Path) -> None:
     before = {split.part_name for split in plan(dump / "**/*.parquet").splits}
     (dump / "a.parquet").unlink()  # the deepest common folder of the rest is "sub dir"

@@ -28,6 +28,12 @@ def table(seed=0, shift=0.0, rows=ROWS):
     return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
 
 
+def with_ids(rows, first):
+    """Return rows whose ids count up from another number."""
+    ids = pa.array(range(first, first + len(rows)))
+    return rows.set_column(rows.column_names.index("id"), "id", ids)
+
+
 def f1_of(rows):
     return rows[columns.F1].to_numpy().astype(np.float64)
 
@@ -290,6 +296,32 @@ def test_a_run_is_compared_with_several_others_at_once(two, tmp_path):
     assert both.comparisons == (sole(now, before), sole(now, pinned))
 
 
+@pytest.mark.parametrize("cluster", [None, "document"])
+def test_runs_without_a_common_row_fail_the_gate_and_have_no_difference(two, tmp_path, cluster):
+    now, _, _, _ = two
+    elsewhere = made_run(tmp_path / "elsewhere", {"a": with_ids(table(rows=20), 1000)})
+    options = {"key": ("id",), "by": ("system",), "cluster": cluster, "fail_if_drop": 0.005}
+    found = sole(now, elsewhere, **options)
+    assert (found.whole.counts.pairs, found.whole.result.difference) == (0, None)
+    assert [one.counts.pairs for one in found.groups] == [0] * 4
+    assert {group for group, _ in found.failures} == {(), *((f"system-{n}",) for n in range(4))}
+    units = "clusters" if cluster else "pairs"
+    assert any(f"it cannot be judged: got 0 {units}" in words for _, words in found.failures)
+    (words, missing) = found.warnings
+    assert "got no row with scores on both sides (0 rows are on both sides, 240 only in" in words
+    assert "20 rows that were scored before have no score now (100.00% of them)" in missing
+
+
+def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(pairing, "BUCKET_ROWS", 8)
+    now, _, now_rows, _ = two
+    rows = with_ids(table(seed=2, rows=20), ROWS - 4)  # four rows of 240 are common
+    found = sole(now, made_run(tmp_path / "few", {"a": rows}), key=("id",), by=("system",))
+    d = f1_of(now_rows)[-4:] - f1_of(rows)[:4]
+    assert found.whole.result.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert [one.result.difference for one in found.groups] == pytest.approx(d, rel=1e-12)
+
+
 def test_bad_options_are_refused_before_rows_are_read(two, tmp_path):
     now, before, _, _ = two
     for options, words in (
@@ -307,11 +339,5 @@ def test_bad_options_are_refused_before_rows_are_read(two, tmp_path):
         CompareOptions(run=str(now))
     with pytest.raises(ConfigError, match="needs --key"):
         CompareOptions(run=str(now), systems=())
-    rows = table(rows=20)
-    ids = pa.array(range(1000, 1020))
-    rows = rows.set_column(rows.column_names.index("id"), "id", ids)
-    elsewhere = made_run(tmp_path / "elsewhere", {"a": rows})
-    with pytest.raises(ConfigError, match="got no row with scores on both sides"):
-        compared(now, elsewhere, key=("id",))
     with pytest.raises(ConfigError, match="is no scoring run"):
         compared(now, tmp_path)

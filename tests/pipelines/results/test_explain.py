@@ -11,10 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.cli.explain import explain_command
 from bertscore_beam.dump import columns
+from bertscore_beam.options.languages import language_map
 from bertscore_beam.results.chosen_rows import extreme_rows, named_rows
 from bertscore_beam.score.finished import RowPlace, open_finished, read_rows
 from bertscore_core import ConfigError, IdfError, InputError
@@ -61,8 +64,6 @@ def mixed_run(tmp_path_factory, tiny_folder):
         }
     )
     pq.write_table(table, folder / "in.parquet")
-    from bertscore_beam.options.languages import language_map
-
     models = {
         "en": {"model": str(tiny_folder("bert")), "num_layers": 2},
         "de": {"model": str(tiny_folder("roberta")), "num_layers": 1, "max_length": 40},
@@ -155,6 +156,35 @@ def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
     assert cli.main(["explain", *given, "--quiet"]) == 0
     assert "not as in the run: baseline is" in page.read_text()
     assert "baseline is" in capsys.readouterr().err
+
+
+@pytest.mark.job
+def test_pickled_weights_are_read_only_with_the_flag_of_the_command(tmp_path, tiny_folder, capsys):
+    """Whoever can write into a run's folder must not decide that files are read that run code."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder("bert"), folder)
+    weights = folder / "model.safetensors"
+    torch.save(load_file(weights), folder / "pytorch_model.bin")
+    weights.unlink()
+    rows = pa.table({"candidate": ["a cat", "the mat"], "reference": ["the cat", "a mat"]})
+    pq.write_table(rows.append_column("lang", [["en", "en"]]), tmp_path / "x.parquet")
+    options = {"allow_pickle_weights": True, "backend": "torch"}
+    model = {"model": str(folder), "num_layers": 2}
+    run_job(tmp_path / "x.parquet", output=tmp_path / "out", **options, **model)
+    run_job(
+        tmp_path / "x.parquet", output=tmp_path / "by", language_column="lang",
+        languages=language_map({"en": model}, "the test"), **options,
+    )  # fmt: skip
+    for run in (tmp_path / "out", tmp_path / "by"):
+        assert json.loads((run / "_run.json").read_text())["options"]["allow_pickle_weights"]
+        for more in ((), ("--model", folder)):
+            words = ("explain", run, "--worst", 1, "--device", "cpu", *more)
+            assert cli.main([str(word) for word in words]) == cli.UNUSABLE
+            said = capsys.readouterr().err
+            assert "has no model.safetensors" in said
+            assert "--allow-pickle-weights" in said
+        (found,) = explained(capsys, run, "--worst", 1, "--allow-pickle-weights")
+        assert found["differences"] == []
 
 
 @pytest.mark.long

@@ -138,7 +138,7 @@ def test_texts_and_names_of_all_scripts_stay_as_they_are():
 def test_what_steers_is_escaped_and_json_means_the_same():
     steering = [
         *map(chr, [*range(9), *range(11, 32), *range(127, 160)]),
-        *"\u2028\u2066\ufeff\udc80",
+        *"\u2028\u2066\ufeff\ufffe\uffff\udc80",
     ]
     text = "".join(steering) + "\U000e0041"
     assert escape_text(text).isascii()

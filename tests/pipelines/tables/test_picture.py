@@ -83,7 +83,7 @@ def test_so_few_pairs_that_there_is_no_error_can_be_drawn(pairs):
     assert opened(draw_distributions(few, "t")).height == 864
 
 
-@pytest.mark.parametrize("title", ["a_$b$_c^{", "x" * 120])
+@pytest.mark.parametrize("title", ["a_$b$_c^{", "x" * 120, "a\ufffe\x00\x1b[31m\nb"])
 def test_a_name_is_not_read_as_a_formula_and_may_be_long(title):
     assert opened(draw_distributions(moments(3, 50), title)).height == 864
     rows = [difference(layer, None) for layer in range(3)]

@@ -30,6 +30,7 @@ from bertscore_beam.results.report.gather import Findings, gather
 from bertscore_beam.results.report.nights import Series, find_series, nights_of, utc
 from bertscore_beam.results.report.options import ReportOptions
 from bertscore_beam.results.report.words import signature_sentences
+from bertscore_beam.results.warnings import unpaired_words
 from bertscore_beam.score.finished import FinishedRun, open_finished
 from bertscore_beam.score.group_table import SHARES
 from bertscore_core.score_statistics import STATISTIC_BINS, ScoreStatistics
@@ -293,6 +294,11 @@ def _notices(
         notices.append(
             f"The two runs were scored with other settings ({names}): their difference is also "
             "that of the settings."
+        )
+    if comparison is not None and not comparison.whole.counts.pairs:
+        notices.append(
+            f"The run cannot be compared with {comparison.against}: "
+            f"{unpaired_words(comparison.whole.counts)}"
         )
     if series.unfinished:
         notices.append(f"Runs of the series that are not done are left out: {series.unfinished:,}.")

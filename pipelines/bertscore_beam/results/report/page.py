@@ -135,8 +135,9 @@ def _charts(
         drawn["languages"] = draw(charts.groups_chart(data.languages, measure))
     if data.reasons:
         drawn["reasons"] = draw(charts.reasons_chart(data.reasons))
-    if data.against is not None and data.against.groups:
-        drawn["changes"] = draw(charts.changes_chart(data.against.groups))
+    changes = () if data.against is None else data.against.groups
+    if any(one.result.difference is not None for one in changes):
+        drawn["changes"] = draw(charts.changes_chart(changes))
     if len(data.nights) > 1:
         drawn["trend"] = draw(charts.trend_chart(data.nights, measure))
         if names := _trend_groups(data):

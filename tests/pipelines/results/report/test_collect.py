@@ -206,6 +206,26 @@ def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int)
     assert notice in page
 
 
+@pytest.mark.parametrize("by", [(), ("system",)])
+def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(
+    nights: Path, tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    rows = table(F1, "other")
+    rows = rows.set_column(
+        rows.column_names.index("segment"), "segment", pa.array(range(10_000, 10_000 + ROWS))
+    )
+    other = str(made_run(tmp_path / "other", {"one.parquet": rows}))
+    key = ("segment", "system")
+    found = collect(ReportOptions(run=str(nights / "n3"), against=other, key=key, by=by))
+    (_, notice) = found.notices
+    assert f"The run cannot be compared with {other}: got no row with scores on both" in notice
+    assert (found.fallen, found.risen) == ((), ())
+    page = render(found)
+    assert page.count("got no row with scores on both sides") == 2  # the notice and the section
+    assert "0 rows have scores in both runs. 1,200 rows are only in this run" in page
+    assert "Mean difference of each group" not in page  # a chart without a dot
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -5,6 +5,7 @@ import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_no_character_steers_the_page(with_texts: str) -> None:
     own = "\N{FIRST STRONG ISOLATE}\N{POP DIRECTIONAL ISOLATE}"
     found = set(
         re.findall(
-            "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff]",
+            "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufffe\uffff]",
             with_texts,
         )
     )
@@ -197,6 +198,22 @@ def test_many_groups_are_cut_and_it_is_said() -> None:
     assert "The chart shows the first 40 of 1,005 groups." in page
     assert "g0999" in page
     assert "g1000" not in page
+
+
+@pytest.mark.parametrize("start", [0, 0x7F, 0xD7F0, 0xDFF0, 0xFDC0, 0xFFF0, 0x1FFF0, 0x10FFF0])
+def test_charts_and_pages_take_every_character(start: int) -> None:
+    """XML forbids some of them, and the program that draws ends the process when it meets one."""
+    letters = [chr(code) for code in range(start, min(start + 0x40, 0x110000))]
+    names = ["".join(letters[at : at + 8]) for at in range(0, len(letters), 8)]
+    groups = tuple(group_row(name, f1=0.5) for name in names)
+    page = render(replace(EMPTY, groups=groups, by=("system",)))
+    charts = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+    assert len(charts) == 2  # wide and narrow
+    for chart in charts:
+        ElementTree.fromstring(chart)  # noqa: S314 (our own)
+    if start == 0xFFF0:
+        assert r"\ufffe\uffff" in charts[0]
+        assert r"\ufffe\uffff" in re.sub(r"<svg .*?</svg>", "", page, flags=re.DOTALL)
 
 
 def test_two_groups_that_read_the_same_have_a_row_each_in_the_chart() -> None:
