@@ -1,6 +1,7 @@
 """From the scores of each candidate with each reference to the scores of candidates.
 
-matching --flat--> rules for empty texts --> best over references --> rescaling --> Scores
+matching --flat--> texts without weight --> rules for empty texts --> best over references
+    --> rescaling --> Scores
 """
 
 from typing import Any
@@ -18,19 +19,25 @@ from bertscore_core.tokenized_pairs import TokenizedPairs, reduce_groups
 from bertscore_core.tokens import BoolArray, FloatArray, IntArray, TextPairs, TokenIds
 
 
-def assemble(flat: FloatArray, pairs: TokenizedPairs, settings: Settings) -> Scores:
+def assemble(
+    flat: FloatArray, pairs: TokenizedPairs, settings: Settings, *, of_nothing: float
+) -> Scores:
     """Take the best score over each group of references, rescale, and add facts about pairs.
 
     Args:
-        flat: Precision, recall and F1 of a candidate with each reference. Shape (layers, P, 3).
+        flat: Precision, recall and F1 of a candidate with each reference; NaN where all tokens of a
+            text weigh 0. Shape (layers, P, 3).
         pairs: N candidates and their P references.
         settings: The rules for empty and long texts, and what to rescale with.
+        of_nothing: What takes the place of NaN where no side is empty; see `TokenWeights`.
     """
     tokens, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
     empty = EmptySides.find(pairs.flat(), settings.tokenizer.empty_ids)
     all_empty, rule = reduce_groups(np.logical_and, empty.either, starts), settings.empty
-    flat = score_empty(flat, empty.either, rule)
+    # Empty texts have a rule of their own.
+    weightless = np.isnan(flat) & ~empty.either[:, None]
+    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
     # Each measure by itself, as bert-score does.
     raw = drop_empty(reduce_groups(np.maximum, flat, starts, axis=1), all_empty, rule)
     is_too_long = too_long(pairs, settings)
@@ -60,6 +67,10 @@ def assemble(flat: FloatArray, pairs: TokenizedPairs, settings: Settings) -> Sco
         empty_reference=reduce_groups(np.logical_and, empty.reference, starts),
         counted_as_empty=reduce_groups(np.logical_and, empty.counted | empty.either, starts)
         & ~all_empty,
+        only_special=reduce_groups(
+            np.logical_and, weightless.any(axis=(0, 2)) | empty.either, starts
+        )
+        & ~(all_empty | np.isnan(of_nothing)),
     )
 
 

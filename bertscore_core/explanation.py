@@ -99,7 +99,8 @@ class ExplainedPair:
         raw: Scores of the pair before rescaling.
         scores: Scores of the pair, as `BertScorer.score` gives them for this reference alone.
         rule: Why the scores are not the sums: `empty_candidate`, `empty_reference`,
-            `counted_as_empty`, `too_long` or `no_weighted_token`; None if they are.
+            `counted_as_empty`, `too_long`, `only_special_tokens` or `no_weighted_token`; None if
+            they are.
     """
 
     candidate: ExplainedText
@@ -309,6 +310,7 @@ def _rule(scores: Scores, row: int) -> str | None:
         ("empty_candidate", scores.empty_candidate),
         ("empty_reference", scores.empty_reference),
         ("counted_as_empty", scores.counted_as_empty),
+        ("only_special_tokens", scores.only_special),
         ("no_weighted_token", scores.unweighted),
     ):
         if marks[row]:

@@ -12,6 +12,10 @@ _RULES = {
         "are 0."
     ),
     "too_long": "A text is longer than the maximum length: the pair has no scores.",
+    "only_special_tokens": (
+        "A text holds nothing but special tokens, which have no weight: its precision or recall is "
+        "0, and F1 is 0."
+    ),
     "no_weighted_token": "No token of a text has weight, so there is no average.",
 }
 

@@ -110,10 +110,13 @@ class TokenWeights:
     Attributes:
         table: Weight of id v at `table[v]`, NaN if it has none. Shape (V,), float64.
         default: Weight of every id outside the table, NaN if they have none.
+        of_nothing: Precision or recall of a text all of whose tokens weigh 0: NaN, as in
+            bert-score, or 0.
     """
 
     table: npt.NDArray[np.float64]
     default: float
+    of_nothing: float = math.nan
 
     def of(self, ids: TokenIds) -> FloatArray:
         """Look up the weights of token ids. Shape as `ids`, float32.
@@ -133,8 +136,14 @@ class TokenWeights:
         return weights.astype(np.float32)
 
     @classmethod
-    def uniform(cls, zero_weight_ids: Iterable[int]) -> "TokenWeights":
+    def uniform(
+        cls, zero_weight_ids: Iterable[int], *, of_nothing: float = math.nan
+    ) -> "TokenWeights":
         """Give every token weight 1, except the ids given (separator and classifier): weight 0.
+
+        Args:
+            zero_weight_ids: The ids of weight 0.
+            of_nothing: See `TokenWeights`.
 
         References:
             bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` have weight 0, so
@@ -143,7 +152,7 @@ class TokenWeights:
         zeros = sorted(zero_weight_ids)
         table = np.ones(max(zeros, default=0) + 1)
         table[zeros] = 0.0
-        return cls(table=table, default=1.0)
+        return cls(table=table, default=1.0, of_nothing=of_nothing)
 
     @classmethod
     def from_mapping(

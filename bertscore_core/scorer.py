@@ -129,9 +129,11 @@ class BertScorer:
                 counts the references of this call.
 
         Returns:
-            Scores in input order. A text in which no token has weight gives NaN, as in bert-score.
-            A text without any token, not even a special one, scores 0 before rescaling. For empty
-            texts see `ScorerConfig.empty` and `bertscore_core.empty_texts`.
+            Scores in input order. A text in which no token has weight gives NaN under idf, as in
+            bert-score. Without idf it holds nothing but special tokens, and scores 0 where
+            bert-score gives NaN; see `Scores.only_special`. A text without any token, not even a
+            special one, scores 0 before rescaling. For empty texts see `ScorerConfig.empty` and
+            `bertscore_core.empty_texts`.
 
         Raises:
             InputError: lengths differ, a list of references is empty, a value is not a text, or a
@@ -164,7 +166,7 @@ class BertScorer:
             IdfError: the idf table belongs to another tokenizer or truncation.
         """
         if idf is None:
-            return TokenWeights.uniform(self.tokenizer.zero_weight_ids)
+            return TokenWeights.uniform(self.tokenizer.zero_weight_ids, of_nothing=0.0)
         if not self.config.idf:
             raise ConfigError("an idf table was given to a scorer without idf; set idf=True.")
         idf.check_fits(self.tokenizer.fingerprint, self.tokenizer.max_length)
@@ -239,6 +241,7 @@ class BertScorer:
             every[:, :, chosen] = score_pairs(
                 self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
             )
+        found = []
         for flat, weights in zip(every, weightings, strict=True):
             check_finite(
                 flat,
@@ -247,7 +250,8 @@ class BertScorer:
                 model=self.settings.files.name,
                 dtype=self.config.dtype,
             )
-        return [assemble(flat, pairs, self.settings) for flat in every]
+            found.append(assemble(flat, pairs, self.settings, of_nothing=weights.of_nothing))
+        return found
 
     def embed(
         self, texts: TokenizedTexts, needed: IntArray, weights: TokenWeights

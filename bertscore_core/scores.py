@@ -51,6 +51,9 @@ class Scores:
         empty_reference: Whether all references are empty. Shape (N,).
         counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
             exactly two tokens: precision and recall are 0, and F1 is kept. Shape (N,).
+        only_special: Whether, without idf, the candidate or every reference is not empty and holds
+            nothing but special tokens, which weigh 0: F1 is 0, and so is its precision or recall,
+            where bert-score has NaN. Shape (N,).
     """
 
     precision: FloatArray
@@ -68,6 +71,7 @@ class Scores:
     empty_candidate: BoolArray
     empty_reference: BoolArray
     counted_as_empty: BoolArray
+    only_special: BoolArray
 
     @classmethod
     def joined(cls, parts: Sequence["Scores"]) -> "Scores":
@@ -103,6 +107,7 @@ class Scores:
             empty_candidate=marks,
             empty_reference=marks,
             counted_as_empty=marks,
+            only_special=marks,
         )
 
     def select(self, pairs: npt.NDArray[Any]) -> "Scores":
@@ -127,7 +132,7 @@ class Scores:
 
     @property
     def unweighted(self) -> BoolArray:
-        """Pairs with a text that is not empty but has no token with a weight. Shape (N,)."""
+        """Pairs without scores since a text that is not empty has no weighted token. Shape (N,)."""
         others = self.empty_candidate | self.empty_reference | self.too_long
         unweighted: BoolArray = ~(self.scored | others)
         return unweighted

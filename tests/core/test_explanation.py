@@ -67,6 +67,14 @@ def test_sums_are_the_scores(scorer):
     check_adds_up(scorer)
 
 
+def test_a_text_of_nothing_but_special_tokens_names_its_rule(scorer):
+    found = explain(scorer, "[SEP]", ["the cat", "[CLS]"])
+    assert [pair.rule for pair in found.pairs] == ["only_special_tokens"] * 2
+    assert (found.raw.precision, found.raw.f1) == (0, 0)
+    assert found.raw.recall == pytest.approx(found.pairs[0].reference.total, abs=1e-6)
+    assert "A text holds nothing but special tokens, which have no weight" in fragment(found)
+
+
 @pytest.mark.parametrize("empty", ["zero", "null"])
 def test_rules_for_empty_texts_are_followed(tiny_folder, empty):
     groups = [(c, r) for c, r in GROUPS if not c.strip() or not all(r)]

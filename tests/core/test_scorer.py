@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertscore_core import (
+    BERTScorer,
     BertScorer,
     ConfigError,
     IdfError,
@@ -197,6 +198,61 @@ def test_text_without_weighted_token_is_marked(scorer):
     assert np.isnan(scores.recall[0])
     assert scores.f1[0] == 0.0
     assert scores.unweighted.tolist() == [True]
+
+
+SPECIAL = ["[SEP]", "the cat", "[CLS] [SEP]", "[SEP]", "the [SEP] cat", "[SEP]"]
+AGAINST = [["the cat"], ["[SEP] [SEP]"], ["[SEP]"], [""], ["the cat"], ["the cat", "a cat"]]
+
+
+def test_text_of_nothing_but_special_tokens_scores_0_where_bert_score_has_nan(scorer):
+    drop_in = BERTScorer(model_type="all-MiniLM-L6-v2", device="cpu")
+    theirs = np.stack([one.numpy() for one in drop_in.score(SPECIAL, AGAINST)])
+    scores = scorer.score(SPECIAL, AGAINST)
+    assert np.isnan(theirs).sum(axis=1).tolist() == [3, 2, 0]
+    np.testing.assert_allclose(stack(scores), np.nan_to_num(theirs), atol=INVARIANCE_ATOL)
+    assert stack(scores)[2][:4].tolist() == [0.0] * 4
+    assert scores.scored.all()
+    assert not scores.unweighted.any()
+    # An empty text is that, whatever the other side is.
+    assert scores.only_special.tolist() == [True, True, True, False, False, True]
+    assert scores.empty_reference.tolist() == [False, False, False, True, False, False]
+
+
+def test_special_tokens_among_several_references_are_one_reference_that_scores_0(scorer):
+    groups = [["[SEP]", "the cat sat"], ["[SEP]", "[CLS]"], ["", "[SEP]"], ["", ""]]
+    scores = scorer.score(["the cat"] * 4, groups)
+    alone = scorer.score(["the cat"] * 2, ["the cat sat", "[SEP]"])
+    best = np.maximum(stack(alone)[:, 0], stack(alone)[:, 1])
+    np.testing.assert_allclose(stack(scores)[:, 0], best, atol=INVARIANCE_ATOL)
+    assert stack(scores)[1:, 1:].max() == 0  # recall and F1
+    assert scores.best_reference.tolist() == [1, 0, 0, 0]
+    assert scores.only_special.tolist() == [False, True, True, False]
+    assert scores.empty_reference.tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize("rule", ["zero", "null", "reference"])
+def test_special_tokens_score_alike_under_every_rule_for_empty_texts_and_at_every_layer(
+    scorer, rule, tmp_path
+):
+    table = tmp_path / "baseline.csv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.5,0.5,0.5\n" for n in range(7)))
+    changes = {"empty": rule, "device": "cpu", "all_layers": True}
+    every = BertScorer(ScorerConfig(rescale=True, baseline=str(table), **changes))
+    found = every.score(SPECIAL[:3], AGAINST[:3])
+    one = scorer.score(SPECIAL[:3], AGAINST[:3])
+    np.testing.assert_allclose(found.raw_recall[6], one.recall, atol=INVARIANCE_ATOL)
+    assert (found.raw_f1 == 0).all()
+    assert (found.f1 == -1).all()
+    assert found.only_special.all()
+
+
+def test_under_idf_special_tokens_alone_still_give_nan(scorer):
+    weighted = BertScorer(ScorerConfig(idf=True, device="cpu"))
+    table = weighted.count_idf(REFERENCES)
+    scores = weighted.score(["[SEP]", "the cat"], ["the cat", "the cat"], idf=table)
+    assert np.isnan(scores.precision).tolist() == [True, False]
+    assert scores.unweighted.tolist() == [True, False]
+    assert not scores.only_special.any()
 
 
 def test_rescaling_keeps_the_raw_scores(tmp_path, scorer):

@@ -239,7 +239,9 @@ class ScorePairParts(beam.PTransform):
 def sum_scores(
     scorer: BertScorer, pairs: pa.Table, work: Work, idf: IdfTable | None = None
 ) -> Moments:
-    """Score pairs at every layer and add up; pairs without a score are left out.
+    """Score pairs at every layer and add up.
+
+    Pairs without a score are left out, and so are those with a text of nothing but special tokens.
 
     Args:
         scorer: With all layers, and no scores for empty texts.
@@ -251,7 +253,7 @@ def sum_scores(
     scores = scorer.score_tokenized(tokenized, scorer.token_weights(idf), work)
     counters.count(counters.PAIRS_SCORED, len(scores))
     counters.count_work(work)
-    kept = scores.scored
+    kept = scores.scored & ~scores.only_special
     values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
     return Moments.of(values[:, kept], _hosts(pairs.filter(pa.array(kept))))
 

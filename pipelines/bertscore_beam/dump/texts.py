@@ -26,6 +26,7 @@ class Reason(StrEnum):
     NO_IDF_GROUP = "no_idf_group"
     NO_IDF_TABLE = "no_idf_table"
     NO_WEIGHTED_TOKEN = "no_weighted_token"
+    ONLY_SPECIAL_TOKENS = "only_special_tokens"
     COUNTED_AS_EMPTY = "counted_as_empty"
     EMPTY_CANDIDATE = "empty_candidate"
     EMPTY_REFERENCE = "empty_reference"

@@ -74,6 +74,7 @@ def taken_rows(
         empty_candidate=words == Reason.EMPTY_CANDIDATE,
         empty_reference=words == Reason.EMPTY_REFERENCE,
         counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
+        only_special=words == Reason.ONLY_SPECIAL_TOKENS,
     )
     taken = ScoredRows(rows=rows[is_found], scores=scores, reasons=words.tolist(), work=Work())
     return taken, rows[~is_found]

@@ -372,6 +372,7 @@ def _score_reasons(scores: Scores) -> list[str | None]:
     """Return the reason of each encoded pair, None without one."""
     reasons = np.full(len(scores), None, dtype=object)
     reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
+    reasons[scores.only_special] = Reason.ONLY_SPECIAL_TOKENS
     reasons[scores.unweighted] = Reason.NO_WEIGHTED_TOKEN
     reasons[scores.empty_reference] = Reason.EMPTY_REFERENCE
     reasons[scores.empty_candidate] = Reason.EMPTY_CANDIDATE

@@ -12,6 +12,7 @@ import pytest
 from apache_beam.io.parquetio import WriteToParquet
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
+from bertscore_beam import ScoreBatches
 from bertscore_beam.dump.columns import OUTPUT_COLUMNS, TableFields
 from bertscore_beam.pairs.handler import BertScoreModelHandler
 from bertscore_beam.pairs.transform import ScorePairs
@@ -60,6 +61,32 @@ def test_scores_are_the_librarys_and_the_jobs_to_the_bit(run):
     job = score_all_rows(scorer, table, fields).table
     for row, expected in zip(sorted(found, key=lambda r: r["id"]), job.to_pylist(), strict=True):
         assert row == {**expected, "bertscore_best_reference": None}
+
+
+def test_nothing_but_special_tokens_has_one_result_wherever_it_is_scored(run):
+    rows = [
+        {"id": 0, "candidate": "[SEP]", "reference": "the cat"},
+        {"id": 1, "candidate": "the cat", "reference": "[CLS] [SEP]"},
+    ]
+    table = pa.Table.from_pylist(rows)
+    fields = TableFields(candidate_column="candidate", reference_column="reference")
+    handler = BertScoreModelHandler(CONFIG)
+    attributes = [Attributes(row["candidate"], row["reference"]) for row in rows]
+    handled = handler.run_inference(attributes, handler.load_model())
+    expected = library(rows)
+    for found in (
+        run(ScorePairs(CONFIG), rows),
+        score_all_rows(BertScorer(CONFIG), table, fields).table.to_pylist(),
+        ScoreBatches(device="cpu")(table).to_pylist(),
+        [{"id": n, **_columns_of(one.inference)} for n, one in enumerate(handled)],
+    ):
+        np.testing.assert_allclose(measured(found), expected, atol=INVARIANCE_ATOL, rtol=0)
+        assert {row["bertscore_error"] for row in found} == {"only_special_tokens"}
+    assert (expected == 0).tolist() == [[True, False], [False, True], [True, True]]
+
+
+def _columns_of(score):
+    return {f"bertscore_{name}": value for name, value in score._asdict().items()}
 
 
 def test_a_name_is_a_configuration():

@@ -44,6 +44,7 @@ def awkward_rows():
     rows["candidate"][5] = ""
     rows["reference"][6] = "  "
     rows["candidate"][7] = "word " * 600
+    rows["candidate"][8] = "[SEP]"
     for name in ("candidate", "reference"):
         rows[name][60:70] = rows[name][20:30]
     return pa.table(rows, schema=SCHEMA)
