@@ -38,7 +38,7 @@ from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
 TIMED = ("seconds", "started", "pairs_per_second")
 """Ends of the names of fields of JSON that hold clocks, at any depth."""
 
-OF_A_RUN = ("run", "parts_of_earlier_runs")
+OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced")
 """Fields of JSON that tell one run from another, at any depth."""
 
 State = dict[str, Any]
