@@ -25,11 +25,11 @@ def assemble(
     """Take the best score over each group of references, rescale, and add facts about pairs.
 
     Args:
-        flat: Precision, recall and F1 of a candidate with each reference; NaN where all tokens of a
-            text weigh 0. Shape (layers, P, 3).
+        flat: Precision, recall and F1 of each candidate with each of its references; NaN where all
+            tokens of a text weigh 0. Shape (layers, P, 3).
         pairs: N candidates and their P references.
         settings: The rules for empty and long texts, and what to rescale with.
-        of_nothing: What takes the place of NaN where no side is empty; see `TokenWeights`.
+        of_nothing: What replaces NaN where no side is empty; see `TokenWeights`.
     """
     tokens, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts

@@ -71,7 +71,7 @@ def open_text(
 
     Raises:
         InputError: The compressed bytes are damaged.
-        OSError: The file cannot be reached, or its server sends it from its beginning only.
+        OSError: The file cannot be reached, or a range is needed and its server sends none.
     """
     with open_source(path, size=size, version=version) as source:
         stream = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
@@ -82,11 +82,11 @@ def open_text(
             raise _damaged(path, codec, error) from error
         except InputError:
             raise
-        except ValueError as error:  # fsspec's, where a web server does not know ranges
+        except ValueError as error:  # of fsspec, if a web server sends no ranges
             raise OSError(
                 "the file can only be read from its beginning: its server does not send ranges of "
-                "bytes; expected one that does. Fetch the file first, or write it as several "
-                "smaller ones."
+                "bytes; expected a server that does. Download the file first, or write it as "
+                "several smaller ones."
             ) from error
         except OSError as error:
             # Arrow reports damage as OSError without an errno; the operating system sets one.

@@ -53,7 +53,7 @@ class ScoreSplits:
         spare_the_collector()  # before models are loaded, which may be dropped later
         spec, sole = self.spec, self.spec.settings.sole
         scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
-        if sole is not None and spec.reuse is None:  # else maybe not needed
+        if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             with ending_with_the_device():
                 scorers(sole)
         return lambda chosen: [score_split(chosen, spec, scorers, earlier)]
@@ -72,7 +72,7 @@ def score_split(
         chosen: The split, and its idf tables.
         spec: The run.
         scorers: The loaded scorers.
-        earlier: Finds the record of a part that is there.
+        earlier: Finds the record of an earlier part.
     """
     split, idf = chosen.split, chosen.idf
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
@@ -167,7 +167,8 @@ def _write(
     if scored.rejected:
         beside[rows_path(split.part_name)] = rejected_rows(split, scored.rejected, rows.lines)
     record_file = {record_path(split.part_name): record.to_json()}
-    # In this order: a part without a record is scored again, a record vouches for its part.
+    # In this order: a part without a record is scored again, but a record says that its part is
+    # whole.
     spec.folder.write_all({**beside, split.part_name: data, **record_file})
     counters.count(counters.PARTS_WRITTEN)
     logger.info(
