@@ -23,12 +23,11 @@ from bertscore_beam.dump.text_cuts import BOM, even_pieces, is_cut_blindly, scan
 from bertscore_beam.dump.text_source import open_text, read_head
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import protocols, resolve
+from bertscore_beam.files.folders import is_web
 from bertscore_core.errors import InputError
 
 # About how many times smaller compressed texts are.
 _PACKED = 3
-_WEB = frozenset({"http", "https"})
 SAMPLE_BYTES = 1024 * 1024
 """Bytes of a file, decompressed, in which its columns and their types are found."""
 
@@ -127,7 +126,7 @@ def cut_text(
     else:
         with open_text(path, layout.codec) as source:
             pieces = scanned_pieces(source.blocks(), layout.kind, **targets)
-    if not layout.codec and len(pieces) > 1 and protocols(resolve(path)[0]) & _WEB:
+    if not layout.codec and len(pieces) > 1 and is_web(path):
         with open_text(path, layout.codec) as source:  # raises if the server sends no ranges
             source.skip(pieces[-1].start)
             source.read(1)

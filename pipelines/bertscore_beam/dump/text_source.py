@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from bertscore_beam.dump.formats import HEAD_BYTES, Codec
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.folders import is_web
 from bertscore_beam.files.ranges import fetch
 from bertscore_beam.files.read import open_source, source_size
 from bertscore_core.errors import InputError
@@ -80,9 +81,10 @@ def open_text(
             yield TextSource(stream, codec, source_size(source))
         except pa.ArrowException as error:
             raise _damaged(path, codec, error) from error
-        except InputError:
-            raise
-        except ValueError as error:  # of fsspec, if a web server sends no ranges
+        except ValueError as error:
+            if isinstance(error, InputError) or not is_web(path):
+                raise
+            # of fsspec, if the server sends no ranges
             raise OSError(
                 "the file can only be read from its beginning: its server does not send ranges of "
                 "bytes; expected a server that does. Download the file first, or write it as "

@@ -14,7 +14,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.listing import list_below, list_level
-from bertscore_beam.files.paths import protocols
+from bertscore_beam.files.paths import protocols, resolve
 
 # Names that start with these are skipped by Parquet readers (Arrow, Spark, Hive, DuckDB).
 HIDDEN_PREFIXES = ("_", ".")
@@ -70,6 +70,11 @@ def look(fs: AbstractFileSystem, path: str) -> Entry | None:
             raise ConnectionError(f"the server refused: got {error.__cause__!r}") from error
         return None
     return Entry(path=path, kind=info["type"], real=real_path(fs, path), info=info)
+
+
+def is_web(path: str) -> bool:
+    """Tell whether a path is the address of a file on a web server."""
+    return bool(protocols(resolve(path)[0]) & WEB)
 
 
 def real_path(fs: AbstractFileSystem, path: str) -> str:

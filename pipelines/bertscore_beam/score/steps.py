@@ -104,8 +104,9 @@ def score_split(
             return _reused(part)
     if found is not None:  # it must not be left if the split cannot be scored
         discard_part(spec.folder, split)
+    tables = None if idf is None else idf.load()
     started = time.perf_counter()
-    scored = _score(split, rows, None if idf is None else idf.load(), spec, scorers)
+    scored = _score(split, rows, tables, spec, scorers)
     seconds = time.perf_counter() - started
     counters.observe(counters.SPLIT_MSEC, seconds * 1000)
     return _write(split, rows, digests, scored, spec, idf=fingerprint, seconds=seconds)

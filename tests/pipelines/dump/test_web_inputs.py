@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.dump.formats import Codec
 from bertscore_beam.dump.plan import FileReason
 from bertscore_beam.dump.read_split import read_rows
+from bertscore_beam.dump.text_source import open_text
 from tests.support.dumps import pair_rows
 from tests.support.text_files import plan_text, to_csv, to_jsonl, write_text
 
@@ -128,3 +130,10 @@ def test_server_that_sends_no_ranges_after_planning_fails_only_its_own_splits(
         later = replace(split, start=500, format="tsv-raw")
         with pytest.raises(OSError, match=NO_RANGES):
             read_rows(later)
+
+
+def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
+    whole = open_text("s3://some-bucket/x.jsonl", Codec.NONE, size=9, version="1", span=(0, 9))
+    with pytest.raises(ValueError, match="Invalid endpoint: not an address"), whole:
+        pass

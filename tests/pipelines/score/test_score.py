@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import apache_beam as beam
 import fsspec
@@ -12,9 +13,10 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf.saved import load_idf
+from bertscore_beam.idf.saved import SavedIdf, load_idf
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.run.local_runner import LocalRunner
+from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
@@ -244,6 +246,20 @@ def test_saved_idf_table_gives_the_scores_of_one_job_and_must_stay_as_planned(
     table.write_bytes(planned)
     run_prepared(jobs[0])
     np.testing.assert_array_equal(measured(read_output(tmp_path / "out")), measured(expected))
+
+
+def test_waiting_for_the_idf_table_is_no_time_of_scoring(tmp_path, monkeypatch):
+    now, load = [0.0], SavedIdf.load
+
+    def slow(saved):
+        now[0] += 100
+        return load(saved)
+
+    monkeypatch.setattr(SavedIdf, "load", slow)
+    monkeypatch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    dump = write_dump(tmp_path / "dump", [10, 10])
+    summary = run(options(dump, tmp_path / "out", idf="corpus"))
+    assert (now[0], summary["scoring_seconds"]) == (200.0, 0.0)
 
 
 def test_fs_without_folders_works_from_end_to_end(tmp_path):
