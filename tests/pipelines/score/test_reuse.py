@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import apache_beam as beam
 import duckdb
@@ -14,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.score.steps import ChunkModelHandler, ReadSplit, WritePart
+from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.scorers import LoadedScorers
+from bertscore_beam.score.steps import score_split
 from bertscore_beam.score.to_score import ToScore
 from bertscore_core import SignatureError
 from tests.support.dumps import pair_rows, read_output, write_dump
@@ -340,17 +343,19 @@ def test_worker_that_was_declared_dead_leaves_the_part_of_the_one_that_took_its_
     before = contents(parts_of(tmp_path / "out"))
     change(dump / FIRST, "candidate", 3, "another text")
     job = start(prepare_score(chosen))
-    spec, (split,) = job.spec, job.work
-    slow, quick = ReadSplit(spec), ReadSplit(spec)
-    slow_found = slow._earlier.find(split.part_name)
-    slow._earlier.find = lambda _: slow_found  # it has read the earlier record, and stands still
-    (chunk,) = quick.process(ToScore(split))
-    assert contents(parts_of(tmp_path / "out")) == before
-    handler = ChunkModelHandler(spec)
-    (scored,) = handler.run_inference(chunk, handler.load_model())
-    (record,) = WritePart(spec.folder, spec.digest).process(scored)
+    (split,), loaded, seen = job.work, LoadedScorers(), []
+
+    def scorers(setting):
+        seen.append(contents(parts_of(tmp_path / "out")))  # while the model is at work
+        return loaded(setting)
+
+    scorers.has = loaded.has
+    found = EarlierRecords(job.spec.folder).find(split.part_name)
+    still = SimpleNamespace(find=lambda _: found)  # both have read the earlier record
+    record = score_split(ToScore(split), job.spec, scorers, still)
     written = contents(parts_of(tmp_path / "out"))
-    assert written != before
-    (late,) = slow.process(ToScore(split))
+    late = score_split(ToScore(split), job.spec, scorers, still)
     assert late.digests == record.digests
+    assert written != before
+    assert (seen[0], seen[-1]) == (before, written)
     assert contents(parts_of(tmp_path / "out")) == written
