@@ -25,18 +25,19 @@ def assemble(
     """Take the best score over each group of references, rescale, and add facts about pairs.
 
     Args:
-        flat: Precision, recall and F1 of a candidate with each reference; NaN where all tokens of a
-            text weigh 0. Shape (layers, P, 3).
+        flat: Precision, recall and F1 of each candidate with each of its references; NaN where all
+            tokens of a text weigh 0. Shape (layers, P, 3).
         pairs: N candidates and their P references.
         settings: The rules for empty and long texts, and what to rescale with.
-        of_nothing: What takes the place of NaN; see `TokenWeights`.
+        of_nothing: What replaces NaN where no side is empty; see `TokenWeights`.
     """
     tokens, counts = pairs.texts, pairs.counts
     starts = np.cumsum(counts) - counts
     empty = EmptySides.find(pairs.flat(), settings.tokenizer.empty_ids)
     all_empty, rule = reduce_groups(np.logical_and, empty.either, starts), settings.empty
-    weightless = np.isnan(flat).any(axis=(0, 2))
-    flat = score_empty(np.where(np.isnan(flat), np.float32(of_nothing), flat), empty.either, rule)
+    # Empty texts have a rule of their own.
+    weightless = np.isnan(flat) & ~empty.either[:, None]
+    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
     # Each measure by itself, as bert-score does.
     raw = drop_empty(reduce_groups(np.maximum, flat, starts, axis=1), all_empty, rule)
     is_too_long = too_long(pairs, settings)
@@ -66,7 +67,9 @@ def assemble(
         empty_reference=reduce_groups(np.logical_and, empty.reference, starts),
         counted_as_empty=reduce_groups(np.logical_and, empty.counted | empty.either, starts)
         & ~all_empty,
-        only_special=reduce_groups(np.logical_and, weightless | empty.either, starts)
+        only_special=reduce_groups(
+            np.logical_and, weightless.any(axis=(0, 2)) | empty.either, starts
+        )
         & ~(all_empty | np.isnan(of_nothing)),
     )
 

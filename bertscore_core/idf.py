@@ -110,7 +110,7 @@ class TokenWeights:
     Attributes:
         table: Weight of id v at `table[v]`, NaN if it has none. Shape (V,), float64.
         default: Weight of every id outside the table, NaN if they have none.
-        of_nothing: Precision or recall of a text all of whose tokens weigh 0: NaN, as in
+        of_nothing: Precision or recall of a text whose tokens all weigh 0: NaN, as in
             bert-score, or 0.
     """
 
@@ -143,7 +143,7 @@ class TokenWeights:
 
         Args:
             zero_weight_ids: The ids of weight 0.
-            of_nothing: See `TokenWeights`.
+            of_nothing: Precision or recall of a text whose tokens all weigh 0.
 
         References:
             bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` have weight 0, so

@@ -108,8 +108,9 @@ def _flash() -> _Kernel:
         return attend_efficiently
     if "scale" not in inspect.signature(varlen_attn).parameters:
         return attend_efficiently
-    # No `num_splits=1`, which torch 2.12 refuses without another kernel: keys are split only for
-    # texts of one token with grouped heads, and the keys of groups are repeated here.
+    # `num_splits=1` is not given, since torch 2.12 refuses it without another kernel. It is not
+    # needed: keys are split only for texts of one token with grouped heads, and `attend` gives each
+    # head keys of its own.
     return partial(_attend_flash, varlen_attn)
 
 

@@ -14,20 +14,20 @@ taken from the sums of whole clusters. With u_g the sum over cluster g of d minu
     variance = (G - 1) / G * sum of (u_g / (n - n_g))^2
 
 u_g / (n - n_g) is how far the mean moves if cluster g is left out, so this is the jackknife over
-clusters ("CR3"). The usual sandwich, G / (G - 1) * sum of (u_g / n)^2 ("CR1"), forgets that a large
-cluster pulls the mean to itself, which makes its u_g too small. Where clusters are equal both are
-the same number, and clusters of one row give the error of rows. Take 200 clusters whose sizes
-follow Zipf's law, so that the largest has a sixth of the rows, and whose rows share half of their
-variance: CR1 is 20% below the true variance, and a gate at 5% fires on 7.5% of the nights; CR3 is
-3% above it, and the gate fires on 5.5%.
+clusters ("CR3"). The usual sandwich, G / (G - 1) * sum of (u_g / n)^2 ("CR1"), ignores that a large
+cluster pulls the mean towards itself, which makes its u_g too small. Where clusters are equal both
+are the same number, and clusters of one row give the error of rows. An example: the sizes of 200
+clusters follow Zipf's law, so that the largest has a sixth of the rows, and the rows of a cluster
+have half of their variance in common. Then CR1 is 20% below the true variance, and a gate at 5%
+fires on 7.5% of the nights; CR3 is 3% above it, and the gate fires on 5.5%.
 
 **The interval and the bound** are the mean and Student's t times the error. Its degrees of freedom
 are the effective number of clusters less one: n^2 / sum of n_g^2, Kish's number of equal clusters
 that would weigh as much. That is G - 1 where clusters are equal, and less where some of them hold
 most rows: then G - 1 would give intervals that are too short. The degrees of Satterthwaite's method
-need the share of the variance that rows of a cluster have in common, which nobody knows. And they
-do not help: with the true share the gate above fires on 1% of the nights, since a mean and an
-error that hang on the same large cluster are not independent, as Student's t takes them to be.
+need the share of the variance that rows of a cluster have in common, which is not known. Nor do
+they help: with the true share the gate of the example fires on 1% of the nights. Student's t
+assumes that the mean and its error are independent, but here both depend on the same large cluster.
 
 **The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
 random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
@@ -173,7 +173,7 @@ def check_student() -> None:
         ConfigError: scipy is not installed.
     """
     try:
-        import scipy.special  # noqa: F401  only to know
+        import scipy.special  # noqa: F401  only to see that it is there
     except ImportError as error:
         raise ConfigError(
             f"a comparison needs scipy ({error}); expected the packages of the extra 'results'. "
@@ -194,13 +194,13 @@ def compare_paired(
     It needs scipy, which the extra `results` brings.
 
     Args:
-        differences: Of each pair of scores, such as `new.f1 - old.f1`, all of them finite.
+        differences: The difference of each pair of scores, such as `new.f1 - old.f1`; finite.
             Shape (N,).
         clusters: What the rows that resemble each other have in common, such as the name or number
             of their document; None if rows are independent. Shape (N,).
         confidence: Of the interval and the bounds.
-        resamples: Sign flips, and bootstrap samples; 0 for neither.
-        seed: Of both. The same seed gives the same result.
+        resamples: Number of sign flips, and of bootstrap samples; 0 for neither.
+        seed: Seed of both. The same seed gives the same result.
 
     Raises:
         ConfigError: scipy is not installed.
@@ -213,8 +213,8 @@ def compare_paired(
     missing = int(np.count_nonzero(~np.isfinite(d)))
     if d.ndim != 1 or missing:
         raise InputError(
-            f"differences cannot be compared: got shape {d.shape}, {missing} of them not finite; "
-            "expected one finite number for each pair. Leave pairs without two scores out."
+            f"differences cannot be compared: got shape {d.shape} with {missing} values not "
+            "finite; expected one finite number for each pair. Leave out pairs without two scores."
         )
     return paired_result(
         PairedSums.of(d),
@@ -256,14 +256,14 @@ def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
     """Number clusters from 0, in the order of their names.
 
     Raises:
-        InputError: There is not one for each row.
+        InputError: There is not exactly one for each row.
     """
     names = np.asarray(clusters)
     missing = sum(name is None or name != name for name in names.ravel().tolist())
     if names.shape != (rows,) or missing:
         raise InputError(
-            f"clusters do not fit: got shape {names.shape}, {missing} of them missing; expected "
-            f"one for each of {rows} pairs. Give a row that resembles no other a cluster of its "
+            f"clusters do not fit: got shape {names.shape} with {missing} values missing; expected "
+            f"one for each of {rows} pairs. If a row resembles no other, give it a cluster of its "
             "own."
         )
     return np.unique(names, return_inverse=True)[1].astype(np.uint64)

@@ -1,4 +1,4 @@
-"""What is kept of paired differences, by pair and by cluster: sums that merge in any order."""
+"""Sums over paired differences, by pair and by cluster, which can be merged in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def _largest(d: Doubles) -> Doubles:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterSums:
-    """Sums over the differences of each of G clusters. Merged with `+`. 24 bytes a cluster.
+    """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
 
     Attributes:
         clusters: What identifies each cluster, ascending. Shape (G,), uint64.

@@ -2,12 +2,12 @@
 
 **More rows than fit.** The units, rows or clusters, are divided in two: the `KEPT` largest
 differences (`paired_sums`), which are resampled one by one, and the rest, of which only number, sum
-and sum of squares are known. The rest adds a normal variable: a sum of many small terms under
-random signs, or drawn with replacement, is one but for a term that shrinks with their number. What
-makes such sums differ from a normal variable are the large terms, and these are kept. Rows that
-have not moved are in the rest, which they leave exactly 0. So there is no size from which on
-another method is used: up to `KEPT` changed rows the resampling is exact, and above it loses
-nothing that can be measured (tested by simulation against resampling of all rows).
+and sum of squares are known. The sum of the rest is drawn as a normal variable. A sum of many small
+terms with random signs, or drawn with replacement, is normal up to an error that shrinks with their
+number. Only large terms would make it differ, and these are kept. Rows that have not moved are in
+the rest, and add exactly 0 to it. So no size needs another method: up to `KEPT` changed rows the
+resampling is exact, and above that it loses nothing that can be measured (tested by simulation
+against resampling of all rows).
 
 **p values** count the observed value itself, (k + 1) / (R + 1), and so are never 0. If the sign
 flips of all units are no more than the resamples, each is taken once, and p is exact.

@@ -129,8 +129,8 @@ class BertScorer:
                 counts the references of this call.
 
         Returns:
-            Scores in input order. A text in which no token has weight gives NaN under idf, as in
-            bert-score. Without idf it holds nothing but special tokens, and scores 0 where
+            Scores in input order. With idf, a text in which no token has weight gives NaN, as in
+            bert-score. Without idf such a text holds nothing but special tokens, and scores 0 where
             bert-score gives NaN; see `Scores.only_special`. A text without any token, not even a
             special one, scores 0 before rescaling. For empty texts see `ScorerConfig.empty` and
             `bertscore_core.empty_texts`.

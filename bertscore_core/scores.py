@@ -51,9 +51,9 @@ class Scores:
         empty_reference: Whether all references are empty. Shape (N,).
         counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
             exactly two tokens: precision and recall are 0, and F1 is kept. Shape (N,).
-        only_special: Whether, without idf, the candidate or every reference is not empty and holds
-            nothing but special tokens, which weigh 0: F1 is 0, and so is its precision or recall,
-            where bert-score has NaN. Shape (N,).
+        only_special: Whether the candidate, or every reference, has nothing but special tokens,
+            which weigh 0, and is not empty. Only without idf. F1 is 0, and so is precision (of the
+            candidate) or recall (of the references), where bert-score has NaN. Shape (N,).
     """
 
     precision: FloatArray

@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def score(folder: Path, *more: str) -> list[str]:
-    """The words of the earlier command, with another place of its files."""
+    """The words of the earlier command, with new paths of its files."""
     words = ["score", "--input", str(folder / "news.parquet"), "--output", str(folder / "scores")]
     same = ["--model", "all-MiniLM-L6-v2", "--backend", "torch", "--idf", str(folder / "night.idf")]
     return [*words, *same, "--group-by", "system", "--split-rows", "3", *more]

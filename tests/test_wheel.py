@@ -1,7 +1,7 @@
 """The package as a user has it: a wheel, without the checkout, in a folder with foreign modules.
 
 Many repositories have folders called `pipelines`, `tests` and `configs`. No process of a command
-may take modules from there: those of this folder leave a note, and raise.
+may take modules from there: the modules of this folder leave a note, and raise.
 """
 
 import os
@@ -57,7 +57,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def pip(*words: object) -> None:
-    """Run pip; what it says is in the error."""
+    """Run pip; if it fails, the error has its output."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,7 +79,7 @@ def foreign(tmp_path_factory) -> Path:
 
 
 def run_in(folder: Path, *command: object) -> str:
-    """Run a command in a folder, and see that no process of it took modules from there."""
+    """Run a command in a folder, and check that none of its processes took modules from there."""
     environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
     done = subprocess.run(
         [*map(str, command)],

@@ -313,8 +313,8 @@ def test_the_kernel_is_chosen_by_card_and_format(capability, dtype, kernel, monk
     assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
 
 
-def test_flash_attention_is_asked_for_no_number_of_splits(monkeypatch):
-    """Torch 2.12 has that argument, and refuses every value of it without another kernel."""
+def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
+    """Torch 2.12 has this argument, but refuses every value of it without another kernel."""
     varlen = pytest.importorskip("torch.nn.attention.varlen", reason="torch before 2.10")
     real = varlen.varlen_attn
 

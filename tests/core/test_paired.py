@@ -131,7 +131,7 @@ def test_the_error_of_unequal_clusters_is_that_of_leaving_each_of_them_out():
     [equal_clusters(), unequal_clusters(), lognormal(60, 1.3, seed=18), zipf(100)],
     ids=["equal", "2 to 18", "lognormal", "Zipf"],
 )
-def test_the_variance_is_on_average_the_true_one_or_little_more(clusters, shared):
+def test_the_variance_is_on_average_the_true_one_or_a_little_more(clusters, shared):
     """Exact: clusters are independent, so their shares in the average add up one by one."""
     sizes = np.bincount(clusters.astype(np.int64)).astype(float)
     true = shared * sizes**2 + (1 - shared) * sizes  # of the sum of each cluster
@@ -185,11 +185,11 @@ def test_clusters_may_be_named_by_texts_or_numbers():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (([0.1, math.nan, math.inf],), "got shape (3,), 2 of them not finite"),
-        (([[0.1, 0.2]],), "got shape (1, 2), 0 of them not finite"),
-        (([0.1, 0.2], ["a"]), "got shape (1,), 0 of them missing; expected one for each of 2"),
-        (([0.1, 0.2], ["a", None]), "got shape (2,), 1 of them missing"),
-        (([0.1, 0.2], [1.0, math.nan]), "got shape (2,), 1 of them missing"),
+        (([0.1, math.nan, math.inf],), "got shape (3,) with 2 values not finite"),
+        (([[0.1, 0.2]],), "got shape (1, 2) with 0 values not finite"),
+        (([0.1, 0.2], ["a"]), "got shape (1,) with 0 values missing; expected one for each of 2"),
+        (([0.1, 0.2], ["a", None]), "got shape (2,) with 1 values missing"),
+        (([0.1, 0.2], [1.0, math.nan]), "got shape (2,) with 1 values missing"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(given, message):
@@ -198,7 +198,7 @@ def test_what_cannot_be_compared_is_refused(given, message):
     assert message in str(raised.value)
 
 
-def test_a_confidence_that_is_none_is_refused():
+def test_a_confidence_that_is_not_between_0_and_1_is_refused():
     with pytest.raises(InputError, match=r"got 95; expected a number between 0 and 1"):
         compare_paired([0.1, 0.2], confidence=95)
 

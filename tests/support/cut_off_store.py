@@ -1,7 +1,7 @@
-"""Google Cloud Storage in memory, whose listings end early: gcsfs itself, with answers from here.
+"""Google Cloud Storage in memory, with listings that end early: gcsfs itself, answered from here.
 
 gcsfs ends a listing without an error after `listing.GCSFS_STOPS_AT` names. A test sets that number
-to one that it reaches.
+so low that a listing reaches it.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ _PAGE = 2
 
 
 class CutOffStore(GCSFileSystem):
-    """As `gs://`, but objects are kept in the class, and it takes from us where a listing ends."""
+    """Is `gs://`, with objects in the class, and listings that end at `listing.GCSFS_STOPS_AT`."""
 
-    objects: dict[str, bytes] = {}  # noqa: RUF012 - one store, whoever makes a file system
+    objects: dict[str, bytes] = {}  # noqa: RUF012 - all file systems share one store
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs | {"token": "anon"})
@@ -66,7 +66,7 @@ class CutOffStore(GCSFileSystem):
         return 200, content[int(first) : int(last or len(content)) + 1]
 
     def _upload(self, data: bytes, given: dict[str, Any]) -> tuple[int, bytes]:
-        """Keep an object that is sent in one request, behind its name."""
+        """Keep an object that is sent in one request, after its name."""
         _, about, content = data.removesuffix(b"\n--==0==--").split(b"\n\n", 2)
         key = json.loads(about.partition(b"\n--==0==")[0])["name"]
         if given.get("ifGenerationMatch") == "0" and key in self.objects:
@@ -90,7 +90,7 @@ class CutOffStore(GCSFileSystem):
         return page | ({"nextPageToken": str(end)} if end < len(lines) else {})
 
     def _described(self, key: str) -> dict[str, str]:
-        """Return what the store says of an object."""
+        """Return what the store says about an object."""
         content = self.objects[key]
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
         return {"bucket": "bucket", "name": key, "size": str(len(content)), "md5Hash": digest}

@@ -9,7 +9,7 @@ from bertscore_core.paired_sums import ClusterSums, PairedSums
 ROWS = 400
 SPREAD = 0.03
 SHARED = 0.5
-"""Share of the variance of differences that the rows of a cluster have in common, if not given."""
+"""Default share of the variance of differences that the rows of a cluster have in common."""
 
 
 def equal_clusters(count: int = 40) -> np.ndarray:
@@ -29,12 +29,12 @@ def unequal_clusters() -> np.ndarray:
 
 
 def lognormal(count: int, spread: float, seed: int) -> np.ndarray:
-    """Return the cluster of each row: sizes as of the documents of many collections."""
+    """Return the cluster of each row: lognormal sizes, as documents of many collections have."""
     return clusters_of(np.random.default_rng(seed).lognormal(2, spread, count))
 
 
 def zipf(count: int) -> np.ndarray:
-    """Return the cluster of each row: the second has half the rows of the first, the last one."""
+    """Return the cluster of each row: cluster k of `count` has `count` / k rows, from k = 1 on."""
     return clusters_of(count / np.arange(1, count + 1))
 
 
@@ -46,7 +46,7 @@ def nights(
     shared: float = SHARED,
     seed: int = 0,
 ) -> list[PairedResult]:
-    """Return what so many nights measure whose true change is known.
+    """Return what is measured on a number of nights whose true change is known.
 
     Args:
         count: Number of nights.

@@ -82,7 +82,7 @@ def score_stage(
 
     Args:
         job: The run.
-        step: Scores them.
+        step: Scores the pairs.
         parts: The pairs.
         model: Name of the model.
     """

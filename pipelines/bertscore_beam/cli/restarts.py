@@ -22,7 +22,7 @@ def with_restarts(words: Sequence[str], options: RunOptions, job: Callable[[], i
     """
     runs = not (options.dry_run or options.print_job)
     if options.restarts and runs and supervisor_folder() is None:
-        # -P: modules in the current folder are not taken instead of the installed ones.
+        # -P: modules in the current folder do not replace installed ones.
         program = [sys.executable, "-P", "-m", "bertscore_beam"]
         return supervise([*program, *words], options.restarts, warn)
     return job()

@@ -88,7 +88,7 @@ def _finite(digits: str) -> float:
 
 
 def _fitted(row: dict[str, Any], kind: pa.DataType) -> dict[str, Any] | BadLine:
-    """Return a row as the columns store it, or why they cannot."""
+    """Return a row as the columns store it, or why they cannot store it."""
     try:
         stored: dict[str, Any] = fitted(row, kind, "")
     except DriftError as error:

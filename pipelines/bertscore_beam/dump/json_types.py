@@ -45,9 +45,9 @@ def infer_schema(rows: Iterable[Mapping[str, Any]]) -> pa.Schema:
 
 
 def fitted(value: Any, kind: pa.DataType, path: str) -> Any:
-    """Return a value as a column stores it: exactly, but for large integers among fractions.
+    """Return a value as a column stores it: exactly, except for large integers among fractions.
 
-    A float64 column takes the nearest number to an integer beyond 2^53, as Arrow's reader does.
+    A float64 column stores the float64 nearest to an integer beyond 2^53, as Arrow's reader does.
 
     Args:
         value: As `json.loads` returns it.

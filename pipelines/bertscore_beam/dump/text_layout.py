@@ -70,7 +70,7 @@ def read_text_layout(
 
     Raises:
         InputError: It is not of this format.
-        OSError: It cannot be reached, or its length is not known where it is cut by that.
+        OSError: It cannot be reached, or its length is not known and is needed to cut it.
     """
     check_head(path, read_head(path), kind, codec)
     with open_text(path, codec) as source:
@@ -80,7 +80,7 @@ def read_text_layout(
     if data and not size and is_cut_blindly(kind, codec):
         raise OSError(
             "the length of the file is not known: its server does not say how many bytes it has; "
-            "expected one that does. Fetch the file first, or compress it."
+            "expected a server that does. Download the file first, or compress it."
         )
     frames = find_frames(data, kind, final=is_whole)
     if not kind.has_header:  # the first line of the others is the header, also if it is blank
@@ -118,7 +118,7 @@ def cut_text(
 
     Raises:
         InputError: Its compressed bytes are damaged.
-        OSError: It cannot be reached, or its splits cannot: the server sends it from its beginning.
+        OSError: It cannot be reached, or it has several splits and its server sends no ranges.
     """
     targets = {"target_rows": target_rows, "target_bytes": target_bytes}
     if is_cut_blindly(layout.kind, layout.codec):
@@ -127,7 +127,7 @@ def cut_text(
         with open_text(path, layout.codec) as source:
             pieces = scanned_pieces(source.blocks(), layout.kind, **targets)
     if not layout.codec and len(pieces) > 1 and is_web(path):
-        with open_text(path, layout.codec) as source:  # raises if the server knows no ranges
+        with open_text(path, layout.codec) as source:  # raises if the server sends no ranges
             source.skip(pieces[-1].start)
             source.read(1)
     shared = replace(

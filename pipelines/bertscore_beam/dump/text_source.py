@@ -72,7 +72,7 @@ def open_text(
 
     Raises:
         InputError: The compressed bytes are damaged.
-        OSError: The file cannot be reached, or its server sends it from its beginning only.
+        OSError: The file cannot be reached, or a range is needed and its server sends none.
     """
     with open_source(path, size=size, version=version) as source:
         stream = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
@@ -84,11 +84,11 @@ def open_text(
         except ValueError as error:
             if isinstance(error, InputError) or not is_web(path):
                 raise
-            # fsspec's, where the server does not know ranges
+            # of fsspec, if the server sends no ranges
             raise OSError(
                 "the file can only be read from its beginning: its server does not send ranges of "
-                "bytes; expected one that does. Fetch the file first, or write it as several "
-                "smaller ones."
+                "bytes; expected a server that does. Download the file first, or write it as "
+                "several smaller ones."
             ) from error
         except OSError as error:
             # Arrow reports damage as OSError without an errno; the operating system sets one.

@@ -1,7 +1,7 @@
 """List all files below a folder.
 
-Every listing of a store is asked for here, so that none is taken for whole that the store's client
-has cut off.
+Every listing of a store is requested here, and checked: one that the store's client has cut off
+does not count as whole.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolv
 from bertscore_core.errors import BertScoreError
 
 GCSFS_STOPS_AT = 10_000_000
-"""Names after which gcsfs ends a listing, without an error (gcsfs 2026.10, `core.py`)."""
+"""Number of names after which gcsfs ends a listing without an error (gcsfs 2026.10, `core.py`)."""
 _GCS = frozenset({"gs", "gcs"})
 
 
@@ -88,13 +88,13 @@ def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
     Raises:
         CutOffError: It was, or ends by chance where it would be cut off.
     """
-    # One name less: where a folder has an object of its own name, gcsfs may drop that one.
+    # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
     if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
         raise CutOffError(
             f"the listing of {mask_credentials(with_scheme(fs, folder))!r} may be cut off: "
             f"got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; expected "
-            "fewer, so that all are known. As an input, name several folders or globs below it; "
-            "as an output, choose another folder and larger splits, which are fewer files."
+            "fewer, so that all are known. For an input, name several folders or globs below it; "
+            "for an output, choose another folder and larger splits, which make fewer files."
         )
 
 

@@ -45,8 +45,8 @@ def resolve(path: str) -> tuple[AbstractFileSystem, str]:
     if not is_utf8(inner):
         raise ConfigError(
             f"path {mask_credentials(inner)!a} cannot be used: it is not valid UTF-8; expected "
-            "names that are, since Parquet readers and the records of a run know no others. Rename "
-            "the file or folder, or give a symbolic link to it."
+            "UTF-8, since Parquet readers and the records of a run accept nothing else. Rename the "
+            "file or folder, or give a symbolic link to it."
         )
     if not separator:
         return fsspec.filesystem("file"), inner

@@ -19,7 +19,9 @@ _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
 
 
-def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
+def write_atomically(
+    path: str, data: bytes | bytearray | memoryview, *, temporary_in: str | None = None
+) -> None:
     """Write a file so that a reader sees the old content or the new one, never a part of it.
 
     Locally: a temporary file in the same folder, flushed to the disk, then renamed over the target.
@@ -27,18 +29,25 @@ def write_atomically(path: str, data: bytes | bytearray | memoryview) -> None:
     visible only when it is complete. Elsewhere: a temporary file, then moved. Folders are made as
     needed.
 
+    Args:
+        path: The file.
+        data: Its content.
+        temporary_in: Folder of the same disk for the temporary file, where one that a killed
+            process leaves is deleted by the next run; None for the folder of the file.
+
     Raises:
         OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
     """
     fs, inner = resolve(path)
+    folder = None if temporary_in is None else resolve(temporary_in)[1]
     if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, data) as temporary:
+        with _temporary_local(inner, data, folder) as temporary:
             os.replace(temporary, inner)
         _sync_folder(os.path.dirname(inner))
     elif protocols(fs) & PUT_IS_WHOLE:
         fs.pipe_file(inner, bytes(data))
     else:
-        _replace_remote(fs, inner, lambda temporary: fs.pipe_file(temporary, bytes(data)))
+        _replace_remote(fs, inner, lambda temporary: fs.pipe_file(temporary, bytes(data)), folder)
 
 
 def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
@@ -104,11 +113,12 @@ def can_write_below(folder: str) -> bool:
     return os.path.isdir(inner) and os.access(inner, os.W_OK | os.X_OK)
 
 
-def _replace_remote(fs: AbstractFileSystem, path: str, write: Callable[[str], object]) -> None:
-    """Write a temporary file in the same folder, then move it to its path."""
-    folder = posixpath.dirname(path)
-    fs.makedirs(folder, exist_ok=True)
-    temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+def _replace_remote(
+    fs: AbstractFileSystem, path: str, write: Callable[[str], object], folder: str | None = None
+) -> None:
+    """Write a temporary file in a folder, by default that of the path, then move it to its path."""
+    fs.makedirs(posixpath.dirname(path), exist_ok=True)
+    temporary = f"{folder or posixpath.dirname(path)}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         write(temporary)
         fs.mv(temporary, path)
@@ -119,11 +129,17 @@ def _replace_remote(fs: AbstractFileSystem, path: str, write: Callable[[str], ob
 
 
 @contextlib.contextmanager
-def _temporary_local(path: str, data: bytes | bytearray | memoryview | BinaryIO) -> Iterator[str]:
-    """Write the content to an fsynced temporary file next to `path`; remove it on exit."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+def _temporary_local(
+    path: str, data: bytes | bytearray | memoryview | BinaryIO, folder: str | None = None
+) -> Iterator[str]:
+    """Write the content to an fsynced temporary file in a folder; remove it on exit.
+
+    The folder is by default that of `path`, which is made.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = os.path.join(
+        folder or os.path.dirname(path), f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    )
     try:
         with open(temporary, "xb") as file:
             if isinstance(data, bytes | bytearray | memoryview):

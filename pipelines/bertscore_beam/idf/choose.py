@@ -68,8 +68,8 @@ class ChooseRows(beam.PTransform):
 
 
 Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, Owned | None]
-"""Rows of a bucket of keys; or, by the name of a split's part, its rows without a key, and None
-where the split could not be read."""
+"""A bucket of keys, and rows of it; or the name of a split's part, and the split's rows without a
+key: None if the split could not be read."""
 
 
 def _is_of_bucket(found: Found) -> bool:

@@ -29,9 +29,9 @@ from bertscore_beam.dump.plan import (
 from bertscore_beam.dump.plan_files import plan_inputs
 from bertscore_beam.dump.saved_plan import plan_to_bytes
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import absolute
+from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
-from bertscore_beam.files.read import exists, is_file
+from bertscore_beam.files.read import exists, is_file, read_bytes
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.record import table_warnings
@@ -119,8 +119,8 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
     with reaching("output", options.output):
         table = absolute(options.output)
         runner.check_output(table.rpartition("/")[0])
-        _check_table(table, options)
         work_folder = _work_folder(table)
+        _check_table(table, work_folder, options)
         target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
         plan = plan_inputs(
@@ -147,8 +147,11 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
     )
 
 
-def _check_table(table: str, options: IdfOptions) -> None:
+def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
     """Check that the table may be written.
+
+    It may be there beside the folder of a run that was cut off before it had cleaned up. Whether it
+    is the table of this command is known when that is counted: see `_put`.
 
     Raises:
         ConfigError: It is there already and is not to be replaced, or is a folder.
@@ -160,11 +163,15 @@ def _check_table(table: str, options: IdfOptions) -> None:
             f"output {mask_credentials(table)!r} is a folder; expected a file for the table. "
             "Choose another --output."
         )
-    if not options.overwrite:
-        raise ConfigError(
-            f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
-            "another --output, or use --overwrite."
-        )
+    if not options.overwrite and not exists(join(work_folder, RUN_FILE)):
+        raise _there_already(options)
+
+
+def _there_already(options: IdfOptions) -> ConfigError:
+    return ConfigError(
+        f"{mask_credentials(options.output)} is there already; expected a new file. Choose "
+        "another --output, or use --overwrite."
+    )
 
 
 def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
@@ -243,7 +250,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     Raises:
         ConfigError: Another run has saved the table since it was checked.
     """
-    _check_table(planned.table, planned.options)
+    _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
@@ -301,7 +308,11 @@ def _build_pipeline(root: beam.Pipeline, *, folder: OutputFolder, counting: Coun
 
 
 def conclude_idf(job: IdfJob) -> Outcome:
-    """Move the table to its place and clean up; without a table the counts are kept."""
+    """Put the table in its place and clean up; without a table the counts are kept.
+
+    Raises:
+        ConfigError: Another table is there, and is not to be replaced.
+    """
     planned, folder = job.planned, job.folder
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
@@ -318,8 +329,11 @@ def conclude_idf(job: IdfJob) -> Outcome:
         few = few_rows_words(seen, planned.options.min_rows)
         return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
     with worker_errors():
+        data = folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
-        write_atomically(planned.table, folder.read(_TABLE_FILE))
+        is_put = _put(planned, data)
+    if not is_put:
+        raise _there_already(planned.options)
     with suppress(FolderLostError):  # the table is saved; the other run cleans up
         _clean_up(folder)
     shown = escape_line(mask_credentials(planned.table))
@@ -336,9 +350,22 @@ def conclude_idf(job: IdfJob) -> Outcome:
     )
 
 
+def _put(planned: IdfPlan, data: bytes) -> bool:
+    """Put the table in its place; False if another one is there, and is not to be replaced."""
+    table = planned.table
+    if not planned.options.overwrite and exists(table):
+        return read_bytes(table) == data
+    write_atomically(table, data, temporary_in=planned.output)
+    return True
+
+
 def _clean_up(folder: OutputFolder) -> None:
-    """Delete the files of the run, except its lock, which is released last."""
-    folder.delete(*(name for name in folder.files() if name != LOCK_FILE))
+    """Delete the files of the run, except its lock, which is released last.
+
+    While `_run.json` is there, the same command cleans up what is left, also beside its table.
+    """
+    folder.delete(*(name for name in folder.files() if name not in (LOCK_FILE, RUN_FILE)))
+    folder.delete(RUN_FILE)
     folder.delete_empty_folders()
 
 

@@ -163,7 +163,7 @@ def _check_references(options: CompareOptions, whole: GroupSums, one: str, other
     """Check that pairs by position have the same references.
 
     Raises:
-        ConfigError: Some have other ones.
+        ConfigError: Some have other references.
     """
     counts = whole.counts
     if counts.other_references and not options.key and not options.force:

@@ -77,7 +77,8 @@ class RowChanges:
         idf: The idf table.
         device: Where the encoder runs.
         backend: What runs it.
-        allow_pickle_weights: Whether weights may be loaded that can run code. The run has no say.
+        allow_pickle_weights: Whether pickled weights, which can run code, may be loaded. The run
+            cannot allow it.
     """
 
     model: str | None = None
@@ -216,7 +217,7 @@ def row_config(
         backend=changes.backend or signature.backend.partition("-")[0],
         max_batch_tokens=options.get("max_batch_tokens"),
         revision=changes.revision or entry.get("revision") or options.get("revision"),
-        # Never from the run: whoever can write into its folder could have code run here.
+        # Never from the run: whoever can write into its folder could run code here.
         allow_pickle_weights=bool(changes.allow_pickle_weights),
     )
 

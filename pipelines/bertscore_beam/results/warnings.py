@@ -9,9 +9,9 @@ from bertscore_beam.results.keyed_rows import LeftOut
 FEW_PAIRS = 10
 """Fewer give a rough error."""
 FEW_CLUSTERS = 15
-"""Fewer effective clusters give a rough error. From so many on, a gate at 5% fired on 3.7 to 5.8%
-of simulated nights, however unequal the clusters were; with fewer on up to 7%, or on hardly any if
-one cluster has most rows."""
+"""Fewer effective clusters give a rough error. With at least this many, a gate at 5% fired on 3.7%
+to 5.8% of simulated nights, however unequal the clusters were. With fewer it fired on up to 7%, or
+on hardly any if one cluster had most rows."""
 
 
 def warnings_of(
@@ -67,7 +67,7 @@ def unpaired_words(counts: PairCounts) -> str:
     return (
         f"got no row with scores on both sides ({both:,} rows are on both sides, "
         f"{counts.only_run:,} only in the first, {counts.only_against:,} only in the second); "
-        "expected some. Check --key."
+        "expected at least one. Check --key."
     )
 
 

@@ -44,15 +44,15 @@ def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
         if not given[name]:
             raise ConfigError(f"DataflowRunner needs --{name}: got none; expected it. {cure}")
     for name in _BUCKETS:
-        # With a place that it cannot use Beam asks for a default bucket, and would make one.
+        # If Beam cannot use the place, it looks for a default bucket, and would make one.
         wrong = PipelineOptionsValidator(chosen, None).validate_gcs_path(
             chosen.view_as(GoogleCloudOptions), name
         )
         if given[name] and wrong:
             raise ConfigError(
-                f"{name} cannot be used: got {given[name]!r}; expected a gs:// path with a folder, "
-                "where Dataflow's workers can read it, and a bucket of 3 or more lower-case "
-                f"letters, digits, '-', '_' and '.'. Give -- --{name}=gs://BUCKET/tmp."
+                f"{name} cannot be used: got {given[name]!r}; expected gs://BUCKET/FOLDER, which "
+                "Dataflow's workers can read; a bucket's name has 3 or more lower-case letters, "
+                f"digits, '-', '_' and '.'. Give -- --{name}=gs://BUCKET/tmp."
             )
     _check_reachable(options)
 

@@ -184,8 +184,8 @@ def _looks(
     for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
         if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
             return
-        # A short failure of the disk or the store only skips a line; a listing that is cut off ends
-        # the run where its parts are counted.
+        # A short failure of the disk or the store only skips a line. A listing that is cut off does
+        # so here, too; it ends the run later, when its parts are counted.
         with suppress(OSError, CutOffError):
             progress.look()
             yield progress

@@ -13,8 +13,8 @@ from bertscore_beam.files.read import read_bytes
 class ReadPlan(beam.PTransform):
     """The splits of a saved plan, read on one worker.
 
-    The job contains only the plan's path: runners limit the size of a job. A step that takes long
-    must not follow before the splits are spread: it would be fused with the reading, on one worker.
+    The job contains only the plan's path: runners limit the size of a job. Spread the splits before
+    a step that takes long: otherwise it is fused with the reading, and runs on one worker.
 
     Attributes:
         path: The plan.

@@ -1,7 +1,7 @@
 """A step that opens files or handles rows: a plain function of an element that yields results.
 
-A step knows nothing of Beam, and only its elements and results cross a stage boundary. So a text
-or a score, which lives inside the function, cannot.
+A step knows nothing of Beam. Only its elements and results can cross a stage boundary; texts and
+scores stay inside the function.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +13,12 @@ from apache_beam.utils.shared import Shared
 
 
 class Step(Protocol):
-    """What is done with each element of a collection; it is pickled on its way to workers."""
+    """What is done with each element of a collection. It is pickled and sent to workers."""
 
     def open(self) -> Callable[[Any], Iterable[Any]]:
         """Load what the step needs, and return its function.
 
-        Threads share the function. It may be called again with an element that it has had.
+        Threads share the function. It may be called with the same element again.
         """
 
 
@@ -38,7 +38,7 @@ class Each:
 
 
 class RunStep(beam.DoFn):
-    """Runs a step, which is opened once a process."""
+    """Runs a step, which is opened once in each process."""
 
     def __init__(self, step: Step) -> None:
         """Keep the step."""
@@ -46,7 +46,7 @@ class RunStep(beam.DoFn):
         self._shared = Shared()
 
     def setup(self) -> None:
-        """Open the step, if no other thread has."""
+        """Open the step, unless another thread has done so."""
         self._run: Callable[[Any], Iterable[Any]] = self._shared.acquire(self._step.open)
 
     def process(self, element: Any) -> Iterator[Any]:
@@ -58,13 +58,14 @@ class RunStep(beam.DoFn):
 class RunOnDevice(beam.PTransform):
     """Elements -> results of a step that uses a device, on workers that have it.
 
-    The elements reach these workers grouped by name, and are taken apart there. A hint on the step
-    alone would store them ungrouped between the two kinds of workers: Dataflow cannot divide the
-    reading of such a collection again, so that a bad cut would leave one GPU at work for long.
+    The elements reach these workers grouped by name, and the groups are taken apart there. With a
+    hint on the step alone they would be stored ungrouped between the two kinds of workers. Dataflow
+    cannot divide the reading of such a collection again: after an uneven cut, one GPU would work
+    long after the others.
 
     Attributes:
         step: The step.
-        name: Returns the name of an element, another for each.
+        name: Returns the name of an element; no two elements have the same.
         accelerator: The GPU in Beam's notation; None for no GPU.
     """
 

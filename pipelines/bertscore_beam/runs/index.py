@@ -120,18 +120,23 @@ def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows
     """
     name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     earlier = read_index(folder)
-    if earlier is not None and earlier.id == name:
-        return
-    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
-    with tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill:
-        sorter = _Sorter(Path(spill), bits)
-        for rows in _pieces(folder, [part for part, _ in parts]):
-            sorter.add(rows)
-        index = sorter.write(folder, name)
-    folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
+    if earlier is None or earlier.id != name:
+        _build(folder, name, [part for part, _ in parts], num_rows)
+    # Also if it was there: the run that has built it may have been cut off before this.
     others = [file for file in folder.files(INDEX_FOLDER) if not file.startswith(f"{name}/")]
     folder.delete(*(f"{INDEX_FOLDER}/{file}" for file in others))
     folder.delete_empty_folders(INDEX_FOLDER)
+
+
+def _build(folder: OutputFolder, name: str, parts: Sequence[str], num_rows: int) -> None:
+    """Build the index of some parts."""
+    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
+    with tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill:
+        sorter = _Sorter(Path(spill), bits)
+        for rows in _pieces(folder, parts):
+            sorter.add(rows)
+        index = sorter.write(folder, name)
+    folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
 
 
 def _pieces(folder: OutputFolder, parts: Sequence[str]) -> Iterator[RowScores]:

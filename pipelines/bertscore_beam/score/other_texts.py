@@ -1,8 +1,9 @@
 """Refuse to replace the scores of other texts, such as those of another night.
 
-The dumps of all nights have files of the same names. So one wrong digit in `--output` would give a
-dump the folder of another one, whose scores would be gone. A file that is only newer looks the same
-from outside; so some rows are read, and looked up among the digests beside the earlier parts.
+The dumps of all nights have files of the same names. So with one wrong digit in `--output` a dump
+would replace the scores of another night. From outside, the file of another night looks like a
+newer version of the same file. So some rows are read, and looked up among the digests that are
+stored beside the earlier parts.
 """
 
 from collections import defaultdict
@@ -33,8 +34,8 @@ _SAMPLE = 20
 """Most earlier parts that are compared."""
 
 _NEAR = 8
-"""Earlier parts of a file in which rows are looked up: those before them may have become fewer or
-more, and moved them into a neighbour."""
+"""Earlier parts of a file in which rows are looked up: they may be in a neighbouring part now, if
+there are more or fewer rows before them."""
 
 
 def check_same_texts(
@@ -46,9 +47,9 @@ def check_same_texts(
 ) -> None:
     """Check that the finished parts of a folder are mostly of texts that the input still has.
 
-    Nothing is read unless most of them are of another version of their file. Nor is it if the last
-    run in the folder was begun with these very files, since it was checked then, and some of the
-    parts that it had to replace may still be there.
+    Nothing is read unless most of these parts were made of another version of their file. Nothing
+    is read either if the last run in the folder was begun with these very files: it was checked
+    then, and some of the parts that it had to replace may still be there.
 
     Args:
         folder: The output folder.
@@ -58,7 +59,7 @@ def check_same_texts(
         previous_run: The result of `read_run`.
 
     Raises:
-        ConfigError: The input has less than half of the rows of the parts compared, or the rows in
+        ConfigError: The input has fewer than half of the rows of the parts compared, or the rows in
             the place of none of them can be read.
     """
     if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
@@ -89,7 +90,7 @@ def check_same_texts(
         part = _Part.read(folder, record, parts[name])
         try:
             now = _rows_of(splits[name], part, fields)
-        except UNREADABLE as error:  # the run says so
+        except UNREADABLE as error:  # the run reports it
             unread = mask_credentials(f"{type(error).__name__}: {error}")
             continue
         taken = part.found_in(now, wanted=wanted, found=found)
@@ -106,13 +107,13 @@ def check_same_texts(
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "
             f"{rows - len(found):,} of {rows:,} rows that were compared, of parts such as "
-            f"{changed[0].part_name!r}; expected one that has most of them. Choose another "
-            "--output, or use --overwrite to replace the scores."
+            f"{changed[0].part_name!r}; expected one that has at least half of them. Choose "
+            "another --output, or use --overwrite to replace the scores."
         )
 
 
 def _spread(records: Sequence[PartRecord]) -> list[PartRecord]:
-    """Return some of many records, at equal distances."""
+    """Return at most `_SAMPLE` records, at equal distances."""
     count = min(_SAMPLE, len(records))
     return [records[number * len(records) // count] for number in range(count)]
 
@@ -124,8 +125,8 @@ class _Part:
     Attributes:
         offset: Where it begins in its file.
         rows: Number of its rows.
-        own: Its rows; none if what was kept of them is gone or damaged.
-        near: The rows of the earlier parts next to it, and its own.
+        own: Keys of its rows; none if their digests are gone or damaged.
+        near: Keys of the rows of the earlier parts next to it, and of its own.
     """
 
     offset: int
@@ -135,7 +136,7 @@ class _Part:
 
     @classmethod
     def read(cls, folder: OutputFolder, record: PartRecord, parts: Sequence[PartRecord]) -> "_Part":
-        """Read what was kept of a part, and of those of `parts` that are next to it."""
+        """Read the digests of a part, and of those of `parts` that are next to it."""
         nearest = sorted(parts, key=lambda one: abs(one.offset - record.offset))[:_NEAR]
         contents = folder.read_if_there(*(rows_file(one.part_name) for one in nearest))
         keys = [_keys_of_piece(data, one) for data, one in zip(contents, nearest, strict=True)]
@@ -147,14 +148,15 @@ class _Part:
         )
 
     def found_in(self, now: _Keys, *, wanted: _Keys, found: _Keys) -> _Keys:
-        """Return rows of the input that are earlier ones, at most as many as the part adds.
+        """Return rows of the input that earlier parts have and that were not found before.
 
-        So rows that many parts or files have, or a few rows next to many parts, count once.
+        They are at most as many as the rows that this part adds to `wanted`. So rows that are in
+        many parts or files, and a few rows next to many parts, count once.
 
         Args:
-            now: Rows of the input.
-            wanted: Rows of the parts compared before.
-            found: Those of them that the input has.
+            now: Keys of rows of the input.
+            wanted: Keys of the rows of the parts compared before.
+            found: Keys that were found for these parts.
         """
         matched = np.setdiff1d(np.intersect1d(now, self.near), found)
         own = np.isin(matched, self.own)
@@ -164,7 +166,7 @@ class _Part:
 
 
 def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
-    """Return as many rows of a file as a part has, or more, from the place of the part on.
+    """Return the keys of as many rows as a part has, or more, from its place in the file on.
 
     Raises:
         InputError: The file is damaged or has changed since it was planned.
@@ -181,7 +183,7 @@ def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys
 
 
 def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
-    """Return the rows of an earlier part; none if what was kept of them is gone or damaged."""
+    """Return the keys of an earlier part's rows; none if the digests are gone or damaged."""
     with suppress(InputError):
         if data is not None:
             return _keys(rows_from_bytes(data, record.part_name).digests)

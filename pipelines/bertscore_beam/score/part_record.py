@@ -119,7 +119,7 @@ class PartRecord:
         return split.file_version != "" and self.covers(split)
 
     def is_of_version(self, split: Split) -> bool:
-        """Tell whether the file of a split is for certain the one that the part was made of."""
+        """Tell whether the file of a split is certainly the one that the part was made of."""
         now = (split.file_size, split.file_version)
         return split.file_version != "" and (self.file_size, self.file_version) == now
 

@@ -239,8 +239,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     """Compare a planned run with its output folder.
 
     Raises:
-        ConfigError: The folder is inside another run's folder, or around one.
-        ConfigError: It holds scores of other texts.
+        ConfigError: The folder is inside another run's folder or around one, or it holds scores of
+            other texts.
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
@@ -299,7 +299,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
 def _rows_at_risk(
     standing: Standing, records: Mapping[str, PartRecord], sizes: Mapping[str, int]
 ) -> int:
-    """Return the rows of earlier parts that are deleted first, or compared with the input."""
+    """Return how many rows the earlier parts have that are deleted, or compared with the input."""
     compared = (split.part_name for split in standing.unsure)
     names = {*compared, *standing.outdated, *standing.stale}
     return sum(records[name].num_rows for name in names & records.keys() & sizes.keys())

@@ -34,7 +34,7 @@ class RunParts:
 
     @property
     def untouched_rows(self) -> int:
-        """Rows of earlier parts in the place of missing ones: their splits could not be scored."""
+        """Number of rows of earlier parts that remain since their splits could not be scored."""
         names = {split.part_name for split in self.missing} & self.sizes.keys()
         return sum(self.found.records[one].num_rows for one in names & self.found.records.keys())
 

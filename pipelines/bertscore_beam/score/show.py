@@ -91,7 +91,7 @@ def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
     if summary["reused"]:
         rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
     if summary["replaced"]:
-        words = f"{summary['replaced']:,} rows of earlier parts that did not fit the input any more"
+        words = f"{summary['replaced']:,} rows of earlier parts, which did not fit any more"
         rows.append(("replaced", words))
     rows.append(("rejected", f"{summary['rejected']:,}"))
     rows += _reason_rows(summary, scored=False)

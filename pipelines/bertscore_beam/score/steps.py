@@ -22,7 +22,7 @@ from bertscore_beam.score.earlier_records import EarlierRecords
 from bertscore_beam.score.part_record import PartRecord, record_name, record_path
 from bertscore_beam.score.rejects import rejected_rows, rows_path
 from bertscore_beam.score.resume import may_be_valid
-from bertscore_beam.score.reuse import discard_part, reuse_part
+from bertscore_beam.score.reuse import reuse_part
 from bertscore_beam.score.reused_rows import packed_rows
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scored_table import ScoredTable
@@ -53,7 +53,7 @@ class ScoreSplits:
         spare_the_collector()  # before models are loaded, which may be dropped later
         spec, sole = self.spec, self.spec.settings.sole
         scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
-        if sole is not None and spec.reuse is None:  # else maybe not needed
+        if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             with ending_with_the_device():
                 scorers(sole)
         return lambda chosen: [score_split(chosen, spec, scorers, earlier)]
@@ -72,7 +72,7 @@ def score_split(
         chosen: The split, and its idf tables.
         spec: The run.
         scorers: The loaded scorers.
-        earlier: Finds the record of a part that is there.
+        earlier: Finds the record of an earlier part.
     """
     split, idf = chosen.split, chosen.idf
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
@@ -102,14 +102,21 @@ def score_split(
         part = reuse_part(spec.folder, record, split, rows.table, digests)
         if part is not None:
             return _reused(part)
-    if found is not None:  # it must not be left if the split cannot be scored
-        discard_part(spec.folder, split)
     tables = None if idf is None else idf.load()
     started = time.perf_counter()
     scored = _score(split, rows, tables, spec, scorers)
     seconds = time.perf_counter() - started
     counters.observe(counters.SPLIT_MSEC, seconds * 1000)
-    return _write(split, rows, digests, scored, spec, idf=fingerprint, seconds=seconds)
+    return _write(
+        split,
+        rows,
+        digests,
+        scored,
+        spec,
+        idf=fingerprint,
+        seconds=seconds,
+        replaces=found is not None,
+    )
 
 
 def _score(
@@ -143,8 +150,13 @@ def _write(
     *,
     idf: str,
     seconds: float,
+    replaces: bool,
 ) -> PartRecord:
-    """Write the rejects, the part and, last of all, its record."""
+    """Write the rejects, the part and, last of all, its record.
+
+    A part that is replaced stays until then. Another worker may have had the same split and
+    finished it, and whoever deletes a part before the model has run may delete that one's.
+    """
     data = write_part(scored.table, utc_times=split.utc_times)
     record = PartRecord.of(
         split,
@@ -164,12 +176,16 @@ def _write(
         languages=scored.languages,
         other_scripts=scored.other_scripts,
     )
-    beside = {rows_file(split.part_name): rows_to_bytes(scored.offered)}
+    name = split.part_name
+    beside = {rows_file(name): rows_to_bytes(scored.offered)}
     if scored.rejected:
-        beside[rows_path(split.part_name)] = rejected_rows(split, scored.rejected, rows.lines)
-    record_file = {record_path(split.part_name): record.to_json()}
-    # In this order: a part without a record is scored again, a record vouches for its part.
-    spec.folder.write_all({**beside, split.part_name: data, **record_file})
+        beside[rows_path(name)] = rejected_rows(split, scored.rejected, rows.lines)
+    if replaces:
+        old = (record_path(name), rows_path(name))
+        spec.folder.delete(*(path for path in old if path not in beside))
+    # In this order: a part without a record is scored again, but a record says that its part is
+    # whole.
+    spec.folder.write_all({**beside, name: data, record_path(name): record.to_json()})
     counters.count(counters.PARTS_WRITTEN)
     logger.info(
         event(

@@ -182,8 +182,8 @@ class RunGoal:
         started: When the run began, in seconds since the epoch.
         restarts: How often it was restarted before this, since a worker had died.
         carried: Totals of the parts of earlier runs that are done.
-        rows_at_risk: Rows of other earlier parts of the planned inputs: those that are compared, or
-            deleted since they do not fit the plan.
+        rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
+            compared, or deleted since they do not fit the plan.
     """
 
     parts: int = 0
@@ -225,7 +225,7 @@ def judge(
         signature: How the scores were made; None if that depends on the language of a row.
         missing: Planned parts that are missing or not valid.
         doubled: Parts in the folder with rows of planned parts.
-        untouched_rows: Rows of earlier parts that still stand in the place of missing ones.
+        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
         whole_idf: Whether the idf table was counted over every file.
 
     Returns:

@@ -9,13 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.baseline.moments import sum_scores
 from bertscore_beam.baseline.sample import read_sample
 from bertscore_beam.cli.main import main
+from bertscore_beam.crawl.pairing import HOST_COLUMNS
 from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
+from bertscore_core.work import Work
 from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
 from tests.support.s3 import s3_bucket
+from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
 from tests.support.workers import worker_pool
@@ -32,6 +36,20 @@ def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
         means = [scores.precision.mean(), scores.recall.mean(), scores.f1.mean()]
         np.testing.assert_allclose(row, means, atol=1e-5)
     assert layer == 3
+
+
+def test_pairs_with_a_text_of_nothing_but_special_tokens_are_left_out(model):
+    config = {"model": str(model), "num_layers": 3, "all_layers": True, "empty": "null"}
+    scorer = BertScorer(ScorerConfig(**config, device="cpu"))
+    hosts = dict.fromkeys(HOST_COLUMNS, pa.nulls(4))
+    texts = {
+        "candidate": ["the cat sat", "[SEP] [SEP]", "a dog", ""],
+        "reference": ["a dog barked", "the cat", "[CLS]", "a"],
+    }
+    pairs = pa.table(texts | hosts)
+    found = sum_scores(scorer, pairs, Work())
+    expected = sum_scores(scorer, pairs.slice(0, 1), Work())
+    np.testing.assert_allclose(found.means, expected.means, atol=INVARIANCE_ATOL)
 
 
 def test_no_sentence_is_in_two_pairs_or_from_another_language(finished):

@@ -1,4 +1,4 @@
-"""Text files of web servers that do not tell their length, or send them from the beginning only."""
+"""Text files of web servers that do not say their length, or send them from the beginning only."""
 
 import functools
 import http.server
@@ -38,7 +38,7 @@ class WithoutRanges(http.server.SimpleHTTPRequestHandler):
 
 
 class WithoutLength(WithoutRanges):
-    """Does not say how long they are either: the end of the connection is the end of the file."""
+    """Does not say how long files are, either: the end of the connection ends a file."""
 
     def send_header(self, keyword: str, value: str) -> None:
         """Send a line of the head, unless it is the length."""
@@ -47,7 +47,7 @@ class WithoutLength(WithoutRanges):
 
 
 class SaysSo(WithoutRanges):
-    """Says that it has no ranges."""
+    """Says in its answers that it sends no ranges."""
 
     def end_headers(self) -> None:
         """End the head."""
@@ -72,7 +72,7 @@ def served(folder: Path, handler: type[WithoutRanges]) -> Iterator[str]:
 NO_LENGTH = "the length of the file is not known: its server does not say how many bytes it has"
 NO_RANGES = "can only be read from its beginning: its server does not send ranges of bytes"
 HANDLERS = (WithoutRanges, WithoutLength, SaysSo)
-# (handler, suffix, most rows in a split) -> what is said of the file; others are read whole
+# (handler, suffix, most rows in a split) -> the message about the file; others are read whole
 REFUSED = {
     (WithoutRanges, ".jsonl", 7): NO_RANGES,
     # fsspec does not learn the length from a server that says it has no ranges.
@@ -121,7 +121,9 @@ def test_file_that_is_read_block_by_block_is_refused_by_name_without_ranges(
 
 
 @pytest.mark.process
-def test_server_that_forgets_ranges_after_planning_costs_its_splits_alone(tmp_path: Path) -> None:
+def test_server_that_sends_no_ranges_after_planning_fails_only_its_own_splits(
+    tmp_path: Path,
+) -> None:
     write_text(tmp_path / "web.csv", DATA[".csv"])
     with served(tmp_path, WithoutRanges) as url:
         (split,) = plan_text(f"{url}/web.csv").splits

@@ -48,7 +48,7 @@ def test_gcsfs_ends_a_listing_without_an_error_where_we_expect_it(monkeypatch) -
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_part_of_a_dump_is_not_taken_for_the_dump(store, monkeypatch, pattern) -> None:
+def test_a_part_of_a_dump_is_not_taken_for_the_whole_dump(store, monkeypatch, pattern) -> None:
     where = f"gs://bucket/in{pattern}"
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
     with pytest.raises(CutOffError, match=r"'gs://bucket/in(/a)?' may be cut off: got [34] names"):
@@ -73,7 +73,7 @@ def test_a_folder_that_is_too_large_can_be_given_in_pieces(store, monkeypatch) -
     assert len(expand_inputs(["gs://bucket/in/*/*.parquet"])) == 6
 
 
-def test_a_part_of_an_output_folder_is_not_taken_for_it(store, monkeypatch) -> None:
+def test_a_part_of_an_output_folder_is_not_taken_for_the_whole_folder(store, monkeypatch) -> None:
     assert list_files("gs://bucket/in/a") == {f"{number}.parquet": 4 for number in (1, 2, 3, 4)}
     monkeypatch.setattr(listing, "GCSFS_STOPS_AT", 4)
     for folder in ("gs://bucket", "gs://bucket/in", "gs://bucket/in/a"):
@@ -83,7 +83,7 @@ def test_a_part_of_an_output_folder_is_not_taken_for_it(store, monkeypatch) -> N
     assert list_files("gs://bucket/missing") == {}
 
 
-def test_a_name_that_gcsfs_drops_hides_no_cut(store, monkeypatch) -> None:
+def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch) -> None:
     """It lists the object `in/` and the folder `in//` as one."""
     for name in ("", "/x", "c", "d"):
         store.pipe_file(f"bucket/in/{name}", b"")

@@ -122,6 +122,23 @@ def test_table_that_appears_while_the_command_waits_is_not_replaced(dump, tmp_pa
     assert table.read_bytes() == b"of another run"
 
 
+def test_run_cut_off_behind_its_table_is_finished_and_no_other_table_is_replaced(
+    dump, tmp_path, capsys
+):
+    """The folder beside the table says that its run was not done with it."""
+    table = tmp_path / "table.npz"
+    work = count_and_stop(options(dump, table))
+    table.write_bytes((work / "table.npz").read_bytes()[:-1])
+    assert cli.main(command(dump, table)) == cli.UNUSABLE
+    assert "is there already; expected a new file" in capsys.readouterr().err
+    assert table.read_bytes() == (work / "table.npz").read_bytes()[:-1]
+    table.write_bytes((work / "table.npz").read_bytes())
+    assert cli.main(command(dump, table)) == cli.DONE
+    assert load_idf(str(table)).num_documents == 60
+    assert sorted(tmp_path.iterdir()) == [dump, table]
+    assert cli.main(command(dump, table)) == cli.UNUSABLE
+
+
 def test_too_few_rows_leave_nothing_behind(dump, tmp_path, capsys):
     table = tmp_path / "new" / "table.npz"
     assert cli.main([*command(dump, table), "--min-rows", "61"]) == cli.TOO_MANY_REJECTS

@@ -160,7 +160,7 @@ def test_what_is_not_as_in_the_run_is_said(long_run, tiny_folder, capsys):
 
 @pytest.mark.job
 def test_pickled_weights_are_read_only_with_the_flag_of_the_command(tmp_path, tiny_folder, capsys):
-    """Whoever can write into a run's folder must not decide that files are read that run code."""
+    """Whoever can write into a run's folder must not decide to read weights that run code."""
     folder = tmp_path / "model"
     shutil.copytree(tiny_folder("bert"), folder)
     weights = folder / "model.safetensors"

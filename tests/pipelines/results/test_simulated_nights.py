@@ -86,7 +86,7 @@ def warned(result):
 @pytest.mark.long
 @pytest.mark.parametrize("shared", [0, 0.5, 1])
 @pytest.mark.parametrize("clusters", UNEQUAL.values(), ids=UNEQUAL)
-def test_the_gate_keeps_its_rate_however_unequal_clusters_are_or_few_are_warned_of(
+def test_the_gate_keeps_its_rate_with_unequal_clusters_or_a_warning_says_they_are_few(
     clusters, shared
 ):
     change = -0.004
@@ -109,7 +109,7 @@ def test_the_gate_keeps_its_rate_however_unequal_clusters_are_or_few_are_warned_
     ids=["200 Zipf", "5 of 80, 35 of 2"],
 )
 def test_the_gate_keeps_its_rate_where_few_clusters_have_most_rows(clusters, shared):
-    """4,000 nights here, 10,000 of more cases above. Without leverage it is .075."""
+    """4,000 nights; the test above takes 10,000, and more cases. With CR1 the rate is .075."""
     assert 0.04 <= firing_rate(nights(4000, -0.004, clusters, shared=shared), 0.004) <= 0.065
 
 

@@ -174,8 +174,12 @@ def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     build(folder, names, 30)
     files = folder.files(INDEX_FOLDER)
     before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
+    left = tmp_path / "out" / INDEX_FOLDER / "0123" / "00000.keys"  # as by a run that was cut off
+    left.parent.mkdir()
+    left.touch()
     build(folder, names, 30)
     assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
+    assert folder.files(INDEX_FOLDER) == files
     write_index(folder, [(names[0], "y")], 30)
     assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
     assert not files.keys() & folder.files(INDEX_FOLDER).keys()

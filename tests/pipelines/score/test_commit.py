@@ -12,12 +12,11 @@ from pyarrow.fs import LocalFileSystem
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.files.read import exists
 from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.idf import steps as counting
 from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER
 from bertscore_beam.runs.row_scores import rows_file
-from bertscore_beam.score.job import conclude_score, score_stages, start_run
+from bertscore_beam.score.job import conclude_score, score_stages
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.record_packs import PACKS_FOLDER
@@ -25,12 +24,10 @@ from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
     job_options,
-    own,
     prepare_score,
     run_options,
     run_prepared,
     start,
-    with_folder,
 )
 from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
@@ -64,17 +61,6 @@ def files_below(folder):
 
 def parts_of(folder):
     return {name: data for name, data in files_below(folder).items() if not name.startswith("_")}
-
-
-def test_part_whose_record_was_not_written_is_made_again_alike(finished):
-    dump, output = finished
-    before = parts_of(output)
-    unpack(output)
-    (output / record_path("shard-000.parquet/part-000000000014.parquet")).unlink()
-    chosen = job_options(dump, output)
-    assert [split.row_offset for split in prepare_score(chosen).standing.pending] == [14]
-    assert run_options(chosen)["success"]
-    assert parts_of(output) == before
 
 
 def test_records_of_earlier_versions_are_told_of_and_make_way(finished, capsys):
@@ -123,53 +109,6 @@ def test_orphan_without_a_record_is_found_by_its_signature(finished):
     assert name in summary["parts_of_inputs_gone"]
     assert run_options(job_options(dump, output, overwrite=True))["success"]
     assert read_output(output)["id"].to_pylist() == list(range(30))
-
-
-@pytest.mark.parametrize("overwrite", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_start_cut_off_before_any_of_its_steps_leaves_a_folder_that_can_be_finished(
-    finished, monkeypatch, overwrite
-):
-    """The cut has changed, so parts and records must go: cut off after each deletion in turn."""
-    dump, output = finished
-    whole = files_below(output)
-    chosen = job_options(dump, output, split_rows=30, overwrite=overwrite)
-    step = 0
-    while True:
-        for path in [path for path in output.rglob("*") if path.is_file()]:
-            path.unlink()
-        for name, data in whole.items():
-            write_atomically(str(output / name), data)
-        job = with_folder(prepare_score(chosen), own(output))
-        with monkeypatch.context() as patched:
-            countdown = iter(range(step))
-            for name in ("remove", "unlink", "replace"):
-                patched.setattr(os, name, _until(countdown, getattr(os, name)))
-            try:
-                start_run(job)
-            except _CutOffError:
-                step += 1
-            else:
-                break
-        assert prepare_score(chosen).standing.pending
-        job.spec.folder.release()
-        assert not exists(str(output / "_SUCCESS")) or files_below(output) == whole
-        if step % 5 == 3:
-            assert run_options(chosen)["success"]
-            assert read_output(output)["id"].to_pylist() == list(range(60))
-    assert step > 8
-
-
-class _CutOffError(BaseException):
-    pass
-
-
-def _until(countdown, do):
-    def step(*args, **kwargs):
-        if next(countdown, None) is None:
-            raise _CutOffError
-        return do(*args, **kwargs)
-
-    return step
 
 
 def test_what_a_killed_process_left_half_written_is_swept_away(finished):

@@ -19,7 +19,7 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
 from bertscore_beam.score.records import IDF_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
@@ -277,25 +277,6 @@ def test_worker_killed_in_one_stage_after_the_other(tmp_path, dump, undisturbed,
     assert "a worker process died" in said
     assert 0 < len(parts_of(output)) < PARTS
     assert cli.main(score(dump, output, model)) == cli.DONE
-    assert_whole(output, undisturbed)
-
-
-@pytest.mark.parametrize("left", [(SUMMARY_FILE,), ()], ids=["before _SUCCESS", "before summary"])
-def test_job_killed_at_the_very_end_is_finished_by_the_next(
-    tmp_path, dump, finished, undisturbed, model, left, capsys
-):
-    """What lies there when a job is killed between its last files."""
-    output = tmp_path / "out"
-    shutil.copytree(finished, output)
-    words = score(dump, output, model)
-    times = {part: part.stat().st_mtime_ns for part in parts_of(output)}
-    for name in {SUCCESS_FILE, SUMMARY_FILE} - set(left):
-        (output / name).unlink()
-    torn = output / f"{TEMPORARY_PREFIX}0123456789abcdef"
-    torn.write_bytes(b"{")
-    assert cli.main(words) == cli.DONE
-    assert "scored already" in capsys.readouterr().err
-    assert {part: part.stat().st_mtime_ns for part in parts_of(output)} == times
     assert_whole(output, undisturbed)
 
 

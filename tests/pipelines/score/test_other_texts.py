@@ -30,11 +30,11 @@ pytestmark = pytest.mark.job
 NAMES = ("a.parquet", "a.jsonl", "a.csv", "a.jsonl.gz")
 ROWS = 60
 OTHERS = 500_000
-"""First row of texts that no other dump here has."""
+"""Number of the first row whose texts no other dump here has."""
 
 
 def write_night(folder: Path, rows: list[int], name: str = "a.parquet") -> Path:
-    """Write a dump of one file with the rows of some numbers."""
+    """Write a dump of one file, with the rows of these numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     columns = {"candidate": [f"text {n}" for n in rows], "reference": [f"words {n}" for n in rows]}
     if name.endswith(".parquet"):
@@ -69,7 +69,7 @@ def numbers(first: int, rows: int = ROWS) -> list[int]:
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Let the file that is written after so many others fail."""
+    """Let writing fail after this number of files."""
     steps, replace = count(), os.replace
 
     def failing(*names: Any) -> None:
@@ -168,10 +168,12 @@ def test_rows_that_are_replaced_are_counted_and_shown(tmp_path: Path) -> None:
     summary = run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
     assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
     shown = dict(show_summary(summary, "out").rows)
-    assert shown["replaced"] == "10 rows of earlier parts that did not fit the input any more"
+    assert shown["replaced"] == "10 rows of earlier parts, which did not fit any more"
 
 
-def test_rows_of_a_part_that_stays_since_its_file_is_torn_are_not_replaced(tmp_path: Path) -> None:
+def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(
+    tmp_path: Path,
+) -> None:
     chosen = nights(tmp_path, numbers(0), numbers(0), "a.jsonl", split_rows=1_000)
     job = start(prepare_score(chosen))
     (tmp_path / "second" / "a.jsonl").unlink()
@@ -180,7 +182,7 @@ def test_rows_of_a_part_that_stays_since_its_file_is_torn_are_not_replaced(tmp_p
 
 
 def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path: Path) -> None:
-    """Parts of the night before that are still there do not count against it."""
+    """Parts of the night before that are still there are no reason to refuse it."""
     chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
     replacing = job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
     start(prepare_score(replacing)).spec.folder.release()
@@ -233,7 +235,7 @@ def test_twenty_parts_spread_over_the_dump_are_looked_at(
 
 
 @pytest.mark.parametrize("changed", [1, 2])
-def test_files_that_are_the_same_speak_for_the_folder_if_they_are_most(
+def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(
     tmp_path: Path, changed: int
 ) -> None:
     dump, out = tmp_path / "dump", tmp_path / "out"

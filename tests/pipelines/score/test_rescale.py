@@ -11,11 +11,9 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.score.part_record import record_path
 from bertscore_beam.score.records import read_records
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
 from tests.support.dumps import rich_table, write_dump
-from tests.support.records import unpack
 
 pytestmark = pytest.mark.job
 
@@ -116,21 +114,13 @@ def test_score_goes_on_from_it_and_takes_scores_from_it(nights, tmp_path):
     assert files_of(again) == files_of(out)
 
 
-def test_rescaled_run_can_be_rescaled_and_an_interrupted_one_goes_on(nights, tmp_path, capsys):
+def test_rescaled_run_can_be_rescaled(nights, tmp_path):
     out = tmp_path / "out"
     words = ("rescale", nights / "two", "--baseline", nights / "one.tsv", "--output", out)
     assert run(*words) == cli.DONE
-    whole = files_of(out)
     raw = ("rescale", nights / "raw", "--baseline", nights / "one.tsv")
     assert run(*raw, "--output", tmp_path / "one") == cli.DONE
-    assert whole == files_of(tmp_path / "one")
-    part = sorted(name for name in whole if name.startswith("shard"))[0]
-    unpack(out)
-    (out / record_path(part)).unlink()
-    (out / SUCCESS_FILE).unlink()
-    assert run(*words) == cli.DONE
-    assert "parts are rescaled already" in capsys.readouterr().err
-    assert files_of(out) == whole
+    assert files_of(out) == files_of(tmp_path / "one")
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_many_groups_are_cut_and_it_is_said() -> None:
 
 @pytest.mark.parametrize("start", [0, 0x7F, 0xD7F0, 0xDFF0, 0xFDC0, 0xFFF0, 0x1FFF0, 0x10FFF0])
 def test_charts_and_pages_take_every_character(start: int) -> None:
-    """XML forbids some of them, and the program that draws ends the process when it meets one."""
+    """XML forbids some of them, and the program that draws ends the process at one of these."""
     letters = [chr(code) for code in range(start, min(start + 0x40, 0x110000))]
     names = ["".join(letters[at : at + 8]) for at in range(0, len(letters), 8)]
     groups = tuple(group_row(name, f1=0.5) for name in names)

@@ -1,0 +1,78 @@
+"""Wherever a run is cut off, the same command ends with the files of a run that nothing befalls."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.job,
+    pytest.mark.process,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="a dead process is known by /proc"),
+]
+
+FLOORS = {
+    "score": 40,
+    "score with idf, key, groups and reuse": 50,
+    "idf": 20,
+    "baseline": 30,
+    "tune": 15,
+    "rescale": 40,
+}
+"""The kinds of runs, and the least number of writes and deletions that each of them has."""
+
+
+@pytest.fixture
+def try_cuts(tmp_path, capsys):
+    """Return what cuts runs off, and shows how often."""
+
+    def run(place, every, *kinds):
+        words = ["-m", "tests.support.every_write", str(tmp_path), place, str(every), *kinds]
+        # A pool of threads would be lost in a fork.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        found = {one.pop("kind"): one for one in map(json.loads, done.stdout.splitlines())}
+        with capsys.disabled():
+            for kind, one in found.items():
+                print(
+                    f"\n{kind}: {one['cuts']} cuts at {one['changes']} writes and deletions, "
+                    f"{one['seconds']} s, ended {one['statuses']}"
+                )
+        return found
+
+    return run
+
+
+def test_a_run_cut_off_at_every_seventh_write_is_finished_by_the_same_command(try_cuts):
+    found = try_cuts("disk", 7)
+    assert {kind: one["problems"] for kind, one in found.items()} == {kind: [] for kind in FLOORS}
+    for kind, floor in FLOORS.items():
+        assert found[kind]["changes"] >= floor
+        assert found[kind]["cuts"] >= floor // 7
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", FLOORS)
+def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(try_cuts, kind):
+    """By an error before each write or deletion, by one after it, and by death."""
+    found = try_cuts("disk", 1, kind)[kind]
+    assert found["problems"] == []
+    assert found["changes"] >= FLOORS[kind]
+    assert found["cuts"] == 3 * found["changes"]
+    assert {"1", "137"} <= found["statuses"].keys()
+
+
+@pytest.mark.long
+def test_a_run_cut_off_at_a_write_to_a_store_is_finished_by_the_same_command(try_cuts):
+    found = try_cuts("s3", 4, "score", "idf")
+    assert {kind: one["problems"] for kind, one in found.items()} == {"score": [], "idf": []}
+    assert {kind: one["changes"] >= 10 for kind, one in found.items()} == {
+        "score": True,
+        "idf": True,
+    }

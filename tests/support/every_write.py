@@ -1,0 +1,325 @@
+"""Cut off a run at each of its writes and deletions, give the same command again, compare the end.
+
+`python -m tests.support.every_write FOLDER PLACE EVERY [KIND ...]` prints what it found as JSON. It
+is a process of its own, since it forks: what takes seconds to import is imported once for all runs,
+and a run that dies takes nothing with it but itself.
+"""
+
+import gc
+import gzip
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, redirect_stdout, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import fsspec
+import numpy as np
+import torch
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.run import lock as locks
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.success import successful_run
+from tests.support.faulty_disk import WAYS, Disk, Fault, faulty_disk, faulty_store
+from tests.support.s3 import s3_environment, s3_process
+from tests.support.small_runs import SmallRun, Words, looked_up, small_runs
+
+TIMED = ("seconds", "started", "pairs_per_second")
+"""Ends of the names of fields of JSON that hold clocks, at any depth."""
+
+OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced")
+"""Fields of JSON that tell one run from another, at any depth."""
+
+State = dict[str, Any]
+"""The content of each file of a folder, by its path, without clocks."""
+
+_SECONDS = 120
+"""After which a run counts as one that hangs."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What is found of a kind of run.
+
+    Attributes:
+        changes: Writes and deletions of a run that nothing befalls.
+        cuts: Runs that went wrong somewhere.
+        statuses: How these ended, and how often.
+        problems: What is wrong with them, or with what the same command made of them.
+        seconds: How long all of them took.
+    """
+
+    changes: int = 0
+    cuts: int = 0
+    statuses: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def _faults(changes: int, every: int) -> Iterator[Fault]:
+    """Yield what goes wrong: each change in each way, or every so many in the ways by turns."""
+    for turn, at in enumerate(range(1, changes + 1, every)):
+        for way in WAYS if every == 1 else WAYS[turn % len(WAYS) :][:1]:
+            yield Fault(at=at, way=way)
+
+
+def state_of(folder: Path) -> State:
+    """Return what is in a folder."""
+    found = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = str(path.relative_to(folder))
+        if name.endswith(".jsonl.gz"):  # the name counts how often records were packed
+            lines = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
+            found |= {f"record of {line['part_name']}": _timeless(line) for line in lines}
+        elif path.suffix == ".json" or path.name == "_SUCCESS":
+            found[name] = _timeless(json.loads(path.read_bytes()))
+        elif path.suffix == ".npz" and "scores" in path.parts:
+            with np.load(io.BytesIO(path.read_bytes())) as arrays:
+                found[name] = {
+                    key: arrays[key].tobytes() for key in arrays if not key.endswith(TIMED)
+                }
+        else:
+            found[name] = path.read_bytes()
+    return found
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        names = [name for name in value if not name.endswith(TIMED) and name not in OF_A_RUN]
+        return {name: _timeless(value[name]) for name in names}
+    return [_timeless(one) for one in value] if isinstance(value, list) else value
+
+
+def results_of(state: State) -> State:
+    """Return what is no bookkeeping: parts with their records, tables, and what is said of them."""
+    return {
+        name: content
+        for name, content in state.items()
+        if not any(part == "_manifest" or part.startswith(".") for part in name.split("/"))
+    }
+
+
+def _without_lock(state: State) -> State:
+    """Leave out a lock: one that stays behind keeps nobody out."""
+    return {name: content for name, content in state.items() if not name.endswith(LOCK_FILE)}
+
+
+def differences(found: State, expected: State) -> str:
+    """Name the files that differ; "" for none."""
+    words = []
+    for name in sorted(found.keys() | expected.keys()):
+        if name not in found:
+            words.append(f"{name} is missing")
+        elif name not in expected:
+            words.append(f"{name} is left")
+        elif found[name] != expected[name]:
+            words.append(f"{name} differs{_fields(found[name], expected[name])}")
+    return "; ".join(words)
+
+
+def _fields(found: Any, expected: Any) -> str:
+    """Name the fields of JSON that differ."""
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return ""
+    names = sorted(found.keys() | expected.keys())
+    return f" in {[name for name in names if found.get(name) != expected.get(name)]}"
+
+
+class Workshop:
+    """Runs small runs in forks of this process, on a local disk."""
+
+    def __init__(self, root: Path, output: str = "") -> None:
+        self.out, self._log, self._told = root / "out", root / "log", root / "told"
+        self._begin = root / "begin"
+        before, self.runs = small_runs(root, output or str(self.out))
+        self._done(before)
+
+    def try_every(self, run: SmallRun, every: int) -> Found:
+        """Cut a run off at every so many of its changes; in each way, or by turns."""
+        started, found = time.monotonic(), Found()
+        self._warm_up(run.words)
+        self._prepare(run)
+        self._done(run.words)
+        found.changes = json.loads(self._told.read_text())["changes"]
+        first, whole = state_of(self._begin), state_of(self.out)
+        for fault in _faults(found.changes, every):
+            self._begin_again()
+            status = self._run(run.words, fault)
+            happened = json.loads(self._told.read_text())["happened"]
+            problem = "" if happened else "it was not reached"
+            problem = problem or self._claims(status, first, whole) or self._again(run, whole)
+            if problem:
+                where = f"{fault.at} {fault.way} {happened}"
+                found.problems.append(f"{where}: status {status}, {problem}")
+            found.cuts += 1
+            found.statuses[str(status)] = found.statuses.get(str(status), 0) + 1
+        shutil.rmtree(self.out)
+        found.seconds = round(time.monotonic() - started, 1)
+        return found
+
+    def _warm_up(self, words: Words) -> None:
+        """Run a command here: what it imports and makes once a process is there in all forks."""
+        with redirect_stdout(io.StringIO()):
+            cli.main(words)
+        while threading.active_count() > 1:  # a thread would be lost in the forks
+            time.sleep(0.05)
+        gc.collect()
+        gc.freeze()  # a collection would touch, and so copy, all of it in each fork
+
+    def _prepare(self, run: SmallRun) -> None:
+        """Make the folder that a run begins with."""
+        shutil.rmtree(self._begin, ignore_errors=True)
+        self._begin.mkdir()
+        self._begin_again()
+        if run.earlier:
+            self._done(run.earlier)
+            shutil.copytree(self.out, self._begin, dirs_exist_ok=True)
+
+    def _begin_again(self) -> None:
+        shutil.rmtree(self.out, ignore_errors=True)
+        shutil.copytree(self._begin, self.out)
+
+    def _claims(self, status: int, first: State, whole: State) -> str:
+        """Say what is missing in a folder that is said to be whole."""
+        state = state_of(self.out)
+        is_marked = successful_run(OutputFolder(str(self.out))) is not None
+        if status == cli.DONE or (is_marked and results_of(state) != results_of(first)):
+            return differences(results_of(state), results_of(whole))
+        return ""
+
+    def _again(self, run: SmallRun, whole: State) -> str:
+        """Give the same command again; say what is wrong then."""
+        if run.once and not differences(_without_lock(state_of(self.out)), whole):
+            return ""
+        status = self._run(run.words)
+        if status != cli.DONE:
+            return f"then {status}: {self._log.read_text()[-400:]}"
+        return differences(state_of(self.out), whole)
+
+    def _done(self, words: Words) -> None:
+        if self._run(words) != cli.DONE:
+            raise RuntimeError(self._log.read_text())
+
+    def _run(self, words: Words, fault: Fault | None = None) -> int:
+        """Run a command in a fork, and return its exit status."""
+
+        def run() -> int:
+            with self._watched(fault) as disk:
+                status = cli.main(words)
+            disk.tell()
+            return status
+
+        return self._fork(run)
+
+    def _watched(self, fault: Fault | None) -> AbstractContextManager[Disk]:
+        return faulty_disk(f"{self.out}/", fault, self._told)
+
+    def _fork(self, run: Callable[[], int]) -> int:
+        """Call a function in a fork, and return what it returns."""
+        process = os.fork()
+        if not process:
+            signal.alarm(_SECONDS)
+            status = 70
+            with suppress(BaseException):
+                file = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(file, 1)
+                os.dup2(file, 2)
+                status = run()
+                sys.stdout.flush()
+            os._exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+class StoreWorkshop(Workshop):
+    """The same in an S3 store; the folder `out` is a copy. Each run begins without any files."""
+
+    def __init__(self, root: Path) -> None:
+        self._url = f"s3://{_BUCKET}/out"
+        self._log = root / "log"
+        self._check(self._make)
+        super().__init__(root, self._url)
+
+    def _run(self, words: Words, fault: Fault | None = None) -> int:
+        status = super()._run(words, fault)
+        self._check(self._fetch)
+        return status
+
+    def _watched(self, fault: Fault | None) -> AbstractContextManager[Disk]:
+        return faulty_store(self._url, fault, self._told)
+
+    def _prepare(self, run: SmallRun) -> None:
+        self._begin.mkdir(exist_ok=True)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._check(self._clear)
+
+    def _check(self, step: Callable[[], int]) -> None:
+        if self._fork(step):
+            raise RuntimeError(self._log.read_text())
+
+    def _warm_up(self, words: Words) -> None:
+        """Leave it: a client of a store has a thread, which would be lost in the forks."""
+
+    def _make(self) -> int:
+        fsspec.filesystem("s3").mkdir(_BUCKET)
+        return 0
+
+    def _clear(self) -> int:
+        store = fsspec.filesystem("s3")
+        for path in store.find(self._url):
+            store.rm_file(path)
+        return 0
+
+    def _fetch(self) -> int:
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir()
+        store = fsspec.filesystem("s3")
+        for path in store.find(self._url):
+            target = self.out / path.removeprefix(f"{_BUCKET}/out/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(store.cat_file(path))
+        return 0
+
+
+_BUCKET = "every-write"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Try the kinds that are named, or all of them."""
+    folder, place, every, *names = arguments
+    torch.set_num_threads(1)
+    with ExitStack() as stack:
+        for patch in (
+            mock.patch("bertscore_core.scorer.load_encoder", looked_up),
+            mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no pools
+            mock.patch.object(os, "fsync"),  # processes die here, and no machine
+            # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
+            mock.patch.multiple(
+                locks, _SETTLE_SECONDS=0.0, LEASE_SECONDS=0.0, BEAT_SECONDS=_SECONDS
+            ),
+        ):
+            stack.enter_context(patch)
+        if place == "s3":
+            variables = s3_environment(stack.enter_context(s3_process()))
+            stack.enter_context(mock.patch.dict(os.environ, variables))
+        shop = StoreWorkshop(Path(folder)) if place == "s3" else Workshop(Path(folder))
+        for name in names or shop.runs:
+            found = shop.try_every(shop.runs[name], int(every))
+            print(json.dumps({"kind": name, **asdict(found)}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

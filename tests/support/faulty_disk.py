@@ -1,0 +1,166 @@
+"""A disk, or an S3 store, on which one write or deletion goes wrong, the k-th below a folder.
+
+    with faulty_disk(root, Fault(at=7, way="before")) as disk:
+        ...
+    disk.changes    # how many writes and deletions there were
+
+The project writes and deletes by few functions of `os` (see `bertscore_beam.files`). Each call is
+counted here if it changes something below the folder. Calls wait for each other, so that the number
+of changes is the same in every run. In a store each request that changes something is counted.
+"""
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
+
+from fsspec.asyn import sync_wrapper
+from s3fs import S3FileSystem
+
+Way = Literal["before", "after", "killed"]
+
+WAYS: tuple[Way, ...] = ("before", "after", "killed")
+"""An error before the change is made, an error after it, and the death of the process before it."""
+
+KILLED = 137
+"""Status of a process that dies here, as that of one that was killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong.
+
+    Attributes:
+        at: The number of the change, from 1 on.
+        way: How it goes wrong.
+    """
+
+    at: int
+    way: Way
+
+
+@dataclass(slots=True)
+class Disk:
+    """What happened below the folder.
+
+    Attributes:
+        root: The folder.
+        fault: What goes wrong; None for nothing.
+        notes: File outside of it to which the rest is written; None for none.
+        changes: Writes and deletions so far.
+        happened: What went wrong, by the name of the function and the path; "" for nothing yet.
+    """
+
+    root: str
+    fault: Fault | None = None
+    notes: Path | None = None
+    changes: int = 0
+    happened: str = ""
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+
+    def change(self, name: str, path: str, do: Callable[[], Any]) -> Any:
+        """Make a change, or let it go wrong."""
+        with self._turn:
+            if not path.startswith(self.root) or not _changes(name, path):
+                return do()
+            way = self.goes_wrong(name, path[len(self.root) :])
+            done = do() if way != "before" else None
+            if way is not None:
+                raise error()
+            return done
+
+    async def request(self, name: str, path: str, do: Callable[[], Awaitable[Any]]) -> Any:
+        """Do the same with a request to a store."""
+        way = self.goes_wrong(name, path)
+        done = await do() if way != "before" else None
+        if way is not None:
+            raise error()
+        return done
+
+    def goes_wrong(self, name: str, path: str) -> Way | None:
+        """Count a change, and return how it goes wrong; None for not at all."""
+        with self._turn:
+            self.changes += 1
+            if self.fault is None or self.changes != self.fault.at:
+                return None
+            self.happened = f"{name} {path}"
+            if self.fault.way == "killed":
+                self.tell()
+                os._exit(KILLED)
+            return self.fault.way
+
+    def tell(self) -> None:
+        """Write down what happened."""
+        if self.notes is not None:
+            told = {"changes": self.changes, "happened": self.happened}
+            self.notes.write_text(json.dumps(told))
+
+
+def error() -> OSError:
+    """Return an error as a disk or a store gives it."""
+    return OSError(errno.EIO, "made up by a test")
+
+
+def _changes(name: str, path: str) -> bool:
+    """Tell whether a call can have an effect. To `replace` and `link` the path is the new one."""
+    if name in ("mkdir", "link"):
+        return not os.path.lexists(path)
+    if name == "rmdir":
+        return os.path.isdir(path) and not os.listdir(path)
+    return name == "replace" or os.path.lexists(path)
+
+
+@contextmanager
+def faulty_disk(root: str, fault: Fault | None = None, notes: Path | None = None) -> Iterator[Disk]:
+    """Count the changes below a folder while the body runs, in all threads of this process."""
+    disk = Disk(root, fault, notes)
+    with mock.patch.multiple(os, **{name: _watched(disk, name) for name in _FUNCTIONS}):
+        yield disk
+
+
+_FUNCTIONS = ("mkdir", "link", "replace", "remove", "rmdir", "unlink")
+
+
+def _watched(disk: Disk, name: str) -> Callable[..., Any]:
+    original: Callable[..., Any] = getattr(os, name)
+    place = 1 if name in ("link", "replace") else 0
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return disk.change(name, os.fspath(args[place]), lambda: original(*args, **kwargs))
+
+    return call
+
+
+@contextmanager
+def faulty_store(
+    root: str, fault: Fault | None = None, notes: Path | None = None
+) -> Iterator[Disk]:
+    """Count the requests to S3 that change something while the body runs."""
+    disk = Disk(root, fault, notes)
+    original = S3FileSystem._call_s3
+
+    async def call(self: S3FileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
+        def do() -> Awaitable[Any]:
+            return original(self, method, *args, **kwargs)
+
+        if method not in _REQUESTS:
+            return await do()
+        return await disk.request(method, str(kwargs.get("Key", "")), do)
+
+    with mock.patch.multiple(S3FileSystem, _call_s3=call, call_s3=sync_wrapper(call)):
+        yield disk
+
+
+_REQUESTS = (
+    "complete_multipart_upload",
+    "copy_object",
+    "delete_object",
+    "delete_objects",
+    "put_object",
+)
