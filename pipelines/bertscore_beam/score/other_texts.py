@@ -21,6 +21,7 @@ from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.read_split import read_split
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.text_digests import Digests, digest_texts
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.runs.row_scores import rows_file, rows_from_bytes
 from bertscore_beam.score.part_record import PartRecord
@@ -58,7 +59,8 @@ def check_same_texts(
         previous_run: The result of `read_run`.
 
     Raises:
-        ConfigError: The input has fewer than half of the rows of the parts compared.
+        ConfigError: The input has fewer than half of the rows of the parts compared, or the rows in
+            the place of none of them can be read.
     """
     if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
         return
@@ -81,16 +83,26 @@ def check_same_texts(
     if 2 * len(changed) <= sum(map(len, parts.values())):
         return
     unknown = 0  # rows without digests, which cannot be found
+    unread = ""
     wanted = found = np.zeros(0, dtype=np.uint64)
     for record in _spread(changed):
         name = record.input_name
         part = _Part.read(folder, record, parts[name])
-        with suppress(*UNREADABLE):  # the run reports it
+        try:
             now = _rows_of(splits[name], part, fields)
-            taken = part.found_in(now, wanted=wanted, found=found)
-            unknown += 0 if len(part.own) else record.num_rows
-            wanted, found = np.union1d(wanted, part.own), np.union1d(found, taken)
+        except UNREADABLE as error:  # the run reports it
+            unread = mask_credentials(f"{type(error).__name__}: {error}")
+            continue
+        taken = part.found_in(now, wanted=wanted, found=found)
+        unknown += 0 if len(part.own) else record.num_rows
+        wanted, found = np.union1d(wanted, part.own), np.union1d(found, taken)
     rows = unknown + len(wanted)
+    if unread and not rows:
+        raise ConfigError(
+            "the output folder may hold the scores of other texts: got no readable row where its "
+            f"parts were compared with the input ({unread}); expected some. Repair the input, "
+            "choose another --output, or use --overwrite to replace the scores."
+        )
     if 2 * len(found) < rows:
         raise ConfigError(
             f"the output folder holds the scores of other texts: got an input without "

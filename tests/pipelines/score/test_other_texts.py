@@ -202,6 +202,19 @@ def test_part_without_digests_counts_as_one_of_other_texts(tmp_path: Path) -> No
         prepare_score(chosen)
 
 
+@pytest.mark.parametrize("rows", [ROWS, 43, 77])
+def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path: Path, rows: int) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), "a.parquet")
+    file = tmp_path / "second" / "a.parquet"
+    data = file.read_bytes()
+    footer = 8 + int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(b"PAR1" + b"\xff" * (len(data) - footer - 4) + data[-footer:])
+    before = content(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"got no readable row.*--overwrite"):
+        prepare_score(chosen)
+    assert content(tmp_path / "out") == before
+
+
 def test_twenty_parts_spread_over_the_dump_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
