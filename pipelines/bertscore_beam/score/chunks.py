@@ -20,13 +20,17 @@ from bertscore_beam.score.scored_table import ScoredTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A split with its rows, their lines in a file of text, digests, and idf tables."""
+    """A split with its rows, their lines in a file of text, digests, and idf tables.
+
+    `replaces` tells whether an earlier part of the split has a record.
+    """
 
     split: Split
     table: pa.Table
     lines: Lines | None
     digests: RowDigests
     idf: IdfTables | None
+    replaces: bool = False
 
     def __len__(self) -> int:
         """Return the number of rows, which RunInference reports as inferences."""
@@ -42,7 +46,7 @@ class Chunk:
 class ScoredChunk:
     """A split with its scored rows, their lines, digests, fingerprint of idf tables, and seconds.
 
-    `idf` is "" without tables.
+    `idf` is "" without tables. `replaces` is that of the chunk.
     """
 
     split: Split
@@ -51,6 +55,7 @@ class ScoredChunk:
     digests: RowDigests
     idf: str
     seconds: float
+    replaces: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -8,9 +8,7 @@ from bertscore_beam.dump.parts import read_part, write_part
 from bertscore_beam.dump.row_digests import RowDigests
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.score.part_record import PartRecord, record_path
-from bertscore_beam.score.rejects import rows_path
 from bertscore_beam.score.summary import ReusedPart
 
 
@@ -43,12 +41,6 @@ def reuse_part(
     folder.delete(record_path(split.part_name))
     folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
     return ReusedPart(record=now, rewritten=True)
-
-
-def discard_part(folder: OutputFolder, split: Split) -> None:
-    """Delete the part of a split that must be scored again, and what is written beside it."""
-    name = split.part_name
-    folder.delete(name, rows_path(name), rows_file(name), record_path(name))
 
 
 def _with_scores_of(

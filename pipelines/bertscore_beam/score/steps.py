@@ -29,7 +29,7 @@ from bertscore_beam.score.earlier_records import EarlierRecords
 from bertscore_beam.score.part_record import PartRecord, record_name, record_path
 from bertscore_beam.score.rejects import rejected_rows, rows_path
 from bertscore_beam.score.resume import may_be_valid
-from bertscore_beam.score.reuse import discard_part, reuse_part
+from bertscore_beam.score.reuse import reuse_part
 from bertscore_beam.score.reused_rows import packed_rows
 from bertscore_beam.score.rows import RowProgress, score_table
 from bertscore_beam.score.scorers import LoadedScorers
@@ -108,6 +108,7 @@ class ChunkModelHandler(ModelHandler[Chunk, ScoredChunk, LoadedScorers]):
                 digests=batch.digests,
                 idf=idf,
                 seconds=seconds,
+                replaces=batch.replaces,
             )
         ]
 
@@ -208,10 +209,14 @@ class ReadSplit(beam.DoFn):
             if part is not None:
                 yield self._reused(part)
                 return
-        if earlier is not None:  # it must not be left if the split cannot be scored
-            discard_part(self._folder, element)
-        tables = None if idf is None else idf.load()
-        yield Chunk(split=element, table=rows.table, lines=rows.lines, digests=digests, idf=tables)
+        yield Chunk(
+            split=element,
+            table=rows.table,
+            lines=rows.lines,
+            digests=digests,
+            idf=None if idf is None else idf.load(),
+            replaces=earlier is not None,
+        )
 
     def _failed(self, split: Split, reason: str) -> TaggedOutput:
         counters.count(counters.SPLITS_FAILED)
@@ -233,7 +238,11 @@ class WritePart(beam.DoFn):
         self._job_digest = job_digest
 
     def process(self, element: ScoredChunk) -> Iterator[PartRecord]:
-        """Write the rejects, the part and, last of all, its record, and yield the record."""
+        """Write the rejects, the part and, last of all, its record, and yield the record.
+
+        A part that is replaced stays until then. Another worker may have had the same split and
+        finished it, and whoever deletes a part before the model has run may delete that one's.
+        """
         split = element.split
         data = write_part(element.scored.table, utc_times=split.utc_times)
         record = PartRecord.of(
@@ -260,6 +269,9 @@ class WritePart(beam.DoFn):
                 split, element.scored.rejected, element.lines
             )
         record_file = {record_path(split.part_name): record.to_json()}
+        if element.replaces:
+            old = (record_path(split.part_name), rows_path(split.part_name))
+            self._folder.delete(*(name for name in old if name not in beside))
         # In this order: a part without a record is scored again, a record vouches for its part.
         self._folder.write_all({**beside, split.part_name: data, **record_file})
         counters.count(counters.PARTS_WRITTEN)

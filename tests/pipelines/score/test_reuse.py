@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.score.steps import ChunkModelHandler, ReadSplit, WritePart
+from bertscore_beam.score.to_score import ToScore
 from bertscore_core import SignatureError
 from tests.support.dumps import pair_rows, read_output, write_dump
 from tests.support.jobs import (
@@ -329,3 +331,26 @@ def test_times_of_day_keep_the_mark_of_utc_that_the_file_has_now(marked, tmp_pat
     (part,) = (tmp_path / "out" / "in.parquet").glob("*.parquet")
     found = pq.ParquetFile(part).schema.column(3).logical_type
     assert f"isAdjustedToUTC={'true' if marked[1] else 'false'}" in str(found)
+
+
+def test_worker_that_was_declared_dead_leaves_the_part_of_the_one_that_took_its_place(tmp_path):
+    dump = write_dump(tmp_path / "dump", [10])
+    chosen = job_options(dump, tmp_path / "out")
+    run_options(chosen)
+    before = contents(parts_of(tmp_path / "out"))
+    change(dump / FIRST, "candidate", 3, "another text")
+    job = start(prepare_score(chosen))
+    spec, (split,) = job.spec, job.work
+    slow, quick = ReadSplit(spec), ReadSplit(spec)
+    slow_found = slow._earlier.find(split.part_name)
+    slow._earlier.find = lambda _: slow_found  # it has read the earlier record, and stands still
+    (chunk,) = quick.process(ToScore(split))
+    assert contents(parts_of(tmp_path / "out")) == before
+    handler = ChunkModelHandler(spec)
+    (scored,) = handler.run_inference(chunk, handler.load_model())
+    (record,) = WritePart(spec.folder, spec.digest).process(scored)
+    written = contents(parts_of(tmp_path / "out"))
+    assert written != before
+    (late,) = slow.process(ToScore(split))
+    assert late.digests == record.digests
+    assert contents(parts_of(tmp_path / "out")) == written
