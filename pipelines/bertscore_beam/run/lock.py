@@ -246,7 +246,8 @@ def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
                 _wait_until_stale(path, there, say)
                 if _read(path) != there:
                     continue
-                write_atomically(path, mine)
+                with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
+                    write_atomically(path, mine)
                 time.sleep(LEASE_SECONDS if is_remote(path) else _SETTLE_SECONDS)
         else:
             if is_remote(path):  # not every S3-compatible store can create a file exclusively

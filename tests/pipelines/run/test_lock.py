@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bertscore_beam.files.delete import delete_temporary
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists, read_bytes
 from bertscore_beam.files.write import write_atomically
@@ -150,6 +151,26 @@ def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick):
     with pytest.raises(FolderInUseError, match="process 7 on far"):
         take(folder).__enter__()
     beat.join()
+
+
+def test_run_that_takes_a_lock_over_a_moment_before_this_one_is_respected(
+    tmp_path, quick, monkeypatch
+):
+    """It cleans the folder up, also of the temporary file that this one is about to rename."""
+    folder, replace_file = str(tmp_path / "out"), os.replace
+    put(folder, Holder(run="gone", machine="far", process=7, place="boot/pid:[1]/1"))
+    alive = replace(Holder.here(), run="theirs")
+
+    def too_late(temporary, path):
+        monkeypatch.setattr(os, "replace", replace_file)
+        put(folder, alive)
+        delete_temporary(folder)
+        replace_file(temporary, path)
+
+    monkeypatch.setattr(os, "replace", too_late)
+    with pytest.raises(FolderInUseError, match=f"process {os.getpid()}"):
+        take(folder).__enter__()
+    assert read_bytes(join(folder, LOCK_FILE)) == alive.to_json()
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"{", b"[1]", b'{"run": 1}', b"\xff"])
