@@ -1,0 +1,175 @@
+"""What simulated launchers are told to do, in small real plans, and what must come of it."""
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.dump.read_split import SplitRows
+from bertscore_beam.dump.row_digests import RowDigests
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.run.identity import identity_digest
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.score.kept_plan import PLANS_FOLDER
+from bertscore_beam.score.prepare import ScorePlan, plan_score
+from bertscore_beam.score.resume import job_identity
+from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.scorers import LoadedScorers
+from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.steps import _score as score_rows
+from bertscore_core.work import Work
+from tests.support.dumps import SCHEMA, pair_rows
+from tests.support.jobs import job_options
+
+ROWS = 6
+SETTINGS = (1, 2)
+VERSIONS = ("first", "other text", "other column")
+"""The input as it was at first, with another text in a row, and with another value beside one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a launcher is told to do.
+
+    Attributes:
+        layers: The setting: parts of all settings have the same sizes.
+        version: The input as the launcher finds it.
+        split_rows: Rows of a part.
+        overwrite: Whether scores of other settings are replaced.
+    """
+
+    layers: int = 1
+    version: str = VERSIONS[0]
+    split_rows: int = 2
+    overwrite: bool = False
+
+
+@cache
+def _dump(version: str) -> Path:
+    """Write the input as it is in one version; its name is the same in all."""
+    rows = pair_rows(ROWS)
+    if version == "other text":
+        rows["candidate"][3] = rows["candidate"][3][::-1]
+    if version == "other column":
+        rows["id"][3] = 103
+    folder = Path(tempfile.mkdtemp(prefix="bertscore-simulation-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    pq.write_table(pa.table(rows, schema=SCHEMA), folder / "shard.parquet")
+    return folder
+
+
+@cache
+def _planned(command: Command) -> ScorePlan:
+    chosen = job_options(
+        _dump(command.version),
+        Path(tempfile.gettempdir(), "bertscore-simulation", "out"),
+        split_rows=command.split_rows,
+        num_layers=command.layers,
+        backend="torch",
+        overwrite=command.overwrite,
+    )
+    return plan_score(chosen, Runner.of(chosen))
+
+
+def planned(command: Command, output: str) -> ScorePlan:
+    """Return the checked plan of a command, for an output folder."""
+    made = _planned(command)
+    options = replace(made.options, output=output)
+    # Its own name depends on where the input lies, and would differ whenever a seed is played.
+    digest = hashlib.sha256(f"{command.version} {command.split_rows}".encode()).hexdigest()[:32]
+    kept_as = f"{PLANS_FOLDER}/{digest}.pq"
+    return replace(made, options=options, output=output, started=1e9, kept_as=kept_as)
+
+
+@cache
+def job_digest(layers: int) -> str:
+    """Return the digest of a setting, as the records of its parts have it."""
+    made = _planned(Command(layers=layers, overwrite=True))
+    return identity_digest(job_identity(made.settings.settings, made.fields, "none"))
+
+
+def know(commands: Iterable[Command]) -> None:
+    """Plan what would otherwise be planned, or looked up, inside a world, where it takes steps."""
+    for command in commands:
+        for one in (command, replace(command, overwrite=True)):
+            _planned(one)
+            expected(one)
+    for layers in SETTINGS:
+        job_digest(layers)
+        signature(layers)
+
+
+_scored: dict[tuple[str, str, RowDigests], ScoredTable] = {}
+_scorers: dict[str, LoadedScorers] = {}
+
+
+def score(spec: ScoreSpec, split: Split, rows: SplitRows) -> ScoredTable:
+    """Score the rows of a split with the real model, once for each setting and rows."""
+    digests = RowDigests.of(rows.table, "candidate", "reference")
+    key = (spec.digest, split.part_name, digests)
+    if key not in _scored:
+        scorers = _scorers.setdefault(spec.digest, LoadedScorers())
+        # What the clock has measured would differ in each process that replays a seed.
+        _scored[key] = replace(score_rows(split, rows, None, spec, scorers), work=Work())
+    return _scored[key]
+
+
+def scored_so_far() -> Mapping[tuple[str, str, RowDigests], ScoredTable]:
+    """Return what was scored, by setting, part and digests of the rows."""
+    return _scored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What a part holds.
+
+    Attributes:
+        setting: Its signature.
+        rows: Its rows without scores.
+        digests: Their digests.
+        f1: Their scores.
+    """
+
+    setting: str
+    rows: tuple[tuple[object, ...], ...]
+    digests: RowDigests
+    f1: tuple[float, ...]
+
+
+@lru_cache(maxsize=10_000)
+def rows_of(data: bytes) -> Rows:
+    """Read a part."""
+    table = pq.read_table(BytesIO(data))
+    given = table.select([name for name in table.column_names if name not in OUTPUT_COLUMNS])
+    setting = table.schema.metadata[b"bertscore.signature"].decode()
+    return Rows(
+        setting=setting,
+        rows=tuple(zip(*(column.to_pylist() for column in given.columns), strict=True)),
+        digests=RowDigests.of(given.replace_schema_metadata(), "candidate", "reference"),
+        f1=tuple(table["bertscore_f1"].to_pylist()),
+    )
+
+
+@cache
+def signature(layers: int) -> str:
+    """Return the signature of a setting."""
+    sole = _planned(Command(layers=layers, overwrite=True)).settings.settings.sole
+    assert sole is not None
+    return sole.signature.format()
+
+
+@cache
+def expected(command: Command) -> tuple[str, frozenset[tuple[object, ...]]]:
+    """Return the signature and the rows that a folder must hold after a command."""
+    table = pq.read_table(_dump(command.version) / "shard.parquet")
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return signature(command.layers), frozenset(rows)

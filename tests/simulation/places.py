@@ -1,0 +1,93 @@
+"""Put a simulated world in the place of clocks, threads, processes and stores."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bertscore_beam.run import holder, lock
+from bertscore_beam.score import earlier_records, steps
+from tests.simulation.disk import open_disk
+from tests.simulation.stand_ins import threading_of, time_of
+from tests.simulation.store import open_store, stored
+from tests.simulation.world import Process, World
+
+
+@contextmanager
+def placed(world: World, kind: str, root: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Put a world in the place of clocks, threads, processes and stores.
+
+    Yields:
+        The output folder, and what returns its files by their path below it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        _place_processes(world, patch)
+        if kind == "disk":
+            calls = open_disk(world, root / "out", patch)
+            yield str(root / "out"), lambda: calls.files
+        else:
+            output = open_store(kind, world)
+            start = len("bucket/out/")
+            yield output, lambda: {name[start:]: data for name, data in stored().items()}
+
+
+def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(uuid, "uuid4", world.uuid4)
+    patch.setattr(lock, "time", time_of(world))
+    patch.setattr(lock, "threading", threading_of(world))
+    patch.setattr(earlier_records, "time", time_of(world))
+    patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    patch.setattr(steps, "_score", lambda split, rows, idf, spec, model: model(split, rows))
+
+    class Looks:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.here().looks, name)
+
+    patch.setattr(lock, "_LOOKS", Looks())
+
+    def there(number: int) -> Process | None:
+        mine = world.here()
+        found = [one for one in world.processes if one.number == number]
+        return found[0] if found and found[0].machine == mine.machine else None
+
+    def place(number: int) -> str:
+        one = there(number)
+        is_shown = one is not None and one.alive and one.is_known
+        return f"boot/{one.machine}/{number}" if is_shown else ""
+
+    patch.setattr(holder, "_place", place)
+    patch.setattr(holder, "_exists", lambda number: (one := there(number)) and one.alive)
+    patch.setattr(holder, "os", SimpleNamespace(getpid=lambda: world.here().number))
+    patch.setattr(holder, "socket", SimpleNamespace(gethostname=lambda: world.here().machine))
+    _run_pools_in_line(world, patch)
+
+
+def _run_pools_in_line(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Let the actor itself do what it hands to threads, one after the other in a random order."""
+    submit, map_all = ThreadPoolExecutor.submit, ThreadPoolExecutor.map
+
+    def submit_here(pool: Any, work: Callable[..., Any], *words: Any, **more: Any) -> Future[Any]:
+        if world.me is None:
+            return submit(pool, work, *words, **more)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*words, **more))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def map_here(pool: Any, work: Callable[..., Any], *items: Any, **more: Any) -> Any:
+        if world.me is None:
+            return map_all(pool, work, *items, **more)
+        calls = list(zip(*items, strict=False))
+        order = world.random.sample(range(len(calls)), len(calls))
+        done = {place: submit_here(pool, work, *calls[place]) for place in order}
+        return (done[place].result() for place in range(len(calls)))
+
+    patch.setattr(ThreadPoolExecutor, "submit", submit_here)
+    patch.setattr(ThreadPoolExecutor, "map", map_here)

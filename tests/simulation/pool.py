@@ -1,0 +1,241 @@
+"""Workers that take a job through its stages, as a runner does. The steps are the project's own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bertscore_beam.dump.read_split import SplitRows
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.score import finish, pack_steps
+from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.prepare import ScoreJob
+from bertscore_beam.score.record_packs import num_packs
+from bertscore_beam.score.scored_table import ScoredTable
+from bertscore_beam.score.steps import score_split
+from bertscore_beam.score.summary import ReusedPart, RunTotals, SplitResult
+from bertscore_beam.score.to_score import ToScore
+from tests.simulation import commands
+from tests.simulation.world import Hazards, Process, Stopped
+
+if TYPE_CHECKING:
+    from tests.simulation.runs import Fleet
+
+LOCAL, SERVICE, DETACHED = "local", "service", "detached"
+"""Workers that end with their launcher, in a moment; workers of a service, which go on without it
+and try a task four times; and those of a job whose launcher has left."""
+
+_TRIES = {LOCAL: 1, SERVICE: 4, DETACHED: 4}
+
+
+class WorkerDiedError(Exception):
+    """A task has cost the lives of too many workers."""
+
+
+@dataclass(eq=False)
+class Task:
+    """Something for one worker to do.
+
+    Attributes:
+        work: Does it; takes the worker.
+        tries: How often it was begun.
+        is_done: Whether its result counts already.
+    """
+
+    work: Callable[["Worker"], Any]
+    tries: int = 0
+    is_done: bool = False
+    result: Any = None
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker process, and what it keeps between splits."""
+
+    process: Process
+    earlier: EarlierRecords
+    counts: bool = True
+    task: Task | None = None
+
+
+@dataclass(eq=False)
+class Pool:
+    """Takes a job through its stages, as a runner does: splits, packs, the end.
+
+    Attributes:
+        fleet: The world and what is in it.
+        job: The job.
+        manner: How workers live and die.
+        hazards: What may happen to them.
+        error: Why the job has failed.
+        is_over: Whether no task is begun any more.
+    """
+
+    fleet: "Fleet"
+    job: ScoreJob
+    manner: str
+    hazards: Hazards
+    name: str
+    machine: str
+    error: Exception | None = None
+    is_over: bool = False
+    workers: list[Worker] = field(default_factory=list)
+    waiting: list[Any] = field(default_factory=list)
+
+    def start(self) -> None:
+        self.spec = self.job.spec
+        self.stages = [self._packs, self._end]
+        self.tasks = [Task(self._scores(split)) for split in self.job.work]
+        self._step()
+        for _ in range(2):
+            self._hire()
+
+    def wait(self) -> None:
+        """Wait for the end of the job, as its launcher does."""
+        while not self.is_over:
+            self._wait()
+        if self.error is not None:
+            raise RuntimeError("the job has failed") from self.error
+
+    def abandon(self) -> None:
+        """Let the workers end, in a moment, after the launcher has failed or died."""
+        if self.manner == LOCAL:
+            for worker in self.workers:
+                seconds = self.fleet.world.random.uniform(0, 40)
+                self.fleet.world.later(seconds, lambda one=worker: self._end_of(one))
+
+    def _end_of(self, worker: Worker) -> None:
+        worker.counts = False
+        self.fleet.world.kill(worker.process)
+        if all(not one.process.alive for one in self.workers):
+            self.is_over = True
+
+    def _hire(self) -> None:
+        world = self.fleet.world
+        name = f"{self.name}.{len(self.workers) + 1}"
+        process = world.process(name, self.machine, self.hazards, is_known=True)
+        worker = Worker(process, EarlierRecords(self.spec.folder))
+        self.workers.append(worker)
+        world.start(process, lambda: self._work(worker))
+
+    def _work(self, worker: Worker) -> None:
+        world = self.fleet.world
+        try:
+            while (task := self._take(worker)) is not None:
+                if world.random.random() < self.fleet.declared_dead:
+                    seconds = world.random.uniform(0.1, 20)
+                    world.later(seconds, lambda one=task: self._declare_dead(worker, one))
+                try:
+                    result = task.work(worker)
+                except Exception as error:
+                    self._failed(worker, task, error)
+                else:
+                    self._done(worker, task, result)
+        except Stopped:
+            self._lose(worker)
+            raise
+
+    def _take(self, worker: Worker) -> Task | None:
+        worker.task = None
+        while worker.counts and not self.is_over:
+            for task in self.tasks:
+                if not task.is_done and all(one.task is not task for one in self._counting()):
+                    worker.task = task
+                    task.tries += 1
+                    return task
+            self._wait()
+        return None
+
+    def _counting(self) -> list[Worker]:
+        return [one for one in self.workers if one.counts]
+
+    def _declare_dead(self, worker: Worker, task: Task) -> None:
+        """Let another worker do what this one may still do."""
+        if worker.task is task and worker.counts and not self.is_over and not task.is_done:
+            self.fleet.world.note(f"{worker.process.name} is declared dead")
+            self._lose(worker)
+
+    def _lose(self, worker: Worker) -> None:
+        if worker.counts and not self.is_over:
+            worker.counts = False
+            if worker.task is not None and worker.task.tries >= _TRIES[self.manner] + 1:
+                self._fail(WorkerDiedError(worker.process.name))
+            else:
+                self._hire()
+        self._wake()
+
+    def _failed(self, worker: Worker, task: Task, error: Exception) -> None:
+        self.fleet.world.note(f"{worker.process.name} fails: {type(error).__name__}: {error}")
+        if worker.counts:  # what another worker does too may be done already, and cleared away
+            self.fleet.check_error(error, self.spec.folder.lock)
+        if worker.counts and not task.is_done and task.tries >= _TRIES[self.manner]:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.error, self.is_over = error, True
+        self._wake()
+
+    def _done(self, worker: Worker, task: Task, result: Any) -> None:
+        if worker.counts and not task.is_done:
+            task.is_done, task.result = True, result
+            self._step()
+            self._wake()
+
+    def _step(self) -> None:
+        """Begin the next stage when all tasks are done."""
+        while not self.is_over and all(task.is_done for task in self.tasks):
+            if self.stages:
+                self.tasks += self.stages.pop(0)()
+            else:
+                self.is_over = True
+
+    def _wait(self) -> None:
+        actor = self.fleet.world.me
+        self.waiting.append(actor)
+        self.fleet.world.wait()
+
+    def _wake(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for actor in waiting:
+            self.fleet.world.wake(actor)
+
+    # What the tasks are.
+
+    def _scores(self, split: Split) -> Callable[[Worker], Any]:
+        return lambda worker: score_split(ToScore(split), self.spec, self._model, worker.earlier)
+
+    def _model(self, split: Split, rows: SplitRows) -> ScoredTable:
+        """Score rows, which takes its time; `places` puts it in the place of the scorers."""
+        world = self.fleet.world
+        world.sleep(world.random.expovariate(1 / self.fleet.score_seconds))
+        scored: ScoredTable = world.outside(lambda: commands.score(self.spec, split, rows))
+        return scored
+
+    def _results(self) -> list[Any]:
+        return [task.result for task in self.tasks]
+
+    def _packs(self) -> list[Task]:
+        """Pack the records of this run, as `PackRecords` does."""
+        results, packing = self._results(), pack_steps.CompressLines()
+        records = [one for one in results if isinstance(one, PartRecord)]
+        records += [one.record for one in results if isinstance(one, ReusedPart)]
+        packs: dict[int, Any] = {}
+        for record in records:
+            ((number, line),) = pack_steps._in_pack(record, num_packs(self.spec.goal.parts))
+            packs.setdefault(number, packing.create_accumulator())
+            packs[number] = packing.add_input(packs[number], line)
+
+        def write(number: int) -> Callable[[Worker], Any]:
+            members = packing.extract_output(packs[number])
+            folder, generation = self.spec.folder, self.spec.record_generation
+            return lambda _: pack_steps._write(
+                (number, members), folder=folder, generation=generation
+            )
+
+        return [Task(write(number)) for number in packs]
+
+    def _end(self) -> list[Task]:
+        # Packs are no results of splits.
+        results = [task.result for task in self.tasks if isinstance(task.result, SplitResult)]
+        totals = RunTotals.sum(map(RunTotals.of, results))
+        return [Task(lambda _: finish._finish(totals, None, (), spec=self.spec))]

@@ -1,0 +1,124 @@
+"""Launchers in a simulated world. What they do is the project's own code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.lock import FolderInUseError, FolderLostError, RunLock, hold
+from bertscore_beam.score.job import begin_score, conclude_score
+from bertscore_core.errors import SignatureError
+from tests.simulation import commands
+from tests.simulation.commands import Command
+from tests.simulation.pool import DETACHED, Pool, WorkerDiedError
+from tests.simulation.stand_ins import threading_of
+from tests.simulation.watch import Watch, holder_of
+from tests.simulation.world import Hazards, Process, Stopped, World
+
+EXPLAINED = (FolderInUseError, FolderLostError, SignatureError)
+"""How a command may end in a world without faults of its store."""
+
+
+@dataclass(eq=False)
+class Fleet:
+    """The launchers of a world and their output folder.
+
+    Attributes:
+        world: The world.
+        output: The folder.
+        watch: What looks at it.
+        declared_dead: How often a worker is declared dead that goes on.
+        leaves: How often a launcher dies, or stands still, while its workers work.
+        score_seconds: How long the model takes for a part, on average.
+        is_late: Whether writes may come so late that runs without a fault of their own fail.
+        inherit: Sends another command to the machine of a launcher that has just died.
+        has_faults: Whether the store may answer with an error.
+        ended: How each launcher has ended, by its name.
+        took: Seconds until each launcher had the lock.
+        held: The lock of each launcher that had it.
+    """
+
+    world: World
+    output: str
+    watch: Watch
+    declared_dead: float = 0.0
+    leaves: float = 0.0
+    score_seconds: float = 3.0
+    has_faults: bool = False
+    is_late: bool = False
+    inherit: Callable[[Process], None] = lambda dead: None
+    ended: dict[str, str] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    held: dict[str, RunLock] = field(default_factory=dict)
+
+    def launch(self, process: Process, command: Command, manner: str, hazards: Hazards) -> None:
+        """Run a command, as `run.job.run_job` does."""
+        world, name = self.world, process.name
+        self.ended[name] = "killed"
+        try:
+            self.ended[name] = self._run(process, command, manner, hazards)
+        except Exception as error:
+            self.ended[name] = type(error).__name__
+            self.world.note(f"{name} ends: {type(error).__name__}: {error}")
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            self.check_error(cause, self.held.get(name))
+        world.note(f"{name} has ended: {self.ended[name]}")
+
+    def _run(self, process: Process, command: Command, manner: str, hazards: Hazards) -> str:
+        world, began = self.world, self.world.now
+        threading = threading_of(world)
+        at_work, handed_over = threading.Event(), threading.Event()
+        pool: Pool | None = None
+
+        def lost(error: FolderLostError) -> None:
+            world.note(f"{process.name}: {error}")
+            world.kill(process)
+            raise Stopped
+
+        try:
+            with hold(
+                self.output, say=world.note, lost=lost, handed_over=handed_over, at_work=at_work
+            ) as held:
+                self.took[process.name], self.held[process.name] = world.now - began, held
+                world.note(f"{process.name} holds the lock as {held.run}: {command}, {manner}")
+                folder = OutputFolder(self.output, held)
+                planned = world.outside(lambda: commands.planned(command, self.output))
+                job = begin_score(planned, folder, world.note)
+                job = replace(job, spec=replace(job.spec, detached=manner == DETACHED))
+                self.watch.begun[job.spec.run] = command
+                world.note(f"{process.name} has begun run {job.spec.run}")
+                at_work.set()
+                if job.work or job.spec.detached:
+                    pool = Pool(self, job, manner, hazards, process.name, process.machine)
+                    pool.start()
+                    if world.random.random() < self.leaves:
+                        self._leave(process)
+                    if job.spec.detached:
+                        handed_over.set()
+                    else:
+                        pool.wait()
+                return f"status {conclude_score(job).status}"
+        except BaseException:
+            if pool is not None:
+                pool.abandon()
+            raise
+
+    def _leave(self, process: Process) -> None:
+        """Let a launcher die, or stand still for longer than others wait, at some moment."""
+        world = self.world
+        seconds, stands = world.random.uniform(0, 20), world.random.uniform(40, 120)
+        if world.random.random() < 0.5:
+            world.later(seconds, lambda: world.kill(process))
+            world.later(seconds + world.random.uniform(0, 2), lambda: self.inherit(process))
+        else:
+            world.later(seconds, lambda: world.pause(process, stands, suspended=False))
+
+    def check_error(self, error: Exception, held: RunLock | None) -> None:
+        """Note an error that nothing in this world explains: no fault, and no loss of the lock."""
+        is_lost = held is not None and holder_of(self.watch.files()) != held.run
+        if self.is_late or (is_lost and isinstance(error, OSError)):
+            return
+        if isinstance(error, (*EXPLAINED, WorkerDiedError)) or (
+            self.has_faults and isinstance(error, OSError)
+        ):
+            return
+        self.watch.found[f"an error without a cause: {type(error).__name__}: {error}"] = None
