@@ -204,12 +204,22 @@ def compare_paired(
 
     Raises:
         ConfigError: scipy is not installed.
-        InputError: A difference is not finite, a row has no cluster, or the confidence is not
-            between 0 and 1.
+        InputError: A difference is no finite number, a row has no cluster, clusters are of several
+            types, the confidence is not between 0 and 1, or resamples are negative.
     """
     check_student()
     check_confidence(confidence)
-    d = np.asarray(differences, dtype=np.float64)
+    if resamples < 0:
+        raise InputError(
+            f"resamples cannot be {resamples}; expected 0 for neither flips nor bootstrap, or more."
+        )
+    try:
+        d = np.asarray(differences, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"differences are no numbers: got {type(error).__name__}; expected one finite number "
+            "for each pair. Subtract the scores of one side from those of the other."
+        ) from error
     missing = int(np.count_nonzero(~np.isfinite(d)))
     if d.ndim != 1 or missing:
         raise InputError(
@@ -266,7 +276,13 @@ def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
             f"one for each of {rows} pairs. If a row resembles no other, give it a cluster of its "
             "own."
         )
-    return np.unique(names, return_inverse=True)[1].astype(np.uint64)
+    try:
+        return np.unique(names, return_inverse=True)[1].astype(np.uint64)
+    except TypeError as error:
+        raise InputError(
+            f"clusters have no order: got values of several types ({error}); expected all texts or "
+            "all numbers. Turn them into texts."
+        ) from error
 
 
 def _reach(probability: float, error: float, degrees: float) -> float:

@@ -190,12 +190,19 @@ def test_clusters_may_be_named_by_texts_or_numbers():
         (([0.1, 0.2], ["a"]), "got shape (1,) with 0 values missing; expected one for each of 2"),
         (([0.1, 0.2], ["a", None]), "got shape (2,) with 1 values missing"),
         (([0.1, 0.2], [1.0, math.nan]), "got shape (2,) with 1 values missing"),
+        (([0.1, 0.2], np.array(["a", 1], dtype=object)), "clusters have no order"),
+        ((["a", "b"],), "differences are no numbers: got ValueError"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(given, message):
     with pytest.raises(InputError) as raised:
         compare_paired(*given)
     assert message in str(raised.value)
+
+
+def test_a_negative_number_of_resamples_is_refused():
+    with pytest.raises(InputError, match="resamples cannot be -1; expected 0"):
+        compare_paired([0.1, 0.2], resamples=-1)
 
 
 def test_a_confidence_that_is_not_between_0_and_1_is_refused():

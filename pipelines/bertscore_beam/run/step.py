@@ -47,7 +47,10 @@ class RunStep(beam.DoFn):
 
     def setup(self) -> None:
         """Open the step, unless another thread has done so."""
-        self._run: Callable[[Any], Iterable[Any]] = self._shared.acquire(self._step.open)
+        step = self._step
+        # Beam keeps one shared object alive: what loads nothing must not take a model's place.
+        loads_nothing = isinstance(step, Each)
+        self._run = step.open() if loads_nothing else self._shared.acquire(step.open)
 
     def process(self, element: Any) -> Iterator[Any]:
         """Yield the results of an element."""

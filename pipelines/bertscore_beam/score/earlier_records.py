@@ -1,5 +1,6 @@
 """Single records that are there when a split is begun: of earlier runs, and of earlier tries."""
 
+import threading
 import time
 from functools import cached_property
 
@@ -29,6 +30,7 @@ class EarlierRecords:
         self._folder = folder
         self._names: frozenset[str] = frozenset()
         self._until: float | None = None
+        self._lock = threading.Lock()  # threads share what is found
 
     def find(self, part_name: str) -> PartRecord | None:
         """Return the record of a part; None if there is none, or it is damaged."""
@@ -42,9 +44,10 @@ class EarlierRecords:
         return is_remote(self._folder.root)
 
     def _listed(self) -> frozenset[str]:
-        began = time.monotonic()
-        if self._until is None or began > self._until:
-            self._names = frozenset(self._folder.files(PARTS_FOLDER))
-            took = time.monotonic() - began
-            self._until = began + max(LISTED_SECONDS, _TIMES_AS_LONG * took)
-        return self._names
+        with self._lock:
+            began = time.monotonic()
+            if self._until is None or began > self._until:
+                self._names = frozenset(self._folder.files(PARTS_FOLDER))
+                took = time.monotonic() - began
+                self._until = began + max(LISTED_SECONDS, _TIMES_AS_LONG * took)
+            return self._names
