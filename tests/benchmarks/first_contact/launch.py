@@ -119,7 +119,7 @@ def _environment(kit: Path, folder: Path) -> dict[str, str]:
             with zipfile.ZipFile(wheel) as packed:
                 packed.extractall(site)
     write_metadata(site)
-    paths = [str(ROOT), str(site), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), str(ROOT / "pipelines"), str(site), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -41,6 +41,7 @@ def test_scores_are_not_rescaled_by_the_table_of_another_model(
     assert "holds no tables" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_held_out_pairs_rescale_to_zero_and_equal_ones_to_one(tmp_path, scorer):
     """On other pairs of the same kind of text: within 3 errors of 0; equal texts give exactly 1."""
     texts = sentences("en", 6000, 5)

@@ -41,7 +41,7 @@ def finished(tmp_path_factory):
         def emit(self, record):
             lines.append(record.getMessage())
 
-    ours, handler = logging.getLogger("pipelines"), Keep()
+    ours, handler = logging.getLogger("bertscore_beam"), Keep()
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     try:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,25 @@ FLOORS = {
 def try_cuts(tmp_path, capsys):
     """Return what cuts runs off, and shows how often."""
 
-    def run(place, every, *kinds):
-        words = ["-m", "tests.support.every_write", str(tmp_path), place, str(every), *kinds]
+    def cut(number, place, every, kinds):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        words = ["-m", "tests.support.every_write", str(folder), place, str(every), *kinds]
         # A pool of threads would be lost in a fork.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(
             [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        found = {one.pop("kind"): one for one in map(json.loads, done.stdout.splitlines())}
+        return map(json.loads, done.stdout.splitlines())
+
+    def run(place, every, *processes):
+        with ThreadPoolExecutor(len(processes)) as pool:
+            parts = [
+                pool.submit(cut, number, place, every, kinds)
+                for number, kinds in enumerate(processes)
+            ]
+            found = {one.pop("kind"): one for part in parts for one in part.result()}
         with capsys.disabled():
             for kind, one in found.items():
                 print(
@@ -50,7 +61,7 @@ def try_cuts(tmp_path, capsys):
 
 
 def test_a_run_cut_off_at_every_seventh_write_is_finished_by_the_same_command(try_cuts):
-    found = try_cuts("disk", 7)
+    found = try_cuts("disk", 7, list(FLOORS)[::2], list(FLOORS)[1::2])
     assert {kind: one["problems"] for kind, one in found.items()} == {kind: [] for kind in FLOORS}
     for kind, floor in FLOORS.items():
         assert found[kind]["changes"] >= floor
@@ -61,7 +72,7 @@ def test_a_run_cut_off_at_every_seventh_write_is_finished_by_the_same_command(tr
 @pytest.mark.parametrize("kind", FLOORS)
 def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(try_cuts, kind):
     """By an error before each write or deletion, by one after it, and by death."""
-    found = try_cuts("disk", 1, kind)[kind]
+    found = try_cuts("disk", 1, [kind])[kind]
     assert found["problems"] == []
     assert found["changes"] >= FLOORS[kind]
     assert found["cuts"] == 3 * found["changes"]
@@ -70,7 +81,7 @@ def test_a_run_cut_off_at_any_write_is_finished_by_the_same_command(try_cuts, ki
 
 @pytest.mark.long
 def test_a_run_cut_off_at_a_write_to_a_store_is_finished_by_the_same_command(try_cuts):
-    found = try_cuts("s3", 4, "score", "idf")
+    found = try_cuts("s3", 4, ["score", "idf"])
     assert {kind: one["problems"] for kind, one in found.items()} == {"score": [], "idf": []}
     assert {kind: one["changes"] >= 10 for kind, one in found.items()} == {
         "score": True,

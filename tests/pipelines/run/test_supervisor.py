@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import bertscore_beam
 from bertscore_beam.run.exit_status import DEVICE_LOST, WORKER_DIED
 from bertscore_beam.run.supervised import RESTARTS_VARIABLE
 from bertscore_beam.run.supervisor import WorkersDiedError, supervise
@@ -20,7 +21,8 @@ DIE = "os._exit({status})"
 
 
 def program(code: str) -> list[str]:
-    return [sys.executable, "-S", "-c", f"import os, sys; sys.path[:0] = {sys.path!r}; {code}"]
+    paths = [str(Path(bertscore_beam.__file__).parents[1]), *sys.path]  # -S knows no installation
+    return [sys.executable, "-S", "-c", f"import os, sys; sys.path[:0] = {paths!r}; {code}"]
 
 
 def counting(folder: Path, *ends: str) -> list[str]:
