@@ -1,6 +1,7 @@
 """The gate over thousands of simulated nights: how often it fires, and what it finds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,7 +78,12 @@ def test_intervals_hold_the_true_change_at_their_nominal_rate(clusters):
 def warned(result):
     """Return whether `compare` warns that there are few clusters."""
     whole = GroupComparison(
-        group=WHOLE, counts=NO_ROWS, mean=0.0, against_mean=0.0, result=result, p_adjusted=None
+        group=WHOLE,
+        counts=replace(NO_ROWS, pairs=result.pairs),
+        mean=0.0,
+        against_mean=0.0,
+        result=result,
+        p_adjusted=None,
     )
     few = f"There are only {result.effective_clusters:.1f} effective clusters: the error is rough."
     return few in warnings_of(whole, (), SettingsDifference(noise=0), LeftOut(), is_keyed=True)
