@@ -96,7 +96,9 @@ def gpus_of_workers(_: int) -> str:
 @pytest.mark.long
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
-def test_each_process_sees_one_gpu(tmp_path):
+def test_each_process_sees_one_gpu(tmp_path, monkeypatch):
+    # Workers take no modules from the current folder, and one of this file's functions is run.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     options = PipelineOptions([f"--direct_running_mode={PROCESSES}", "--direct_num_workers=3"])
     pipeline = beam.Pipeline(runner=LocalRunner(gpus=("4", "GPU-b")), options=options)
     _ = (
