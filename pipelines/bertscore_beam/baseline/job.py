@@ -38,6 +38,7 @@ from bertscore_beam.baseline.write_table import delete_output, delete_stale_tabl
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.crawl.sentences import PageRules
 from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.job import JobKind, Say
@@ -45,7 +46,6 @@ from bertscore_beam.run.outcome import Outcome
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.run.success import declare_success
-from bertscore_beam.run.workers import worker_errors
 from bertscore_core import InputError, ScorerConfig
 
 

@@ -47,6 +47,7 @@ from bertscore_beam.idf.steps import (
 )
 from bertscore_beam.idf.tables import WHOLE
 from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
 from bertscore_beam.run.job import JobKind, Say
@@ -57,7 +58,6 @@ from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS, given_split_rows
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.scorer import scorer_config
 from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
 from bertscore_core.config import settle_tokenizer

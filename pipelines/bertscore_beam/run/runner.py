@@ -29,7 +29,6 @@ from bertscore_beam.options.base import RunOptions
 from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run.dataflow import check_credentials, check_needs
 from bertscore_beam.run.devices import gpus_to_share
-from bertscore_beam.run.local_runner import IN_THIS_THREAD, PROCESSES, LocalRunner, check_beam
 from bertscore_core import ConfigError
 
 _FN_API = "fnapi"
@@ -110,9 +109,6 @@ class Runner:
             flags.append(f"--runner={_LOCAL_RUNNER}")
         if name != _FN_API:
             flags.extend(_NOTHING_STAGED)
-        elif workers > 1:
-            flags += [] if pool else [f"--direct_running_mode={PROCESSES}"]
-            flags.append(f"--direct_num_workers={workers}")
         return cls(
             name=name,
             flags=tuple(flags),
@@ -191,9 +187,6 @@ class Runner:
             _check_placeholders(options, chosen)
         if self.is_dataflow:
             check_credentials(chosen)
-        mode = chosen.view_as(DirectOptions).direct_running_mode
-        if self.is_fn_api and (self.pool is not None or mode != IN_THIS_THREAD):
-            check_beam()
         if self.pool is not None:
             _check_pool(self.pool)
         # Beam checks values only when it makes a pipeline. Later the folder has been changed.
@@ -258,7 +251,7 @@ class Runner:
             return new_pipeline(self.beam_options)
         # Beam warns that several workers need another mode. `LocalRunner` sets that mode itself.
         logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
-        return new_pipeline(self.beam_options, LocalRunner(self.pool, self.gpus))
+        return new_pipeline(self.beam_options, FnApiRunner())
 
     def _check_detached(self, chosen: PipelineOptions) -> None:
         """Raise if the job is detached and its runner, job service or workers need this process."""
@@ -327,7 +320,7 @@ def _worker_pool(parsed: PipelineOptions) -> str | None:
 def _check_running_mode(name: str, parsed: PipelineOptions) -> None:
     """Raise if Beam itself would start workers: it listens for them at ports open to everyone."""
     mode = parsed.view_as(DirectOptions).direct_running_mode
-    if name in ("direct", "switchingdirect") and mode != IN_THIS_THREAD:
+    if name in ("direct", "switchingdirect") and mode != "in_memory":
         raise ConfigError(
             f"anybody could reach the workers of DirectRunner: got --direct_running_mode="
             f"{mode}; expected FnApiRunner for it. Leave --runner out, and give --workers."

@@ -23,6 +23,7 @@ from bertscore_beam.idf.record import table_warnings
 from bertscore_beam.idf.sample import repeats_in_sample
 from bertscore_beam.idf.saved import load_idf
 from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -39,7 +40,6 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.run.step import RunOnDevice
-from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.score.estimate import estimate_words
 from bertscore_beam.score.finish import FinishRun, finish_run

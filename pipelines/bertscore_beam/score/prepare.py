@@ -26,7 +26,6 @@ from bertscore_beam.run.identity import check_same_command, check_same_run, iden
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import given_split_rows
-from bertscore_beam.run.supervised import restarts_so_far
 from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.runs.source import UNCOUNTED, Reuse, find_reuse
 from bertscore_beam.score.given_idf import check_given_idf, check_groups
@@ -324,7 +323,6 @@ def _goal(
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
-        restarts=restarts_so_far(),
         carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
         rows_at_risk=rows_at_risk,
     )

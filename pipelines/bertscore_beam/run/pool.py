@@ -1,0 +1,468 @@
+"""The processes of this machine that run steps: a pipe each, one element at a time.
+
+    launcher: `submit` --> a thread for each child --pipe--> child: `bertscore_beam.run.child`
+
+A child that dies costs the element in its hands alone. That one is named, and tried again in a new
+child, `restarts` times in all. No child outlives the launcher: its pipe ends then, and on Linux it
+gets SIGKILL at once. A thread starts its child and every replacement, and lives as long as the
+pool, since that signal is sent when the thread that has started a child ends.
+
+No port is opened, and no socket that another process could find.
+"""
+
+import hashlib
+import logging
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from bertscore_beam.run import at_work
+from bertscore_beam.run.counters import Counted
+from bertscore_beam.run.devices import VISIBLE
+from bertscore_beam.run.exit_status import DEVICE_LOST, is_death
+from bertscore_beam.run.step import Each, Step
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+_LAST_CALL_SECONDS = 10.0
+"""How long to wait for the last file operations of killed children."""
+
+_MOST_NAMED = 5
+"""Most elements that are named as those on which children died."""
+
+
+class WorkersDiedError(RuntimeError):
+    """Processes died more often than elements may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an element.
+
+    Attributes:
+        results: Its results, pickled; None if there are none.
+        counted: What was counted for it.
+        error: Why there are none.
+    """
+
+    results: bytes | None
+    counted: Counted = field(default_factory=Counted)
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a child says beside its answers.
+
+    Attributes:
+        at_work: What it is at work on.
+        log: Name of a logger, level and message of a log line.
+        dying: Why it is about to end.
+    """
+
+    at_work: at_work.AtWork | None = None
+    log: tuple[str, int, str] | None = None
+    dying: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An element to be worked on.
+
+    Attributes:
+        stage: Number of the stage; a child keeps the opened steps of one stage.
+        step: The step.
+        element: The element, pickled.
+        name: The name of the element.
+        tell: Called with the answer, from another thread.
+    """
+
+    stage: int
+    step: "SentStep"
+    element: bytes
+    name: str
+    tell: Callable[[Answer], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SentStep:
+    """A step, and how it is sent.
+
+    Attributes:
+        step: The step.
+        data: The step, pickled.
+        digest: Digest of that: equal steps are opened once.
+    """
+
+    step: Step
+    data: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, step: Step) -> "SentStep":
+        """Pickle a step."""
+        data = pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
+        return cls(step, data, hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Death:
+    name: str
+    cause: str
+
+
+class Pool:
+    """Children that run steps. They are started when there is work for them."""
+
+    def __init__(
+        self,
+        processes: int,
+        *,
+        restarts: int,
+        threads: int | None = None,
+        gpus: Sequence[str] = (),
+    ) -> None:
+        """Make a pool without children.
+
+        Args:
+            processes: Most children.
+            restarts: How often, in all, an element is tried again whose child has died.
+            threads: Threads of each child, those of the tokenizers included; None for their choice.
+            gpus: The GPUs that children are spread over, as `gpus_to_share` returns them.
+        """
+        self._processes = processes
+        self._restarts = restarts
+        self._threads = threads
+        self._gpus = gpus
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._children: list[_Child] = []
+        self._deaths: list[_Death] = []
+        self._logged: set[tuple[str, int, str]] = set()
+        self._outstanding = 0
+        self._stage = 0
+        # Reentrant, since a signal handler may need it while this thread has it.
+        self._lock = threading.RLock()
+        self.closing = False
+        self.failure: BaseException | None = None
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many elements to submit before an answer is waited for."""
+        return 2 * self._processes
+
+    @property
+    def restarts(self) -> int:
+        """How often an element was tried again."""
+        return min(len(self._deaths), self._restarts)
+
+    def begin_stage(self) -> None:
+        """Begin a stage: children drop the steps that they have opened for others."""
+        self._stage += 1
+        at_work.forget()
+
+    def submit(self, step: SentStep, element: Any, tell: Callable[[Answer], None]) -> None:
+        """Hand over an element; returns at once.
+
+        Args:
+            step: What is done with it.
+            element: The element.
+            tell: Called with the answer, from another thread.
+        """
+        task = Task(
+            stage=self._stage,
+            step=step,
+            element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
+            name=step.step.name(element),
+            tell=tell,
+        )
+        with self._lock:
+            self._outstanding += 1
+            if len(self._children) < min(self._outstanding, self._processes):
+                self._children.append(_Child(self, len(self._children)))
+        self._tasks.put(task)
+
+    def take(self, answer: Answer) -> tuple[list[Any], Counted]:
+        """Return the results of an element, and what was counted for it.
+
+        Raises:
+            WorkersDiedError: Processes died more often than elements may be tried again.
+            Exception: The error that the step has raised.
+        """
+        with self._lock:
+            self._outstanding -= 1
+            if answer.error is not None:
+                self.failure = self.failure or answer.error
+        if answer.results is None:
+            raise self.failure or RuntimeError("a process gave no answer")
+        return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
+
+    def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function in a child and return what it returns.
+
+        Raises:
+            WorkersDiedError: Processes died more often than elements may be tried again.
+            Exception: The error that the function has raised.
+        """
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self.submit(_CALL, (function, arguments), answers.put)
+        try:
+            (result,), _ = self.take(answers.get())
+        except BaseException:
+            self.failure = None  # the caller may go on
+            raise
+        return result  # type: ignore[no-any-return] # what the function returns
+
+    def next_task(self) -> Task | None:
+        """Return the next element to be worked on; None at the end."""
+        return self._tasks.get()
+
+    def environment(self, number: int) -> dict[str, str]:
+        """Return the environment variables of a child."""
+        variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # no modules of the current folder
+        if self._threads is not None:
+            variables.setdefault("RAYON_NUM_THREADS", str(self._threads))
+            variables.setdefault("OMP_NUM_THREADS", str(self._threads))
+        if self._gpus:
+            variables[VISIBLE] = self._gpus[number % len(self._gpus)]
+        return variables
+
+    def heard(self, process: int, said: Said) -> None:
+        """Take what a child says beside its answers."""
+        if said.at_work is not None:
+            at_work.of_child(process, said.at_work)
+        if said.log is not None:
+            with self._lock:
+                is_new = said.log not in self._logged  # every child says the same at its start
+                self._logged.add(said.log)
+            name, level, message = said.log
+            if is_new:
+                logging.getLogger(name).log(level, "%s", message)
+
+    def died(self, name: str, code: int, cause: str) -> WorkersDiedError | None:
+        """Take note of a death.
+
+        Args:
+            name: The element that the child was at work on.
+            code: Its return code.
+            cause: Why it ended, as far as it could say; "" if it could not.
+
+        Returns:
+            None if the element may be tried again.
+        """
+        with self._lock:
+            self._deaths.append(_Death(name, cause or f"return code {code}"))
+            if is_death(code) and len(self._deaths) <= self._restarts:
+                logger.warning(
+                    "a worker process died (%s) at work on %s. %s That is tried again in a new "
+                    "process (restart %d of %d).",
+                    self._deaths[-1].cause,
+                    name,
+                    _advice(code),
+                    len(self._deaths),
+                    self._restarts,
+                )
+                return None
+            return WorkersDiedError(self._last_words(code))
+
+    def _last_words(self, code: int) -> str:
+        last = self._deaths[-1]
+        words = f"a worker process died ({last.cause}) at work on {last.name}. {_advice(code)}"
+        before = [death.name for death in self._deaths[:-1]][-_MOST_NAMED:]
+        if before:
+            same = set(before) == {last.name}
+            names = "the same" if same else ", ".join(dict.fromkeys(before))
+            times = "once" if len(self._deaths) == 2 else f"{len(self._deaths) - 1} times"
+            words += f" It had happened {times} before in this run, at work on {names}."
+        return f"{words} --restarts allowed for {self._restarts}."
+
+    def kill(self) -> None:
+        """Kill all children, and wait until their last file operations have ended.
+
+        Waiting makes sure that a run that has ended no longer changes its folder.
+        """
+        with self._lock:
+            self.closing = True
+            children = list(self._children)
+            for child in children:
+                child.kill()
+        for _ in children:
+            self._tasks.put(None)
+        for child in children:
+            child.join(_LAST_CALL_SECONDS)
+
+
+class _Child(threading.Thread):
+    """A thread that starts a child, hands it one element after the other, and replaces it."""
+
+    def __init__(self, pool: Pool, number: int) -> None:
+        super().__init__(name=f"child-{number}", daemon=True)
+        self._pool = pool
+        self._number = number
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._known: set[tuple[int, str]] = set()  # the steps that the child has, by stage
+        self.start()
+
+    def kill(self) -> None:
+        """Kill the child, if there is one."""
+        if self._process is not None:
+            with suppress(OSError):
+                self._process.kill()
+
+    def run(self) -> None:
+        """Work until the pool is closed."""
+        # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while (task := self._pool.next_task()) is not None and not self._pool.closing:
+            answer = self._try(task)
+            if answer is None:
+                break
+            task.tell(answer)
+        self.kill()
+        self._bury()
+
+    def _try(self, task: Task) -> Answer | None:
+        """Work on an element until there is an answer; None if the pool is closed meanwhile."""
+        while True:
+            cause = ""
+            try:
+                if self._process is not None and self._process.poll() is not None:
+                    self._bury()  # it has died without an element in its hands
+                if self._pipe is None:
+                    self._start()
+                if self._pipe is None:
+                    return None
+                self._send(self._pipe, task)
+                while True:
+                    said = self._pipe.recv()
+                    if isinstance(said, Answer):
+                        return said
+                    cause = said.dying or cause
+                    if self._process is not None:
+                        self._pool.heard(self._process.pid, said)
+            except (EOFError, OSError):
+                pass
+            except Exception as error:  # an answer that cannot be read
+                return Answer(None, error=error)
+            code = self._bury()
+            if self._pool.closing:
+                return None
+            died = self._pool.died(task.name, code, cause)
+            if died is not None:
+                return Answer(None, error=died)
+
+    def _send(self, pipe: Connection, task: Task) -> None:
+        step = task.stage, task.step.digest
+        pipe.send((*step, None if step in self._known else task.step.data, task.element))
+        self._known.add(step)
+
+    def _start(self) -> None:
+        ours, its = Pipe()
+        command = [sys.executable, "-P", "-m", "bertscore_beam.run.child"]
+        with self._pool._lock:
+            if self._pool.closing:
+                return
+            self._process = subprocess.Popen(
+                [*command, str(its.fileno()), str(os.getpid())],
+                env=self._pool.environment(self._number),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what a library prints is no result
+                pass_fds=[its.fileno()],
+            )
+        its.close()  # the child alone has it, so that it ends with the child
+        self._pipe = ours
+
+    def _bury(self) -> int:
+        """Wait for the end of the child and return its return code."""
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        self._known.clear()
+        if pipe is not None:
+            pipe.close()
+        if process is None:
+            return 0
+        code = process.wait()
+        at_work.of_lost_child(process.pid)
+        return code
+
+
+def _advice(code: int) -> str:
+    if code == DEVICE_LOST:
+        return "The driver's log (dmesg) says more about a GPU that fails again and again."
+    return (
+        "A return code of -9 means that it was killed, most often for lack of memory: try fewer "
+        "--workers or a smaller --split-rows."
+    )
+
+
+def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
+    function, arguments = asked
+    yield function(*arguments)
+
+
+def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
+    function = asked[0].func if isinstance(asked[0], partial) else asked[0]
+    return function.__name__
+
+
+_CALL = SentStep.of(Each(_call, _name_of_call))
+
+_opened: Pool | None = None
+
+
+def opened() -> Pool | None:
+    """Return the pool of the run that is under way; None if steps run in this process."""
+    return _opened
+
+
+def needed() -> Pool:
+    """Return the pool of the run that is under way.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    if _opened is None:
+        raise RuntimeError("the pool was closed while elements were in it")
+    return _opened
+
+
+def ask(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function in a child of the open pool, or here without one."""
+    return function(*arguments) if _opened is None else _opened.ask(function, *arguments)
+
+
+def restarts() -> int:
+    """Return how often an element was tried again in the run that is under way."""
+    return 0 if _opened is None else _opened.restarts
+
+
+@contextmanager
+def opening(pool: Pool | None) -> Iterator[None]:
+    """Run steps in a pool while the body runs; None for this process."""
+    global _opened
+    before, _opened = _opened, pool
+    try:
+        yield
+    finally:
+        _opened = before
+        if pool is not None:
+            pool.kill()
+
+
+def kill_opened() -> None:
+    """Kill the children of the open pool, before this process ends."""
+    if _opened is not None:
+        _opened.kill()
