@@ -1,5 +1,6 @@
 """Steps for the tests of the pool; its children import this module, so it imports little."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -97,6 +98,11 @@ def _wait(_: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
+def _hold(_: Work, rest: str) -> Iterator[Any]:
+    ctypes.PyDLL(None).sleep(600)  # with the lock of the interpreter, as native code may
+    yield rest
+
+
 def _say(_: Work, rest: str) -> Iterator[Any]:
     warnings.warn(rest, stacklevel=1)
     print("what a library prints")
@@ -118,6 +124,7 @@ ACTS: dict[str, Callable[[Work, str], Iterator[Any]]] = {
     "die": _die,
     "die-once": _die_once,
     "echo": _echo,
+    "hold": _hold,
     "local-error": _raise_a_local_error,
     "lose": _lose_the_device,
     "refuse": _refuse,
