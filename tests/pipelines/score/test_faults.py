@@ -20,7 +20,6 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.score.records import IDF_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults
