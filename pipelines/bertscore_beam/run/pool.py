@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,6 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from bertscore_beam.run import at_work
-from bertscore_beam.run.at_work import AtWork
 from bertscore_beam.run.counters import Counted
 from bertscore_beam.run.devices import VISIBLE
 from bertscore_beam.run.exit_status import DEVICE_LOST, is_death
@@ -74,7 +73,7 @@ class Said:
         dying: Why it is about to end.
     """
 
-    at_work: AtWork | None = None
+    at_work: at_work.AtWork | None = None
     log: tuple[str, int, str] | None = None
     dying: str = ""
 
