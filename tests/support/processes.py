@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bertscore_beam.run.watchdog import descendants
-
 _WORKER_MODULES = (b"apache_beam.runners.worker.sdk_worker_main", b"import SdkHarness")
 """In the words of a worker: started by the command itself, and by a worker pool."""
 

@@ -87,7 +87,7 @@ class _Child:
         while not pause.wait(_SECONDS):
             state = at_work.now()
             if state != before:
-                self._send(Said(at_work=state))
+                self._send(Said(state=state))
             before = state
 
     def _answer(self, stage: int, digest: str, step: bytes | None, element: bytes) -> Answer:

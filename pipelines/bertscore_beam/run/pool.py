@@ -28,6 +28,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from bertscore_beam.run import at_work
+from bertscore_beam.run.at_work import AtWork
 from bertscore_beam.run.counters import Counted
 from bertscore_beam.run.devices import VISIBLE
 from bertscore_beam.run.exit_status import DEVICE_LOST, is_death
@@ -68,12 +69,12 @@ class Said:
     """What a child says beside its answers.
 
     Attributes:
-        at_work: What it is at work on.
+        state: What it is at work on.
         log: Name of a logger, level and message of a log line.
         dying: Why it is about to end.
     """
 
-    at_work: at_work.AtWork | None = None
+    state: AtWork | None = None
     log: tuple[str, int, str] | None = None
     dying: str = ""
 
@@ -241,8 +242,8 @@ class Pool:
 
     def heard(self, process: int, said: Said) -> None:
         """Take what a child says beside its answers."""
-        if said.at_work is not None:
-            at_work.of_child(process, said.at_work)
+        if said.state is not None:
+            at_work.of_child(process, said.state)
         if said.log is not None:
             with self._lock:
                 is_new = said.log not in self._logged  # every child says the same at its start
