@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from functools import cache
 
+from bertscore_beam.run import at_work
 from bertscore_beam.run.events import event
 from bertscore_core import BertScorer, ConfigError, ScorerConfig
 from bertscore_core.device_queue import DeviceQueue
@@ -36,7 +37,8 @@ def load_scorer(config: ScorerConfig, backend: str, queue: DeviceQueue | None = 
         ConfigError: This worker's backend has another version than the signature names.
     """
     started = time.monotonic()
-    scorer = BertScorer(config, queue=queue)
+    with at_work.saying("loading the model"):
+        scorer = BertScorer(config, queue=queue)
     found = scorer.settings.backend_version
     if found != backend:
         raise ConfigError(

@@ -12,9 +12,8 @@ from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.prepare import ScoreJob
 from bertscore_beam.score.record_packs import num_packs
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.steps import score_split
+from bertscore_beam.score.steps import ToScore, score_split
 from bertscore_beam.score.summary import ReusedPart, RunTotals, SplitResult
-from bertscore_beam.score.to_score import ToScore
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 

@@ -17,10 +17,7 @@ from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.blocks import SentenceIndex
 from bertscore_beam.baseline.certainty import describe_certainty
 from bertscore_beam.baseline.collect import collect_samples
-from bertscore_beam.baseline.count_idf import count_idf, count_stage
-from bertscore_beam.baseline.extract import read_stage
-from bertscore_beam.baseline.fetch import fetch_stage
-from bertscore_beam.baseline.moments import ScorePairParts, score_stage, score_with_model
+from bertscore_beam.baseline.moments import ScorePairParts
 from bertscore_beam.baseline.pair import make_pairs, pair_stage
 from bertscore_beam.baseline.plan import BaselineJob, BaselinePlan
 from bertscore_beam.baseline.prepare import prepare_baseline
@@ -34,6 +31,14 @@ from bertscore_beam.baseline.show import (
     warnings_of,
 )
 from bertscore_beam.baseline.source import Source
+from bertscore_beam.baseline.stages import (
+    count_idf,
+    count_stage,
+    fetch_stage,
+    read_stage,
+    score_stage,
+    score_with_model,
+)
 from bertscore_beam.baseline.write_table import delete_output, delete_stale_tables, write_table
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.crawl.sentences import PageRules

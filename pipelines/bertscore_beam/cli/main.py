@@ -35,9 +35,9 @@ from bertscore_beam.run.exit_status import (
     interrupted,
 )
 from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.pool import WorkersDiedError
 from bertscore_beam.run.printing import EscapingFormatter, escape_text
 from bertscore_beam.run.streams import forgive_output
-from bertscore_beam.run.pool import WorkersDiedError
 from bertscore_core import BertScoreError, ConfigError, DeviceLostError
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]

@@ -38,14 +38,9 @@ from bertscore_beam.idf.record import table_warnings
 from bertscore_beam.idf.row_keys import idf_columns
 from bertscore_beam.idf.sample import repeats_in_sample
 from bertscore_beam.idf.saved import note_path
-from bertscore_beam.idf.steps import (
-    COUNTS_FOLDER,
-    CountDocumentFrequencies,
-    Counting,
-    SaveIdf,
-    Vocabulary,
-)
+from bertscore_beam.idf.steps import COUNTS_FOLDER, Counting, Vocabulary
 from bertscore_beam.idf.tables import WHOLE
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.options.idf import IdfOptions
 from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS

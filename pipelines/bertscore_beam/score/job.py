@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -36,15 +35,15 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.run_step import RunOnDevice
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunOnDevice
 from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.score.estimate import estimate_words
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.group_table import GROUPS_FILE
-from bertscore_beam.score.idf_table import IdfSource, idf_table
+from bertscore_beam.score.idf_table import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.plan_settings import rows_without_setting, table_fields
@@ -70,7 +69,6 @@ from bertscore_beam.score.show_warnings import run_warnings
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_beam.score.summary import RunGoal, RunTotals
-from bertscore_beam.score.to_score import WithIdf
 from bertscore_core import ScorerConfig, Signature, SignatureError
 from bertscore_core.baseline import idf_mismatch
 
@@ -257,8 +255,7 @@ def build_score_pipeline(
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits"
-        >> RunOnDevice(ScoreSplits(spec), attrgetter("split.part_name"), accelerator)
+        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
