@@ -14,6 +14,9 @@ from bertscore_beam.run.runner import Runner
 
 @pytest.fixture
 def _three_gpus(monkeypatch):
+    monkeypatch.setattr(
+        "bertscore_beam.run.devices.has_accelerator", lambda device: device != "cpu"
+    )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.delenv(VISIBLE, raising=False)
 

@@ -137,23 +137,7 @@ def test_run_that_may_not_go_on_ends_at_the_first_death(command, death, cause):
     assert status == cli.BROKEN
     assert document["error"].startswith(f"a worker process died ({cause}) at work on shard-000")
     assert "--restarts allowed for 0." in document["error"]
-    assert "Traceback" not in said
     assert not wait_until_gone(process.pid, 60)
-
-
-def test_process_that_dies_without_work_costs_nothing(command, tmp_path, dying, undisturbed):
-    process = command("--workers", "2", "--restarts", "0", deaths=[HELD])
-    held = wait_until_held(process, dying)
-    parts = tmp_path / "out" / "shard-000.parquet"
-    others = ROWS // SPLIT_ROWS - 1
-    wait_until(lambda: len(list(parts.glob("part-*.parquet"))) == others, process=process)
-    (idle,) = {*children(process.pid)} - {held}
-    os.kill(idle, signal.SIGKILL)
-    (dying / "go on").touch()
-    status, _, said = ended(process)
-    assert status == cli.DONE, said
-    assert summary_of(tmp_path / "out")["restarts"] == 0
-    assert read_output(tmp_path / "out").equals(read_output(undisturbed))
 
 
 @pytest.mark.parametrize(
