@@ -15,7 +15,6 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.watchdog import (
     end_when_a_worker_dies,
     end_when_interrupted,
-    end_when_workers_do_not_come,
     leave,
 )
 from bertscore_beam.run.worker_log import workers_log_to_file
@@ -38,12 +37,10 @@ def first_writing(options: RunOptions) -> Iterator[None]:
 @contextmanager
 def local_workers(runner: Runner) -> Iterator[TextIO]:
     """Keep the log of local workers off the terminal, and end the process when one dies."""
-    separate = runner.has_separate_workers
     with (
         worker_errors(),
-        workers_log_to_file(enabled=separate) as (terminal, log),
+        workers_log_to_file(enabled=runner.children > 1) as (terminal, log),
         end_when_a_worker_dies(terminal, log),
-        end_when_workers_do_not_come(runner.workers if separate else 0, terminal, BROKEN),
         end_when_interrupted(terminal, log, elsewhere=runner.is_remote),
     ):
         yield terminal
