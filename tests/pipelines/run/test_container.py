@@ -36,7 +36,6 @@ COMMAND = Path(sys.executable).parent / "bertscore-beam"
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(1800),
     pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc"),
 ]
 
