@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,34 @@ def encoders_are_shared() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_worker_runs_here() -> Iterator[Callable[..., object] | None]:
+    """Let jobs with one worker run their steps in this process; those of commands do as they do.
+
+    Returns:
+        What decides where steps run; None where Beam is not installed, as in tests of the core.
+    """
+    if find_spec("apache_beam") is None:
+        yield None
+        return
+    from bertscore_beam.run import job
+
+    pool_of = job._pool_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            job,
+            "_pool_of",
+            lambda runner, *more: None if runner.workers == 1 else pool_of(runner, *more),
+        )
+        yield pool_of
+
+
+@pytest.fixture
+def children(one_worker_runs_here: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let jobs with one worker run their steps in a child, as commands do."""
+    monkeypatch.setattr("bertscore_beam.run.job._pool_of", one_worker_runs_here)
 
 
 @pytest.fixture(params=TORCH_DEVICES)

@@ -18,8 +18,11 @@ from tests.support.processes import send, session_members, workers_among
 DUMP = "dump"
 """Name of the dump in every store."""
 
-NUM_WORKERS = {"in-memory": 1, "processes": 2}
-"""The modes, and how many workers each has."""
+NUM_WORKERS = {"in-memory": 1, "one": 1, "processes": 2}
+"""The modes, and how many workers each has: the command itself, or processes that it starts."""
+
+RESTARTS = (None, 1000)
+"""How often a command may go on after the death of a worker: its default, or always."""
 
 
 class Fault(StrEnum):
@@ -99,6 +102,7 @@ class Run:
     Attributes:
         setting: What it works on.
         process: It; leader of a session with all that it starts.
+        restarts: How often it may go on after the death of a worker; None for its default.
         before: What the output held when it was started.
         started: When, on the monotonic clock.
         log: What it printed.
@@ -106,6 +110,7 @@ class Run:
 
     setting: Setting
     process: subprocess.Popen[bytes]
+    restarts: int | None
     before: dict[str, str]
     log: Path
     started: float = field(default_factory=time.monotonic)
@@ -142,8 +147,14 @@ class Run:
         return not self.is_over()
 
 
-def start_command(setting: Setting, number: int) -> Run:
-    """Start the command; `number` counts those of a cycle."""
+def start_command(setting: Setting, number: int, restarts: int | None = None) -> Run:
+    """Start the command.
+
+    Args:
+        setting: What it works on.
+        number: Counts the commands of a cycle.
+        restarts: How often it may go on after the death of a worker; None for its default.
+    """
     store = setting.store
     flags = {
         "--input": store.place(DUMP),
@@ -156,6 +167,10 @@ def start_command(setting: Setting, number: int) -> Run:
         "--device": "cpu",
         "--workers": NUM_WORKERS[setting.mode],
     }
+    if setting.mode == "in-memory":
+        restarts = 0  # without a process to be killed, none is started
+    if restarts is not None:
+        flags["--restarts"] = restarts
     command = [sys.executable, "-m", "bertscore_beam", "score"]
     command += [str(word) for pair in flags.items() for word in pair]
     before = store.versions(setting.output)
@@ -170,7 +185,7 @@ def start_command(setting: Setting, number: int) -> Run:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return Run(setting, process, before, log)
+    return Run(setting, process, restarts, before, log)
 
 
 def choose_fault(run: Run, chance: random.Random) -> Fault:

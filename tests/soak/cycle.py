@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tests.soak.commands import (
     KILLS,
+    RESTARTS,
     Fault,
     Moment,
     Run,
@@ -25,9 +26,8 @@ from tests.support.processes import kill_session, wait_until_gone
 LIMIT_SECONDS = 300
 """A command that takes longer than this after the last fault hangs."""
 
-ORPHAN_SECONDS = 200
-"""Workers whose command is gone must have ended after this. One that was about to connect tries for
-up to two minutes."""
+ORPHAN_SECONDS = 60
+"""Workers whose command is gone must have ended after this."""
 
 _DONE, _BROKEN = 0, 1
 _MAX_COMMANDS = 14
@@ -86,8 +86,7 @@ def run_undisturbed(setting: Setting, num_parts: int) -> Undisturbed:
             time.sleep(setting.store.poll_seconds)
         ended = time.monotonic()
     finally:
-        kill_session(run.process.pid)
-        run.process.wait()
+        _end(run)
     snapshot = Snapshot.take(setting.store, setting.output)
     found = len(part_names(dict.fromkeys(snapshot.names, "")))
     if run.process.returncode != _DONE or found != num_parts:
@@ -152,7 +151,8 @@ class Cycle:
     def _command(self) -> bool:
         """Start the command once; True if it has to be started again."""
         last = self._outcome.commands >= _MAX_COMMANDS
-        run = start_command(self._setting, self._outcome.commands)
+        restarts = self._chance.choice(RESTARTS)
+        run = start_command(self._setting, self._outcome.commands, restarts)
         self._outcome.commands += 1
         self._sessions.append(run.process.pid)
         done: list[Fault] = []
@@ -161,10 +161,10 @@ class Cycle:
             if fault is None:
                 break
             done.append(fault)
-            if fault in KILLS:
+            if fault in (Fault.KILL_MAIN, Fault.KILL_GROUP):
                 break
         status = self._wait(run)
-        allowed = _allowed_statuses(done)
+        allowed = _allowed_statuses(done, run.restarts)
         if status is None:
             self._complain(run, f"still runs {LIMIT_SECONDS} s after {done or 'its start'}")
         elif status not in allowed:
@@ -229,10 +229,24 @@ class Cycle:
         self._outcome.verdict.violations.append(f"command {run.log.stem} {words}; see {run.log}")
 
 
-def _allowed_statuses(done: list[Fault]) -> tuple[int, ...]:
-    """Return the statuses a command may end with after these faults."""
-    if not done or set(done) <= {Fault.STOP_MAIN, Fault.STOP_WORKER}:
+def _allowed_statuses(done: list[Fault], restarts: int | None) -> tuple[int, ...]:
+    """Return the statuses a command may end with after these faults.
+
+    A worker that is killed without work costs nothing, so the run may also go on after more deaths
+    than `restarts`.
+    """
+    deaths = done.count(Fault.KILL_WORKER)
+    harmless = {Fault.STOP_MAIN, Fault.STOP_WORKER}
+    if deaths <= (1 if restarts is None else restarts):
+        harmless.add(Fault.KILL_WORKER)
+    if set(done) <= harmless:
         return (_DONE,)
     if done[-1] in (Fault.KILL_MAIN, Fault.KILL_GROUP):
         return (-9, _DONE, _BROKEN) if Fault.STORE_BURST in done else (-9,)
     return (_DONE, _BROKEN)
+
+
+def _end(run: Run) -> None:
+    """Leave nothing running."""
+    kill_session(run.process.pid)
+    run.process.wait()

@@ -85,7 +85,7 @@ def _refuse(_: Work, rest: str) -> Iterator[Any]:
 
 
 def _raise_a_local_error(_: Work, rest: str) -> Iterator[Any]:
-    class Local(Exception):  # noqa: N818 - cannot be pickled
+    class Local(Exception):
         pass
 
     raise Local(rest)

@@ -4,9 +4,7 @@ A worker sees one GPU alone, which is `cuda:0` to it: what libraries and threads
 device is right without a word to them. Scores do not depend on which one it is.
 """
 
-import itertools
 import os
-from collections.abc import Iterator, Sequence
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """CUDA's environment variable: the GPUs that a process sees, in its order, by number or name."""
@@ -26,8 +24,3 @@ def gpus_to_share(device: str) -> tuple[str, ...]:
     count = torch.cuda.device_count()
     seen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
     return tuple((seen or [str(number) for number in range(count)])[:count])
-
-
-def variables_of_workers(gpus: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the environment variables of one worker after the other: GPUs in turn, without end."""
-    return itertools.cycle([{VISIBLE: gpu} for gpu in gpus] or [{}])

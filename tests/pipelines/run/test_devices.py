@@ -1,11 +1,14 @@
 """Worker processes of one machine are spread over its GPUs, however many it pretends to have."""
 
+import os
+
 import pytest
 import torch
 
 from bertscore_beam.options.idf import IdfOptions
 from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.devices import VISIBLE, gpus_to_share, variables_of_workers
+from bertscore_beam.run.devices import VISIBLE, gpus_to_share
+from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.runner import Runner
 
 
@@ -35,11 +38,12 @@ def test_gpus_are_named_as_this_process_sees_them(monkeypatch, device, visible, 
     assert gpus_to_share(device) == expected
 
 
-def test_workers_take_gpus_in_turn_and_nothing_is_set_without_any():
-    variables = variables_of_workers(["a", "b"])
-    assert [next(variables) for _ in range(3)] == [{VISIBLE: "a"}, {VISIBLE: "b"}, {VISIBLE: "a"}]
-    none = variables_of_workers([])
-    assert [next(none) for _ in range(2)] == [{}, {}]
+def test_workers_take_gpus_in_turn_and_nothing_is_set_without_any(monkeypatch):
+    monkeypatch.delenv(VISIBLE, raising=False)
+    pool = Pool(3, restarts=0, gpus=["a", "b"])
+    assert [pool.environment(number)[VISIBLE] for number in range(3)] == ["a", "b", "a"]
+    without = Pool(3, restarts=0)
+    assert VISIBLE not in without.environment(0)
 
 
 def runner_of(**options) -> Runner:
@@ -52,7 +56,7 @@ def test_every_gpu_gets_a_worker_by_default():
     assert (runner.workers, runner.gpus) == (3, ("0", "1", "2"))
     assert runner.workers_of_a_device == 1
     assert runner_of(workers=7).workers_of_a_device == 3
-    assert runner_of(workers=1).workers == 1  # on cuda:0
+    assert runner_of(workers=1).workers == 1
 
 
 @pytest.mark.usefixtures("_three_gpus")
@@ -69,3 +73,12 @@ def test_gpus_play_no_part_where_nothing_is_scored_here():
     runner = runner_of(device="cuda", beam=("--runner=FlinkRunner",))
     assert (runner.workers, runner.gpus) == (1, ())
     assert runner.workers_of_a_device is None
+
+
+@pytest.mark.process
+def test_a_child_sees_one_gpu_from_its_start():
+    pool = Pool(1, restarts=0, gpus=["GPU-b"])
+    try:
+        assert pool.ask(os.getenv, VISIBLE) == "GPU-b"
+    finally:
+        pool.kill()

@@ -18,15 +18,10 @@ from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
-from tests.support.jobs import (
-    add_score_pipeline,
-    prepare_score,
-    run_prepared,
-    score_arguments,
-    start,
-)
+from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
 from tests.support.jobs import job_options as options
 from tests.support.jobs import run_options as run
+from tests.support.jobs import score_arguments as arguments
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 
@@ -91,10 +86,12 @@ def in_memory(tmp_path_factory):
     return dump, read_output(folder / "out")
 
 
-def test_two_processes_give_the_same_parts(tmp_path, in_memory):
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_other_processes_give_the_same_parts(tmp_path, in_memory, workers):
     dump, expected = in_memory
-    words = score_arguments(dump, tmp_path, "--idf", "corpus", "--device", "cpu", "--workers", 2)
-    assert cli.main([*words, "--split-rows", "20"]) == cli.DONE
+    words = arguments(dump, tmp_path, "--idf", "corpus", "--split-rows", 20, "--device", "cpu")
+    assert cli.main([*words, "--workers", str(workers)]) == cli.DONE
     output = read_output(tmp_path / "out")
     assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
     np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)
