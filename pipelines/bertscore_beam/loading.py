@@ -3,6 +3,8 @@
 import gc
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,10 +31,11 @@ def load_scorer(
     Raises:
         ConfigError: This worker's backend has another version than the signature names.
     """
-    from bertscore_core import BertScorer  # here, since it imports torch, which takes seconds
-
     started = time.monotonic()
-    scorer = BertScorer(config, queue=queue)
+    with unwatched(kept=False):
+        from bertscore_core import BertScorer  # here, since it imports torch, which takes seconds
+
+        scorer = BertScorer(config, queue=queue)
     found = scorer.settings.backend_version
     if found != backend:
         raise ConfigError(
@@ -52,15 +55,32 @@ def load_scorer(
     return scorer
 
 
+@contextmanager
+def unwatched(*, kept: bool) -> Iterator[None]:
+    """Keep the garbage collector from looking at what is made meanwhile.
+
+    While libraries are imported it looks at all of their objects again and again, which takes a
+    fifth of the time, and finds next to nothing.
+
+    Args:
+        kept: Whether what is made stays to the end of the process: it is not looked at later
+            either. The libraries of a worker are 600,000 objects. To look at all of them holds up
+            every thread for some 0.4 seconds, and a GPU with them. For processes that score and
+            end, not for those of users: a cycle that becomes garbage later is not found.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if kept:
+            gc.freeze()
+        if was_on:
+            gc.enable()
+
+
 @cache
 def spare_the_collector() -> None:
-    """Take what is loaded by now out of the sight of the garbage collector, once a process.
-
-    The libraries of a worker are 600,000 objects. Now and then the collector would look at all of
-    them, which holds up every thread for some 0.4 seconds, and a GPU with them. For processes that
-    score and end, not for those of users: a cycle that becomes garbage later is not found.
-    """
-    import bertscore_core.scorer  # noqa: F401  so that the libraries are loaded by now
-
-    gc.collect()
-    gc.freeze()
+    """Import what scores, and take it out of the sight of the collector, once a process."""
+    with unwatched(kept=True):
+        import bertscore_core.scorer  # noqa: F401

@@ -12,7 +12,8 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import cast
 
@@ -22,6 +23,7 @@ from bertscore_beam.cli.restarts import with_restarts
 from bertscore_beam.cli.show import print_error
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError
+from bertscore_beam.loading import unwatched
 from bertscore_beam.options.flags import read_options
 from bertscore_beam.options.idf import IdfOptions
 from bertscore_beam.options.near_names import nearest
@@ -166,12 +168,20 @@ def _cause(error: BaseException) -> str:
     return (named or lines or [type(error).__name__])[-1]
 
 
+@contextmanager
+def _imports() -> Iterator[None]:
+    """Import a job at less cost, where it is not imported yet."""
+    with nullcontext() if "apache_beam" in sys.modules else unwatched(kept=True):
+        yield
+
+
 def score_command(arguments: Sequence[str]) -> int:
     """Score a dump."""
     options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
 
     def job() -> int:
-        from bertscore_beam.cli.score import score
+        with _imports():
+            from bertscore_beam.cli.score import score
 
         return score(options)
 
@@ -194,7 +204,8 @@ def idf_command(arguments: Sequence[str]) -> int:
     options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
 
     def job() -> int:
-        from bertscore_beam.cli.idf import count_idf
+        with _imports():
+            from bertscore_beam.cli.idf import count_idf
 
         return count_idf(options)
 
@@ -219,7 +230,8 @@ def baseline_command(arguments: Sequence[str]) -> int:
     check_installed(pages=not options.sentences)
 
     def job() -> int:
-        from bertscore_beam.cli.baseline import make_baselines
+        with _imports():
+            from bertscore_beam.cli.baseline import make_baselines
 
         return make_baselines(options)
 
@@ -256,7 +268,8 @@ def tune_command(arguments: Sequence[str]) -> int:
     check_packages()
 
     def job() -> int:
-        from bertscore_beam.cli.tune import tune
+        with _imports():
+            from bertscore_beam.cli.tune import tune
 
         return tune(options)
 
