@@ -25,7 +25,7 @@ from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.base import RunOptions
 from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run.dataflow import check_credentials, check_needs
-from bertscore_beam.run.devices import gpus_to_share
+from bertscore_beam.run.devices import gpus_to_share, has_accelerator
 from bertscore_core import ConfigError
 
 _FN_API = "fnapi"
@@ -105,7 +105,6 @@ class Runner:
         is_local = name == _FN_API
         device = options.device if isinstance(options, ScoringOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
-        on_cpu = device == "cpu" or (device == "auto" and not gpus)
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
         if given is None:
@@ -114,7 +113,7 @@ class Runner:
             flags.extend(_NOTHING_STAGED)
         restarts = _RESTARTS if options.restarts is None else options.restarts
         # A death would end this process as well. Where a GPU fails, only a new process helps.
-        needs_child = workers > 1 or restarts > 0 or not on_cpu
+        needs_child = workers > 1 or restarts > 0 or has_accelerator(device)
         return cls(
             name=name,
             flags=tuple(flags),
