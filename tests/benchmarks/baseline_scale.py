@@ -180,7 +180,7 @@ def measure_reading(recorder: Recorder, workers: Sequence[int], files: int, page
                 with held_job(options) as job:
                     for stage in collect_samples(job, SentenceIndex(job.folder)):
                         wall, cpu = time.perf_counter(), _cpu_seconds()
-                        with pool.opening(_pool_of(job.plan.runner, options)):
+                        with pool.opening(_pool_of(job.plan.runner)):
                             _run_stage(stage, job.folder, print)
                         wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
                         if stage.name in ("fetch", "read"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,10 +29,12 @@ from bertscore_core import (
     IdfError,
     IdfTable,
     ScorerConfig,
-    TextTokenizer,
 )
-from bertscore_core.config import model_part, settle_tokenizer
 from bertscore_core.idf import CountedRows
+from bertscore_core.scorer_config import model_part
+
+if TYPE_CHECKING:
+    from bertscore_core import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +180,8 @@ class CountSplits:
 
     def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
         """Load the tokenizers."""
+        from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
+
         settled = cache(settle_tokenizer)  # languages may share a model
         vocabularies = self.counting.vocabularies
         tokenizers = {
@@ -191,7 +195,7 @@ class CountSplits:
 
 
 def _count_split(
-    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
 ) -> Iterator[SplitCount]:
     counted = _kept(chosen, counting)
     if counted is None:
@@ -202,7 +206,7 @@ def _count_split(
 
 
 def _counted(
-    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
 ) -> SplitCount:
     split = chosen.split
     if not chosen.is_readable:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from bertscore_beam.loading import spare_imports
 from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.exit_status import DEVICE_LOST
 from bertscore_beam.run.pool import Answer, Said
@@ -38,8 +39,8 @@ def main(descriptor: int, launcher: int) -> NoReturn:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
     _end_with(launcher)
-    child = _Child(Connection(descriptor))
-    child.run()
+    spare_imports()
+    _Child(Connection(descriptor)).run()
 
 
 def _end_with(launcher: int) -> None:

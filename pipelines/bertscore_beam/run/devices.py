@@ -5,9 +5,21 @@ device is right without a word to them. Scores do not depend on which one it is.
 """
 
 import os
+import sys
+from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """CUDA's environment variable: the GPUs that a process sees, in its order, by number or name."""
+
+DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Without one of these files no process of Linux reaches a GPU: NVIDIA's, AMD's, and WSL's."""
+
+
+def has_accelerator(device: str) -> bool:
+    """Tell whether this machine may have what a device names, without importing torch."""
+    if device == "cpu":
+        return False
+    return sys.platform != "linux" or any(Path(name).exists() for name in DRIVER_FILES)
 
 
 def gpus_to_share(device: str) -> tuple[str, ...]:
@@ -17,7 +29,7 @@ def gpus_to_share(device: str) -> tuple[str, ...]:
         device: The device asked for. `cuda:1` pins all workers to one GPU, which they find by its
             number, so nothing is hidden from them then.
     """
-    if device not in ("auto", "cuda"):
+    if device not in ("auto", "cuda") or not has_accelerator(device):
         return ()
     import torch  # here, since it takes seconds
 

@@ -19,10 +19,8 @@ from rich.console import Console
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, reaching
 from bertscore_beam.options.base import RunOptions
-from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run import pool
 from bertscore_beam.run.describe import print_job
-from bertscore_beam.run.devices import has_accelerator
 from bertscore_beam.run.ending import end_for, end_when_interrupted, worker_errors
 from bertscore_beam.run.exit_status import REFUSED
 from bertscore_beam.run.folder import OutputFolder
@@ -111,7 +109,7 @@ def run_job(
     runner.check(options)
     with ExitStack() as stack:
         if not options.dry_run:
-            stack.enter_context(pool.opening(_pool_of(runner, options)))
+            stack.enter_context(pool.opening(_pool_of(runner)))
         with before_work():
             planned = kind.prepare(options, runner)
             if options.dry_run:
@@ -141,23 +139,11 @@ def run_job(
         return _with_restarts(kind.conclude(job))
 
 
-def _pool_of(runner: Runner, options: RunOptions) -> Pool | None:
-    """Return the pool of a run; None if its steps run in this process, or on other machines.
-
-    A child dies alone. Without restarts a single one would be of no use, but on a GPU: a process
-    that has lost its device or its memory cannot say so any more.
-    """
-    if not runner.is_local:
+def _pool_of(runner: Runner) -> Pool | None:
+    """Return the pool of a run; None if its steps run in this process, or on other machines."""
+    if not runner.children:
         return None
-    device = options.device if isinstance(options, ScoringOptions) else "cpu"
-    if runner.workers == 1 and options.restarts == 0 and not has_accelerator(device):
-        return None
-    return Pool(
-        runner.workers,
-        restarts=options.restarts,
-        threads=runner.threads,
-        gpus=runner.gpus,
-    )
+    return Pool(runner.children, restarts=runner.restarts, threads=runner.threads, gpus=runner.gpus)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,6 +40,8 @@ Result = TypeVar("Result")
 
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed children."""
+
+_PROGRAM = (sys.executable, "-P", "-m", "bertscore_beam.run.child")
 
 _MOST_NAMED = 5
 """Most elements that are named as those on which children died."""
@@ -155,7 +157,7 @@ class Pool:
         self._outstanding = 0
         self._stage = 0
         # Reentrant, since a signal handler may need it while this thread has it.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.closing = False
         self.failure: BaseException | None = None
 
@@ -189,7 +191,7 @@ class Pool:
             name=step.step.name(element),
             tell=tell,
         )
-        with self._lock:
+        with self.lock:
             self._outstanding += 1
             if len(self._children) < min(self._outstanding, self._processes):
                 self._children.append(_Child(self, len(self._children)))
@@ -202,7 +204,7 @@ class Pool:
             WorkersDiedError: Processes died more often than elements may be tried again.
             Exception: The error that the step has raised.
         """
-        with self._lock:
+        with self.lock:
             self._outstanding -= 1
             if answer.error is not None:
                 self.failure = self.failure or answer.error
@@ -245,7 +247,7 @@ class Pool:
         if said.state is not None:
             at_work.of_child(process, said.state)
         if said.log is not None:
-            with self._lock:
+            with self.lock:
                 is_new = said.log not in self._logged  # every child says the same at its start
                 self._logged.add(said.log)
             name, level, message = said.log
@@ -263,7 +265,7 @@ class Pool:
         Returns:
             None if the element may be tried again.
         """
-        with self._lock:
+        with self.lock:
             self._deaths.append(_Death(name, cause or f"return code {code}"))
             if is_death(code) and len(self._deaths) <= self._restarts:
                 logger.warning(
@@ -294,7 +296,7 @@ class Pool:
 
         Waiting makes sure that a run that has ended no longer changes its folder.
         """
-        with self._lock:
+        with self.lock:
             self.closing = True
             children = list(self._children)
             for child in children:
@@ -312,23 +314,27 @@ class _Child(threading.Thread):
         super().__init__(name=f"child-{number}", daemon=True)
         self._pool = pool
         self._number = number
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: Connection | None = None
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._cause = ""  # why the child is about to end, as far as it said so
         self._known: set[tuple[int, str]] = set()  # the steps that the child has, by stage
         self.start()
 
     def kill(self) -> None:
         """Kill the child, if there is one."""
-        if self._process is not None:
+        child = self._child
+        if child is not None:
             with suppress(OSError):
-                self._process.kill()
+                child[0].kill()
 
     def run(self) -> None:
         """Work until the pool is closed."""
         # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (task := self._pool.next_task()) is not None and not self._pool.closing:
-            answer = self._try(task)
+            try:
+                answer = self._try(task)
+            except Exception as error:  # whatever it is, the element must not stay without answer
+                answer = Answer(None, error=error)
             if answer is None:
                 break
             task.tell(answer)
@@ -337,64 +343,70 @@ class _Child(threading.Thread):
 
     def _try(self, task: Task) -> Answer | None:
         """Work on an element until there is an answer; None if the pool is closed meanwhile."""
-        while True:
-            cause = ""
+        if self._child is not None and self._child[0].poll() is not None:
+            self._bury()  # it has died without an element in its hands
+        while not self._pool.closing:
             try:
-                if self._process is not None and self._process.poll() is not None:
-                    self._bury()  # it has died without an element in its hands
-                if self._pipe is None:
-                    self._start()
-                if self._pipe is None:
-                    return None
-                self._send(self._pipe, task)
-                while True:
-                    said = self._pipe.recv()
-                    if isinstance(said, Answer):
-                        return said
-                    cause = said.dying or cause
-                    if self._process is not None:
-                        self._pool.heard(self._process.pid, said)
-            except (EOFError, OSError):
+                return self._answer_of(task)
+            except EOFError:
                 pass
-            except Exception as error:  # an answer that cannot be read
-                return Answer(None, error=error)
+            except OSError as error:
+                if self._child is None:
+                    self._cause = f"it could not be started: {error}"
             code = self._bury()
-            if self._pool.closing:
-                return None
-            died = self._pool.died(task.name, code, cause)
-            if died is not None:
-                return Answer(None, error=died)
+            if not self._pool.closing:
+                died = self._pool.died(task.name, code, self._cause)
+                if died is not None:
+                    return Answer(None, error=died)
+        return None
 
-    def _send(self, pipe: Connection, task: Task) -> None:
+    def _answer_of(self, task: Task) -> Answer:
+        """Hand over an element and wait for the answer.
+
+        Raises:
+            EOFError: The child has died.
+            OSError: It has died before it got the element, or could not be started.
+        """
+        process, pipe = self._child or self._start()
         step = task.stage, task.step.digest
         pipe.send((*step, None if step in self._known else task.step.data, task.element))
         self._known.add(step)
+        while True:
+            said = pipe.recv()
+            if isinstance(said, Answer):
+                return said
+            self._cause = said.dying or self._cause
+            self._pool.heard(process.pid, said)
 
-    def _start(self) -> None:
+    def _start(self) -> tuple["subprocess.Popen[bytes]", Connection]:
+        """Start a child and return it with the pipe to it.
+
+        Raises:
+            OSError: There is no room for another process, or the pool is closed.
+        """
         ours, its = Pipe()
-        command = [sys.executable, "-P", "-m", "bertscore_beam.run.child"]
-        with self._pool._lock:
+        self._cause = ""
+        with its, self._pool.lock:  # the child alone keeps its end, which so ends with the child
             if self._pool.closing:
-                return
-            self._process = subprocess.Popen(
-                [*command, str(its.fileno()), str(os.getpid())],
+                raise OSError("the pool is closed")
+            process = subprocess.Popen(  # noqa: S603 - this program itself
+                [*_PROGRAM, str(its.fileno()), str(os.getpid())],
                 env=self._pool.environment(self._number),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what a library prints is no result
                 pass_fds=[its.fileno()],
             )
-        its.close()  # the child alone has it, so that it ends with the child
-        self._pipe = ours
+            self._child = process, ours
+        return self._child
 
     def _bury(self) -> int:
         """Wait for the end of the child and return its return code."""
-        process, pipe = self._process, self._pipe
-        self._process = self._pipe = None
+        child, self._child = self._child, None
         self._known.clear()
-        if pipe is not None:
-            pipe.close()
-        if process is None:
+        if child is None:
             return 0
+        process, pipe = child
+        pipe.close()
         code = process.wait()
         at_work.of_lost_child(process.pid)
         return code

@@ -36,8 +36,8 @@ from bertscore_beam.score.other_texts import check_same_texts
 from bertscore_beam.score.part_record import PartRecord, record_path
 from bertscore_beam.score.plan_settings import (
     PlannedSettings,
-    begin_settling,
     settle_languages,
+    settle_named,
     table_fields,
 )
 from bertscore_beam.score.records import FolderRecords, read_parts
@@ -139,7 +139,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         OSError: No file can be reached, or not every file that idf must count.
     """
     started, fields = time.time(), table_fields(options)
-    settling = begin_settling(options, runner)
+    named = settle_named(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -154,7 +154,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         kept_as, plan = _plan_of(files, options, runner, output, target_rows)
-        settings = settle_languages(settling, plan.splits)
+        settings = settle_languages(options, runner, named, plan.splits)
         num_groups = count_groups(plan.splits, options.group_by)
     if given_idf is not None:
         check_given_idf(given_idf, settings.settings)

@@ -7,16 +7,17 @@ import torch
 
 from bertscore_beam.options.idf import IdfOptions
 from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.devices import VISIBLE, gpus_to_share
+from bertscore_beam.run import devices
+from bertscore_beam.run.devices import VISIBLE, gpus_to_share, has_accelerator
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.runner import Runner
 
 
 @pytest.fixture
-def _three_gpus(monkeypatch):
-    monkeypatch.setattr(
-        "bertscore_beam.run.devices.has_accelerator", lambda device: device != "cpu"
-    )
+def _three_gpus(monkeypatch, tmp_path):
+    driver = tmp_path / "nvidiactl"
+    driver.touch()
+    monkeypatch.setattr(devices, "DRIVER_FILES", (str(driver),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.delenv(VISIBLE, raising=False)
 
@@ -39,6 +40,21 @@ def test_gpus_are_named_as_this_process_sees_them(monkeypatch, device, visible, 
     if visible is not None:
         monkeypatch.setenv(VISIBLE, visible)
     assert gpus_to_share(device) == expected
+
+
+def test_a_gpu_is_looked_for_only_where_a_driver_is(monkeypatch, tmp_path):
+    driver = tmp_path / "kfd"
+    monkeypatch.setattr(devices, "DRIVER_FILES", (str(tmp_path / "dxg"), str(driver)))
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert not any(has_accelerator(device) for device in ("auto", "cuda", "cuda:1", "cpu"))
+    assert gpus_to_share("auto") == ()
+    driver.touch()
+    assert all(has_accelerator(device) for device in ("auto", "cuda", "cuda:1"))
+    assert not has_accelerator("cpu")
+    driver.unlink()
+    monkeypatch.setattr("sys.platform", "darwin")  # whose GPU has no such file
+    assert has_accelerator("auto")
 
 
 def test_workers_take_gpus_in_turn_and_nothing_is_set_without_any(monkeypatch):

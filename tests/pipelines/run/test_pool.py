@@ -1,4 +1,4 @@
-"""The pool of processes: each element once, a death costs one, and nothing outlives the launcher."""
+"""The pool: each element once, a death costs one, and no child outlives the launcher."""
 
 import os
 import queue

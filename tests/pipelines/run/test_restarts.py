@@ -14,7 +14,7 @@ from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.dying import CUDA, HELD, KILLED, LOADING, PLANNING, dying_environment
-from tests.support.processes import children, kill_session, wait_until_gone
+from tests.support.processes import kill_session, wait_until_gone
 from tests.support.waiting import wait_until
 
 ROWS, SPLIT_ROWS = 60, 5
@@ -133,7 +133,7 @@ def test_second_death_ends_the_run_and_names_split_and_cause(command, tmp_path):
 @pytest.mark.parametrize(("death", "cause"), [(KILLED, OOM), (CUDA, ILLEGAL)])
 def test_run_that_may_not_go_on_ends_at_the_first_death(command, death, cause):
     process = command("--workers", "2", "--restarts", "0", deaths=[death], after=1)
-    status, document, said = ended(process)
+    status, document, _ = ended(process)
     assert status == cli.BROKEN
     assert document["error"].startswith(f"a worker process died ({cause}) at work on shard-000")
     assert "--restarts allowed for 0." in document["error"]
