@@ -68,28 +68,24 @@ def encoders_are_shared() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_worker_runs_here() -> Iterator[Callable[..., object] | None]:
-    """Let jobs with one worker run their steps in this process; those of commands do as they do.
-
-    Returns:
-        What decides where steps run; None where Beam is not installed, as in tests of the core.
-    """
-    if find_spec("apache_beam") is None:
-        yield None
-        return
-    from bertscore_beam.run import job
-
-    pool_of = job._pool_of
+def one_worker_runs_here() -> Iterator[None]:
+    """Let jobs of this process with one worker start no other; commands do as they always do."""
     with pytest.MonkeyPatch.context() as patch:
-        several = lambda runner: pool_of(runner) if runner.workers > 1 else None  # noqa: E731
-        patch.setattr(job, "_pool_of", several)
-        yield pool_of
+        if (
+            find_spec("apache_beam") is not None
+        ):  # tests of the core run where Beam is not installed
+            patch.setattr("bertscore_beam.run.runner._RESTARTS", 0)
+            patch.setattr("bertscore_beam.run.runner.has_accelerator", lambda device: False)
+        yield
 
 
 @pytest.fixture
-def children(one_worker_runs_here: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let jobs with one worker run their steps in a child, as commands do."""
-    monkeypatch.setattr("bertscore_beam.run.job._pool_of", one_worker_runs_here)
+    from bertscore_beam.run.devices import has_accelerator
+
+    monkeypatch.setattr("bertscore_beam.run.runner._RESTARTS", 1)
+    monkeypatch.setattr("bertscore_beam.run.runner.has_accelerator", has_accelerator)
 
 
 @pytest.fixture(params=TORCH_DEVICES)

@@ -7,8 +7,8 @@ from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.runner import Runner, usable_cores
-from bertscore_beam.run.workers import share_cores
 from bertscore_core import ConfigError
 
 
@@ -25,8 +25,9 @@ def test_default_is_the_runner_that_needs_no_download_and_starts_no_workers(flag
     assert type(runner.pipeline().runner) is FnApiRunner
 
 
+@pytest.mark.usefixtures("children")
 @pytest.mark.parametrize(
-    ("given", "restarts", "children"),
+    ("given", "restarts", "processes"),
     [
         ({}, 1, 1),
         ({"restarts": 0}, 0, 0),
@@ -35,10 +36,13 @@ def test_default_is_the_runner_that_needs_no_download_and_starts_no_workers(flag
         ({"restarts": 5, "workers": 3}, 5, 3),
     ],
 )
-def test_the_work_is_done_by_children_unless_none_is_needed(given, restarts, children):
+def test_the_work_is_done_by_children_unless_none_is_needed(
+    monkeypatch, given, restarts, processes
+):
+    monkeypatch.setattr("bertscore_beam.run.devices.DRIVER_FILES", (__file__,))
     values = {"workers": 1, "device": "cpu"} | given
     runner = Runner.of(ScoreOptions(input=("in",), output="out", **values))
-    assert (runner.restarts, runner.children) == (restarts, children)
+    assert (runner.restarts, runner.children) == (restarts, processes)
 
 
 def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given():
@@ -106,15 +110,10 @@ def test_threads_of_all_workers_together_are_the_cores(monkeypatch, name, worker
     """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
     monkeypatch.setattr("bertscore_beam.run.runner.usable_cores", lambda: 8)
     monkeypatch.setattr(os, "environ", {})
-    share_cores(Runner.of(options(workers=workers)))
-    assert os.environ[name] == threads
-    assert "TOKENIZERS_PARALLELISM" not in os.environ
-
-
-def test_threads_that_the_user_chose_are_kept(monkeypatch):
-    monkeypatch.setattr(os, "environ", {"RAYON_NUM_THREADS": "5"})
-    share_cores(Runner.of(options(workers=2)))
-    assert os.environ["RAYON_NUM_THREADS"] == "5"
+    pool = Pool(workers, restarts=0, threads=Runner.of(options(workers=workers)).threads)
+    variables = pool.environment(0)
+    assert variables[name] == threads
+    assert "TOKENIZERS_PARALLELISM" not in variables
 
 
 def test_a_value_that_beam_refuses_is_refused_before_any_work():
