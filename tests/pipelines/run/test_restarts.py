@@ -106,9 +106,9 @@ def test_run_goes_on_and_only_the_split_of_the_dead_is_done_again(
     assert document["summary"]["restarts"] == summary["restarts"] == 1
     assert summary["parts_of_earlier_runs"] == 0
     passes = (dying / "passes").read_text().split()
-    assert len(passes) == summary_of(undisturbed)["batches"] + 1
+    assert 0 < len(passes) - summary_of(undisturbed)["batches"] <= 2 * SPLIT_ROWS  # one split more
     assert len(set(passes)) == 3
-    assert document["warnings"] == ["The run went on once after a worker process had died."]
+    assert document["warnings"][0] == "The run went on once after a worker process had died."
     assert f"a worker process died ({cause}) at work on shard-000" in said
     assert "(restart 1 of 1)" in said
     assert ("most often for lack of memory" in said) is (death == KILLED)
