@@ -259,7 +259,8 @@ def test_fs_without_folders_works_from_end_to_end(tmp_path):
     memory = fsspec.filesystem("memory")
     dump = write_dump(tmp_path / "dump", [20])
     memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
-    chosen = ScoreOptions(input=("memory://score-in",), output="memory://score-out", device="cpu")
+    places = {"input": ("memory://score-in",), "output": "memory://score-out"}
+    chosen = ScoreOptions(**places, device="cpu", workers=1, restarts=0)
     job = prepare_score(chosen)
     job = start(job)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
