@@ -74,7 +74,7 @@ def test_nobody_can_reach_the_processes_of_a_run(tmp_path, verb):
     # Killed with no chance to tidy up, it leaves its output, and empty folders of Beam's.
     assert all(path.is_dir() for path in (tmp_path / "tmp").rglob("*"))
     new = {path.name for path in set(tmp_path.iterdir()) - before}
-    assert new - {"tmp"} <= {"out", "table.npz", ".table.npz.work"}
+    assert new - {"tmp"} <= {"out", "table.npz", ".table.npz.run"}
 
 
 def order_of_sums():
