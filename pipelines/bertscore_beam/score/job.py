@@ -143,7 +143,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(other --split-rows or --split-bytes, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return ScoreRun(spec=job.spec, idf=job.idf, stage=_stage_of(job))
+    return run_of(job)
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -221,16 +221,14 @@ def score_stages(run: ScoreRun) -> Iterator[Stage]:
         yield run.stage
 
 
-def _stage_of(job: ScoreJob) -> Stage | None:
-    """Return the pipeline of a job, if there is anything to score.
-
-    A detached job is submitted in any case, since its sender waits for the state of the job.
-    """
+def run_of(job: ScoreJob) -> ScoreRun:
+    """Return what is kept of a job when it has begun."""
+    # A detached job is submitted in any case: its sender waits for the state of the job.
     if not job.work and not job.spec.detached:
-        return None
+        return ScoreRun(spec=job.spec, idf=job.idf, stage=None)
     # All parts, so that the rows shown are those of the whole run.
     rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
-    return replace(
+    stage = replace(
         _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
         folder=PARTS_FOLDER,
         amounts=rows,
@@ -239,6 +237,7 @@ def _stage_of(job: ScoreJob) -> Stage | None:
         unit="rows",
         started=job.spec.goal.started,
     )
+    return ScoreRun(spec=job.spec, idf=job.idf, stage=stage)
 
 
 def _stage(
