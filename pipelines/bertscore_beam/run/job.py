@@ -128,6 +128,7 @@ def run_job(
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
+        del planned  # of many splits it is large
         at_work.set()
         try:
             for stage in kind.stages(job):

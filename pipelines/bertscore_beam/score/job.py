@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -91,7 +91,22 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     return shown, *show_languages_planned(planned.settings)
 
 
-def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRun:
+    """A run that has begun. It holds neither plan nor records: those of many splits are large.
+
+    Attributes:
+        spec: The settings for its workers.
+        idf: Where the idf table is.
+        stage: Its pipeline; None if there is nothing to score.
+    """
+
+    spec: ScoreSpec
+    idf: IdfSource
+    stage: Stage | None
+
+
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     """Compare the plan with the locked folder, and start the run.
 
     Raises:
@@ -128,7 +143,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             "(other --split-rows or --split-bytes, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return job
+    return ScoreRun(spec=job.spec, idf=job.idf, stage=_stage_of(job))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -200,23 +215,30 @@ def _renew_run(folder: OutputFolder, run: str) -> None:
             folder.write_json(RUN_FILE, {**before, "run": run})
 
 
-def score_stages(job: ScoreJob) -> Iterator[Stage]:
-    """Yield the one pipeline of the job, if there is anything to score.
+def score_stages(run: ScoreRun) -> Iterator[Stage]:
+    """Yield the one pipeline of the run, if there is one."""
+    if run.stage is not None:
+        yield run.stage
+
+
+def _stage_of(job: ScoreJob) -> Stage | None:
+    """Return the pipeline of a job, if there is anything to score.
 
     A detached job is submitted in any case, since its sender waits for the state of the job.
     """
-    if job.work or job.spec.detached:
-        # All parts, so that the rows shown are those of the whole run.
-        rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
-        yield replace(
-            _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
-            folder=PARTS_FOLDER,
-            amounts=rows,
-            known=frozenset(map(record_name, job.kept)),
-            first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
-            unit="rows",
-            started=job.spec.goal.started,
-        )
+    if not job.work and not job.spec.detached:
+        return None
+    # All parts, so that the rows shown are those of the whole run.
+    rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
+    return replace(
+        _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
+        folder=PARTS_FOLDER,
+        amounts=rows,
+        known=frozenset(map(record_name, job.kept)),
+        first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
+        unit="rows",
+        started=job.spec.goal.started,
+    )
 
 
 def _stage(
@@ -260,30 +282,30 @@ def build_score_pipeline(
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
-def conclude_score(job: ScoreJob) -> Outcome:
+def conclude_score(run: ScoreRun) -> Outcome:
     """Return the exit status and the texts that the summary leads to.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder = job.spec.folder
-    if job.spec.detached:
+    folder = run.spec.folder
+    if run.spec.detached:
         marker = mask_credentials(folder.path(SUCCESS_FILE))
         words = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
         return Outcome(warnings=(words,))
-    if not job.work:  # no pipeline has run, so none has written the summary
+    if run.stage is None:  # no pipeline has run, so none has written the summary
         with worker_errors():
-            table = None if job.idf.path is None else load_idf(job.idf.path)
-            finish_run(job.spec, RunTotals(), table)
+            table = None if run.idf.path is None else load_idf(run.idf.path)
+            finish_run(run.spec, RunTotals(), table)
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
-    status, warnings = _verdict(job, summary)
+    status, warnings = _verdict(run.spec, summary)
     warnings = [
-        *run_warnings(summary, job.spec),
+        *run_warnings(summary, run.spec),
         *table_warnings(summary.get("idf") or {}),
         *warnings,
     ]
@@ -299,9 +321,9 @@ def conclude_score(job: ScoreJob) -> Outcome:
     )
 
 
-def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
+def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     """Return the exit status of a run, and the reasons if it is not a success."""
-    rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
+    rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
         return DONE, []
     if summary["complete"]:
