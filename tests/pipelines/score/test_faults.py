@@ -162,7 +162,7 @@ def test_store_that_stalls_is_asked_again_and_one_that_is_down_ends_the_run(
             status, said = command.end(240)
         assert status == cli.BROKEN
         assert PROMISE in said
-        assert "Error" in said.splitlines()[-2]
+        assert "made up by a test" in said.splitlines()[-2]
         faults.set(FaultRule(rate=0.0, client=client))
         assert not observed.exists(f"{url}/out/{SUCCESS_FILE}")
         assert cli.main(words) == cli.DONE
