@@ -151,7 +151,9 @@ def _cause(error: BaseException) -> str:
     """Return the cause of an error as one line: Beam's errors contain the worker's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _ERROR_LINE.match(line)]
-    return (named or lines or [type(error).__name__])[-1]
+    last, kind = (named or lines or [""])[-1], type(error).__name__
+    tells_enough = named or (lines and isinstance(error, RuntimeError | OSError))
+    return last if tells_enough else f"{kind}: {last}".removesuffix(": ")
 
 
 def score_command(arguments: Sequence[str]) -> int:

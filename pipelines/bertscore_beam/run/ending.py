@@ -26,8 +26,10 @@ def worker_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (BertScoreError, OSError) as error:
+    except BertScoreError as error:
         raise RuntimeError(f"a worker failed: {error}") from error
+    except OSError as error:
+        raise RuntimeError(f"a worker failed: {type(error).__name__}: {error}") from error
 
 
 @contextmanager

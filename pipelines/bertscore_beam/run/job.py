@@ -6,6 +6,7 @@ A `JobKind` holds the functions of one job. The lock on the output folder, the r
 progress, dry run and `--print-job` are the same for every job and are here.
 """
 
+import logging
 import sys
 import threading
 import time
@@ -187,6 +188,8 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
         stack.enter_context(end_when_interrupted(elsewhere=runner.is_remote))
         if processes is not None:
             processes.begin_stage()
+            # Beam logs the traceback of an error that comes from a child, and raises it, too.
+            logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
         if stage.amounts and not quiet:
             progress = RunProgress(
                 folder=folder.path(stage.folder),

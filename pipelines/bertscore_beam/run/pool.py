@@ -415,10 +415,12 @@ class _Child(threading.Thread):
 def _advice(code: int) -> str:
     if code == DEVICE_LOST:
         return "The driver's log (dmesg) says more about a GPU that fails again and again."
-    return (
-        "A return code of -9 means that it was killed, most often for lack of memory: try fewer "
-        "--workers or a smaller --split-rows."
-    )
+    if code == -signal.SIGKILL:
+        return (
+            "It was killed, most often for lack of memory: try fewer --workers or a smaller "
+            "--split-rows."
+        )
+    return "What it has printed may say more."
 
 
 def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
