@@ -140,7 +140,7 @@ def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
     """
     parts = [(record.part_name, record.texts_digest) for record in records]
     try:
-        write_index(folder, parts, sum(record.num_rows for record in records))
+        pool.ask(write_index, folder, parts, sum(record.num_rows for record in records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
