@@ -1,6 +1,7 @@
 """Steps for the tests of the pool; its children import this module, so it imports little."""
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -103,6 +104,29 @@ def _hold(_: Work, rest: str) -> Iterator[Any]:
     yield rest
 
 
+def _exit(_: Work, rest: str) -> Iterator[Any]:
+    sys.exit(rest)
+    yield
+
+
+def _leave(work: Work, rest: str) -> Iterator[Any]:
+    """Die, and leave a process behind that has all that was open."""
+    flag = Path(work.folder) / "left"
+    if not flag.exists():
+        left = os.fork()
+        if left == 0:
+            time.sleep(30)
+            os._exit(0)
+        flag.write_text(str(left))
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield rest
+
+
+def _log(_: Work, rest: str) -> Iterator[Any]:
+    logging.getLogger("library").warning("%d rows", rest)
+    yield rest
+
+
 def _say(_: Work, rest: str) -> Iterator[Any]:
     warnings.warn(rest, stacklevel=1)
     print("what a library prints")
@@ -124,8 +148,11 @@ ACTS: dict[str, Callable[[Work, str], Iterator[Any]]] = {
     "die": _die,
     "die-once": _die_once,
     "echo": _echo,
+    "exit": _exit,
     "hold": _hold,
+    "leave": _leave,
     "local-error": _raise_a_local_error,
+    "log": _log,
     "lose": _lose_the_device,
     "refuse": _refuse,
     "say": _say,

@@ -6,7 +6,6 @@ The descriptor is that of the pipe to the launcher. When the launcher ends, so d
 """
 
 import ctypes
-import gc
 import logging
 import os
 import pickle
@@ -14,21 +13,24 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.exit_status import DEVICE_LOST
-from bertscore_beam.run.pool import Answer, Said
+from bertscore_beam.run.pool import Answer, Said, unwatched
 from bertscore_core.errors import DeviceLostError
 
 _SECONDS = 1.0
 """How often a child says what it is at work on."""
 
 _PR_SET_PDEATHSIG = 1
+
+_KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
+"""Where the classes of errors are that the launcher knows, too."""
 
 
 def main(descriptor: int, launcher: int) -> NoReturn:
@@ -39,6 +41,7 @@ def main(descriptor: int, launcher: int) -> NoReturn:
         launcher: Process number of the launcher.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
+    os.set_inheritable(descriptor, False)
     _end_with(launcher)
     _Child(Connection(descriptor)).run()
 
@@ -54,33 +57,35 @@ def _end_with(launcher: int) -> None:
 class _Child:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._sending = threading.Lock()
-        self._tasks: queue.SimpleQueue[tuple[int, str, bytes | None, bytes]] = queue.SimpleQueue()
-        self._stage = 0
+        # Whatever a destructor logs while something is sent: putting cannot wait for itself.
+        self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[str, bytes | None, bytes]] = queue.SimpleQueue()
         self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
 
     def run(self) -> NoReturn:
         counters.collect()
         logging.captureWarnings(capture=True)
-        logging.getLogger().addHandler(_ToLauncher(self._send))
-        threading.Thread(target=self._receive, name="receive", daemon=True).start()
-        threading.Thread(target=self._say_often, name="say", daemon=True).start()
+        logging.getLogger().addHandler(_ToLauncher(self._to_send.put))
+        for work in (self._receive, self._send, self._say_often):
+            threading.Thread(target=work, daemon=True).start()
         while True:
-            self._send(self._answer(*self._tasks.get()))
+            answer = self._answer(*self._tasks.get())
+            self._to_send.put(Said(state=at_work.now()))
+            self._to_send.put(answer)
 
     def _receive(self) -> None:
-        while True:
-            try:
-                task = self._pipe.recv()
-            except (EOFError, OSError):
-                os._exit(1)  # the launcher has ended, and nobody waits for what is under way
-            self._tasks.put(task)
-
-    def _send(self, said: Answer | Said) -> None:
         try:
-            with self._sending:
+            while True:
+                self._tasks.put(self._pipe.recv())
+        finally:
+            os._exit(1)  # the launcher has ended, and nobody waits for what is under way
+
+    def _send(self) -> None:
+        try:
+            while not isinstance(said := self._to_send.get(), int):
                 self._pipe.send(said)
-        except OSError:
+            os._exit(said)
+        finally:
             os._exit(1)
 
     def _say_often(self) -> None:
@@ -88,65 +93,55 @@ class _Child:
         while not pause.wait(_SECONDS):
             state = at_work.now()
             if state != before:
-                self._send(Said(state=state))
+                self._to_send.put(Said(state=state))
             before = state
 
-    def _answer(self, stage: int, digest: str, step: bytes | None, element: bytes) -> Answer:
+    def _answer(self, digest: str, step: bytes | None, element: bytes) -> Answer:
         counters.collect()
         try:
-            function = self._function(stage, digest, step)
-            # Questions of planning import what they need.
-            with _unwatched() if stage == 0 else nullcontext():
-                results = list(function(pickle.loads(element)))  # noqa: S301
+            if step is not None:
+                with unwatched():  # it imports what it needs
+                    self._opened[digest] = pickle.loads(step).open()  # noqa: S301
+            results = list(self._opened[digest](pickle.loads(element)))  # noqa: S301
             data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
         except DeviceLostError as error:
             # Nothing else leaves a GPU that has failed.
             words = str(error.__cause__ or error).partition("\n")[0]
-            self._send(Said(dying=f"its GPU failed: {words}"))
-            os._exit(DEVICE_LOST)
+            self._to_send.put(Said(dying=f"its GPU failed: {words}"))
+            self._to_send.put(DEVICE_LOST)
+            while True:  # until that is sent
+                time.sleep(_SECONDS)
         except BaseException as error:
             return Answer(None, error=_portable(error))
         return Answer(data, counted=counters.collect())
 
-    def _function(
-        self, stage: int, digest: str, step: bytes | None
-    ) -> Callable[[Any], Iterable[Any]]:
-        """Open a step when it is first sent; what another stage has loaded is dropped before."""
-        if stage != self._stage:
-            self._opened.clear()
-            self._stage = stage
-        if step is not None:
-            with _unwatched():  # it imports what it needs
-                self._opened[digest] = pickle.loads(step).open()  # noqa: S301
-        return self._opened[digest]
-
-
-@contextmanager
-def _unwatched() -> Iterator[None]:
-    """Keep the garbage collector away while libraries are imported.
-
-    It would look at all of their objects again and again, which takes a fifth of the time, and find
-    next to nothing.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
 
 def _portable(error: BaseException) -> BaseException:
-    """Return an error that can be sent, with the traceback as a note."""
-    trace = "".join(traceback.format_exception(error))
-    error.__cause__ = error.__context__ = None
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - what was just pickled
-    except Exception:
-        error = RuntimeError(f"{type(error).__name__}: {error}")
+    """Return an error that arrives as it is, with the traceback as a note.
+
+    Classes of libraries would have to be imported by the launcher, and may not survive the way.
+    """
+    is_known = type(error).__module__.partition(".")[0] in _KNOWN and isinstance(error, Exception)
+    if not is_known or not _arrives(error):
+        trace, words = _trace(error), f"{type(error).__name__}: {error}"
+        error = RuntimeError(words.removesuffix(": "))
+    else:
+        trace = _trace(error)
+        error.__cause__ = error.__context__ = None
     error.add_note(trace)
     return error
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _arrives(error: BaseException) -> bool:
+    try:
+        there = pickle.loads(pickle.dumps(error))  # noqa: S301 - what was just pickled
+    except Exception:
+        return False
+    return str(there) == str(error)
 
 
 class _ToLauncher(logging.Handler):
@@ -158,9 +153,13 @@ class _ToLauncher(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a line."""
-        message = record.getMessage()
-        if record.exc_info:
-            message += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        try:
+            message = record.getMessage()
+            if record.exc_info:
+                message += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        except Exception:  # a malformed line is no fault of the step
+            self.handleError(record)
+            return
         self._say(Said(log=(record.name, record.levelno, message)))
 
 

@@ -47,6 +47,8 @@ def end_when_interrupted(*, elsewhere: bool = False) -> Iterator[None]:
         return
 
     def stop(number: int, _: FrameType | None) -> None:
+        for one in _SIGNALS:
+            signal.signal(one, signal.SIG_IGN)  # it ends already
         words = (
             f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). Finished parts are "
             "kept; the same command continues from there.\n"

@@ -133,7 +133,7 @@ def run_job(
         at_work.set()
         try:
             for stage in kind.stages(job):
-                _run_stage(stage, folder, say, quiet=quiet)
+                _run_stage(stage, runner, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
         if runner.detached:
@@ -170,8 +170,16 @@ def _with_restarts(outcome: Outcome) -> Outcome:
     return replace(outcome, warnings=(words, *outcome.warnings))
 
 
-def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    """Run one pipeline to its end, or submit it if the run is detached."""
+def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
+    """Run one pipeline to its end, or submit it if the run is detached.
+
+    Args:
+        stage: The pipeline.
+        usual: The runner that the pool of the run is for.
+        folder: The output folder.
+        say: Prints a message.
+        quiet: Whether to show no progress.
+    """
     if stage.words:
         say(f"{stage.words} ...")
     runner = stage.runner
@@ -182,14 +190,15 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             pipeline.run()
         return
     started = time.time() if stage.started is None else stage.started
-    processes = pool.opened()
     with ExitStack() as stack:
+        if runner != usual:
+            stack.enter_context(pool.opening(_pool_of(runner)))
+        processes = pool.opened()
         stack.enter_context(worker_errors())
         stack.enter_context(end_when_interrupted(elsewhere=runner.is_remote))
         if processes is not None:
             processes.begin_stage()
-            # Beam logs the traceback of an error that comes from a child, and raises it, too.
-            logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+            stack.enter_context(_without_tracebacks())
         if stage.amounts and not quiet:
             progress = RunProgress(
                 folder=folder.path(stage.folder),
@@ -206,3 +215,15 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             if processes is None or processes.failure is None:
                 raise
             raise processes.failure from None  # Beam's own error only quotes it
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """Keep Beam from logging the traceback of each error that it raises: it is told in one line."""
+    logger = logging.getLogger("apache_beam.runners")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

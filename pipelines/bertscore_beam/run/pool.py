@@ -10,6 +10,7 @@ pool, since that signal is sent when the thread that has started a child ends.
 No port is opened, and no socket that another process could find.
 """
 
+import gc
 import hashlib
 import logging
 import os
@@ -19,10 +20,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -41,7 +43,23 @@ Result = TypeVar("Result")
 _LAST_CALL_SECONDS = 10.0
 """How long to wait for the last file operations of killed children."""
 
+_CLOSED = "the pool of processes is closed"
+
+_NO_PROCESS = (
+    "no worker process can be started: got {}; expected room for one more. Close other programs, "
+    "or use fewer --workers."
+)
+
 _PROGRAM = (sys.executable, "-P", "-m", "bertscore_beam.run.child")
+
+_LOCK_SECONDS = 1.0
+"""How long to wait for another thread before children are killed all the same."""
+
+_ALIVE_SECONDS = 1.0
+"""How often to look whether a child that says nothing lives."""
+
+_MOST_LOGGED = 100
+"""Log lines that are remembered: the children of a pool say the same at their start."""
 
 _MOST_NAMED = 5
 """Most elements that are named as those on which children died."""
@@ -86,14 +104,12 @@ class Task:
     """An element to be worked on.
 
     Attributes:
-        stage: Number of the stage; a child keeps the opened steps of one stage.
         step: The step.
         element: The element, pickled.
         name: The name of the element.
         tell: Called with the answer, from another thread.
     """
 
-    stage: int
     step: "SentStep"
     element: bytes
     name: str
@@ -153,7 +169,7 @@ class Pool:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._children: list[_Child] = []
         self._deaths: list[_Death] = []
-        self._logged: set[tuple[str, int, str]] = set()
+        self._logged: deque[tuple[str, int, str]] = deque(maxlen=_MOST_LOGGED)
         self._outstanding = 0
         self._stage = 0
         # Reentrant, since a signal handler may need it while this thread has it.
@@ -172,7 +188,16 @@ class Pool:
         return min(len(self._deaths), self._restarts)
 
     def begin_stage(self) -> None:
-        """Begin a stage: children drop the steps that they have opened for others."""
+        """Begin a stage, when no element is in the pool.
+
+        Children of an earlier stage end: what they have loaded would lie in memory, or on a GPU,
+        beside what this one loads.
+        """
+        if self._stage:
+            for child in self._children:
+                child.end()
+        else:  # what happened in planning has cost no work
+            self._deaths.clear()
         self._stage += 1
         at_work.forget()
 
@@ -183,9 +208,13 @@ class Pool:
             step: What is done with it.
             element: The element.
             tell: Called with the answer, from another thread.
+
+        Raises:
+            RuntimeError: The pool is closed.
         """
+        if self.closing:
+            raise RuntimeError(_CLOSED)
         task = Task(
-            stage=self._stage,
             step=step,
             element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
             name=step.step.name(element),
@@ -209,7 +238,7 @@ class Pool:
             if answer.error is not None:
                 self.failure = self.failure or answer.error
         if answer.results is None:
-            raise self.failure or RuntimeError("a process gave no answer")
+            raise answer.error or RuntimeError("a process gave no answer")
         return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
 
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -248,8 +277,8 @@ class Pool:
             at_work.of_child(process, said.state)
         if said.log is not None:
             with self.lock:
-                is_new = said.log not in self._logged  # every child says the same at its start
-                self._logged.add(said.log)
+                is_new = said.log not in self._logged
+                self._logged.append(said.log)
             name, level, message = said.log
             if is_new:
                 logging.getLogger(name).log(level, "%s", message)
@@ -265,46 +294,53 @@ class Pool:
         Returns:
             None if the element may be tried again.
         """
+        death = _Death(name, cause or f"return code {code}")
+        words = f"a worker process died ({death.cause}) at work on {name}. {_advice(code)}"
+        if not is_death(code):  # a new one would fare no better
+            return WorkersDiedError(words)
         with self.lock:
-            self._deaths.append(_Death(name, cause or f"return code {code}"))
-            if is_death(code) and len(self._deaths) <= self._restarts:
-                logger.warning(
-                    "a worker process died (%s) at work on %s. %s That is tried again in a new "
-                    "process (restart %d of %d).",
-                    self._deaths[-1].cause,
-                    name,
-                    _advice(code),
-                    len(self._deaths),
-                    self._restarts,
-                )
-                return None
-            return WorkersDiedError(self._last_words(code))
+            self._deaths.append(death)
+            deaths = list(self._deaths)
+        if len(deaths) > self._restarts:
+            return WorkersDiedError(f"{words}{self._last_words(deaths)}")
+        logger.warning(
+            "%s That is tried again in a new process (restart %d of %d).",
+            words,
+            len(deaths),
+            self._restarts,
+        )
+        return None
 
-    def _last_words(self, code: int) -> str:
-        last = self._deaths[-1]
-        words = f"a worker process died ({last.cause}) at work on {last.name}. {_advice(code)}"
-        before = [death.name for death in self._deaths[:-1]][-_MOST_NAMED:]
-        if before:
-            same = set(before) == {last.name}
-            names = "the same" if same else ", ".join(dict.fromkeys(before))
-            times = "once" if len(self._deaths) == 2 else f"{len(self._deaths) - 1} times"
-            words += f" It had happened {times} before in this run, at work on {names}."
-        return f"{words} --restarts allowed for {self._restarts}."
+    def _last_words(self, deaths: Sequence[_Death]) -> str:
+        before = [death.name for death in deaths[:-1]]
+        words = f" --restarts allowed for {self._restarts}."
+        if not before:
+            return words
+        same = set(before) == {deaths[-1].name}
+        names = "the same" if same else ", ".join(dict.fromkeys(before[-_MOST_NAMED:]))
+        times = "once" if len(before) == 1 else f"{len(before)} times"
+        return f" It had happened {times} before in this run, at work on {names}.{words}"
 
     def kill(self) -> None:
         """Kill all children, and wait until their last file operations have ended.
 
         Waiting makes sure that a run that has ended no longer changes its folder.
         """
-        with self.lock:
+        # Without the lock after a while: its owner may wait for what a signal has interrupted.
+        is_held = self.lock.acquire(timeout=_LOCK_SECONDS)
+        try:
             self.closing = True
             children = list(self._children)
             for child in children:
                 child.kill()
+        finally:
+            if is_held:
+                self.lock.release()
         for _ in children:
             self._tasks.put(None)
+        end = time.monotonic() + _LAST_CALL_SECONDS
         for child in children:
-            child.join(_LAST_CALL_SECONDS)
+            child.join(max(end - time.monotonic(), 0))
 
 
 class _Child(threading.Thread):
@@ -326,69 +362,80 @@ class _Child(threading.Thread):
             with suppress(OSError):
                 child[0].kill()
 
+    def end(self) -> None:
+        """End the child, which has no element in its hands; another one starts if it is needed."""
+        self._bury()
+
     def run(self) -> None:
         """Work until the pool is closed."""
         # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        while (task := self._pool.next_task()) is not None and not self._pool.closing:
+        while (task := self._pool.next_task()) is not None:
             try:
                 answer = self._try(task)
-            except Exception as error:  # whatever it is, the element must not stay without answer
+            except Exception as error:  # whatever it is, no element may stay without an answer
+                self._bury()  # its own answer would come later
                 answer = Answer(None, error=error)
-            if answer is None:
-                break
             task.tell(answer)
-        self.kill()
         self._bury()
 
-    def _try(self, task: Task) -> Answer | None:
-        """Work on an element until there is an answer; None if the pool is closed meanwhile."""
-        if self._child is not None and self._child[0].poll() is not None:
-            self._bury()  # it has died without an element in its hands
+    def _try(self, task: Task) -> Answer:
+        """Work on an element until there is an answer."""
+        if self._child is not None and (code := self._child[0].poll()) is not None:
+            logger.warning("a worker process died without work (return code %d)", code)
+            self._bury()
         while not self._pool.closing:
-            try:
-                return self._answer_of(task)
-            except EOFError:
-                pass
-            except OSError as error:
-                if self._child is None:
-                    self._cause = f"it could not be started: {error}"
+            if self._child is None:
+                try:
+                    self._start()
+                except OSError as error:
+                    return Answer(None, error=RuntimeError(_NO_PROCESS.format(error)))
+            answer = self._answer_of(task)
+            if answer is not None:
+                return answer
             code = self._bury()
             if not self._pool.closing:
                 died = self._pool.died(task.name, code, self._cause)
                 if died is not None:
                     return Answer(None, error=died)
-        return None
+        return Answer(None, error=RuntimeError(_CLOSED))
 
-    def _answer_of(self, task: Task) -> Answer:
-        """Hand over an element and wait for the answer.
+    def _answer_of(self, task: Task) -> Answer | None:
+        """Hand over an element and wait for the answer; None if the child has died."""
+        if self._child is None:
+            return None
+        process, pipe = self._child
+        digest = task.step.digest
+        try:
+            pipe.send((digest, None if digest in self._known else task.step.data, task.element))
+            while True:
+                # What a child has started may keep the pipe open when the child is dead.
+                while not pipe.poll(_ALIVE_SECONDS):
+                    if process.poll() is not None and not pipe.poll(0):
+                        return None
+                data = pipe.recv_bytes()
+                said = pickle.loads(data)  # noqa: S301 - from our own child
+                if isinstance(said, Answer):
+                    break
+                self._cause = said.dying or self._cause
+                self._pool.heard(process.pid, said)
+        except (EOFError, ConnectionError):
+            return None
+        if said.error is None:
+            self._known.add(digest)  # the child has it open
+        return said
+
+    def _start(self) -> None:
+        """Start a child, unless the pool is closed.
 
         Raises:
-            EOFError: The child has died.
-            OSError: It has died before it got the element, or could not be started.
-        """
-        process, pipe = self._child or self._start()
-        step = task.stage, task.step.digest
-        pipe.send((*step, None if step in self._known else task.step.data, task.element))
-        self._known.add(step)
-        while True:
-            said = pipe.recv()
-            if isinstance(said, Answer):
-                return said
-            self._cause = said.dying or self._cause
-            self._pool.heard(process.pid, said)
-
-    def _start(self) -> tuple["subprocess.Popen[bytes]", Connection]:
-        """Start a child and return it with the pipe to it.
-
-        Raises:
-            OSError: There is no room for another process, or the pool is closed.
+            OSError: There is no room for another process.
         """
         ours, its = Pipe()
         self._cause = ""
         with its, self._pool.lock:  # the child alone keeps its end, which so ends with the child
             if self._pool.closing:
-                raise OSError("the pool is closed")
+                return
             process = subprocess.Popen(  # noqa: S603 - this program itself
                 [*_PROGRAM, str(its.fileno()), str(os.getpid())],
                 env=self._pool.environment(self._number),
@@ -397,17 +444,19 @@ class _Child(threading.Thread):
                 pass_fds=[its.fileno()],
             )
             self._child = process, ours
-        return self._child
 
     def _bury(self) -> int:
-        """Wait for the end of the child and return its return code."""
-        child, self._child = self._child, None
-        self._known.clear()
+        """End the child, if there is one, and return its return code."""
+        child = self._child
         if child is None:
             return 0
         process, pipe = child
-        pipe.close()
+        if process.poll() is None:
+            self.kill()
         code = process.wait()
+        self._child = None
+        self._known.clear()
+        pipe.close()
         at_work.of_lost_child(process.pid)
         return code
 
@@ -423,14 +472,31 @@ def _advice(code: int) -> str:
     return "What it has printed may say more."
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Keep the garbage collector away while libraries are imported.
+
+    It would look at all of their objects again and again, which takes a fifth of the time, and find
+    next to nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
     function, arguments = asked
-    yield function(*arguments)
+    with unwatched():  # it imports what it needs
+        result = function(*arguments)
+    yield result
 
 
 def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
-    function = asked[0].func if isinstance(asked[0], partial) else asked[0]
-    return function.__name__
+    return asked[0].__name__.replace("_", " ")
 
 
 _CALL = SentStep.of(Each(_call, _name_of_call))

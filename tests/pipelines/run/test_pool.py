@@ -101,8 +101,6 @@ def test_a_death_costs_the_element_in_hand_alone(tmp_path, caplog):
         (["die"], 2, "It had happened 2 times before in this run, at work on the same."),
         (["die SIGSEGV"], 0, "died (return code -11) at work on element die SIGSEGV."),
         (["die-once a", "die"], 1, "It had happened once before in this run, at work on"),
-        # Somebody has ended it: no new process would fare better.
-        (["die SIGTERM"], 5, "died (return code -15) at work on element die SIGTERM."),
         (["lose"], 0, "died (its GPU failed: CUDA error: unspecified) at work on element lose."),
     ],
 )
@@ -111,6 +109,48 @@ def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements,
         run(tmp_path, elements, processes=1, restarts=restarts)
     assert words in str(caught.value)
     assert str(caught.value).endswith(f"--restarts allowed for {restarts}.")
+
+
+def test_child_that_somebody_has_ended_is_not_replaced(tmp_path):
+    with pytest.raises(
+        WorkersDiedError, match=r"\(return code -15\) at work on element die"
+    ) as caught:
+        run(tmp_path, ["die SIGTERM"], restarts=5)
+    assert "--restarts" not in str(caught.value)
+
+
+def test_child_that_cannot_be_started_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_PROGRAM", (str(tmp_path / "no-program"),))
+    with pytest.raises(RuntimeError, match=r"no worker process can be started: got .*No such file"):
+        run(tmp_path, ["echo a"])
+
+
+def test_death_is_seen_though_the_pipe_stays_open(tmp_path):
+    try:
+        assert run(tmp_path, ["leave a"])[0] == [["a"]]
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+
+
+def test_nothing_is_handed_to_a_pool_that_is_closed(tmp_path):
+    _, made = run(tmp_path, ["echo a"])
+    with pytest.raises(RuntimeError, match="closed"):
+        made.submit(SentStep.of(Work(str(tmp_path))), "echo b", print)
+
+
+def test_elements_in_a_pool_that_is_closed_get_an_answer(tmp_path):
+    made, answers = Pool(1, restarts=0), queue.SimpleQueue()
+    with pool.opening(made):
+        for element in ("wait a", "wait b"):
+            made.submit(SentStep.of(Work(str(tmp_path))), element, answers.put)
+        wait_until(lambda: begun(tmp_path), 60)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="closed"):
+            made.take(answers.get(timeout=60))
+
+
+def test_line_that_a_library_logs_wrongly_is_no_error_of_the_step(tmp_path):
+    assert run(tmp_path, ["log many"])[0] == [["many"]]
 
 
 def test_lost_device_is_tried_again_in_another_process(tmp_path):
@@ -127,9 +167,12 @@ def test_error_of_a_step_keeps_its_class_and_is_not_tried_again(tmp_path):
     assert begun(tmp_path) == {"begun refuse it": 1}
 
 
-def test_error_that_cannot_be_sent_is_told_in_words(tmp_path):
-    with pytest.raises(RuntimeError, match="Local: it"):
-        run(tmp_path, ["local-error it"])
+@pytest.mark.parametrize(
+    ("element", "words"), [("local-error it", "Local: it"), ("exit 0", "Exit: 0")]
+)
+def test_error_that_cannot_be_sent_is_told_in_words(tmp_path, element, words):
+    with pytest.raises(RuntimeError, match=words):
+        run(tmp_path, [element])
 
 
 def test_pipeline_ends_with_the_error_of_the_pool(tmp_path):
