@@ -352,7 +352,7 @@ class _Child(threading.Thread):
         self._number = number
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._cause = ""  # why the child is about to end, as far as it said so
-        self._known: set[tuple[int, str]] = set()  # the steps that the child has, by stage
+        self._known: set[str] = set()  # the steps that the child has
         self.start()
 
     def kill(self) -> None:
