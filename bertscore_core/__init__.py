@@ -45,18 +45,19 @@ from bertscore_core.signature import Signature
 from bertscore_core.tokens import TokenizedTexts
 
 if TYPE_CHECKING:
-    from bertscore_core.config import ScorerConfig, Settings, settle
+    from bertscore_core.config import Settings, settle
     from bertscore_core.dropin import BERTScorer, score
     from bertscore_core.explanation import Explanation, explain
     from bertscore_core.matching import PairScores, greedy_match
     from bertscore_core.paired import PairedResult, compare_paired
     from bertscore_core.scorer import BertScorer
+    from bertscore_core.scorer_config import ScorerConfig
     from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
 # Names that most callers do not need, loaded on first use. The files of most of them import torch
 # and transformers, which takes seconds.
 _ON_DEMAND = {
-    "ScorerConfig": "bertscore_core.config",
+    "ScorerConfig": "bertscore_core.scorer_config",
     "Settings": "bertscore_core.config",
     "settle": "bertscore_core.config",
     "BERTScorer": "bertscore_core.dropin",

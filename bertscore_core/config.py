@@ -1,4 +1,4 @@
-"""How to score: what the user asks for (`ScorerConfig`) and what that means here (`Settings`)."""
+"""What a configuration (`scorer_config`) means with the files of its model: `Settings`."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -9,9 +9,7 @@ from typing import Any
 from bertscore_core.architectures import read_architecture
 from bertscore_core.baseline import Baseline, find_baseline
 from bertscore_core.baseline_files import read_baseline
-from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.encoder import (
-    BACKENDS,
     EncoderOptions,
     check_backend,
     choose_backend,
@@ -20,124 +18,21 @@ from bertscore_core.encoder import (
 )
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
-from bertscore_core.layers import check_semantics
 from bertscore_core.memory import Budget
 from bertscore_core.model_checks import check_positions, settle_layer
 from bertscore_core.openvino_runtime import openvino_version
 from bertscore_core.packing import can_pack
-from bertscore_core.precision import check_computes, check_dtype
-from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
+from bertscore_core.precision import check_computes
 from bertscore_core.resolve import ModelFiles, resolve_model
+
+# Those that are not used here are for whoever looks for them in this file.
+from bertscore_core.scorer_config import ScorerConfig, has_same_model
+from bertscore_core.scorer_config import as_config as as_config
+from bertscore_core.scorer_config import model_part as model_part
 from bertscore_core.signature import ANY_BATCH, Signature
-from bertscore_core.tokenization import MaxLength, TextTokenizer, load_tokenizer
-from bertscore_core.windows import check_long_text
+from bertscore_core.tokenization import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScorerConfig:
-    """How to score; every field has the default most people want.
-
-    Attributes:
-        model: Registry name, hub id, or folder. None: the language's default model, or the embedded
-            default when there is no language either.
-        num_layers: Layer whose output is compared. None: the registry's, tuned on WMT16; an error
-            if it has none.
-        language: Language code; chooses the model and the published baseline.
-        idf: Weigh tokens by inverse document frequency. The table is given to `score`, or counted
-            from the references of each call.
-        rescale: Rescale so that random pairs score about 0.
-        baseline: A `LAYER,P,R,F` table to rescale with, as a path or as a `Baseline`; or the path
-            of a folder of tables, laid out as LANGUAGE/MODEL.tsv. None: the published one for the
-            language and model.
-        max_length: Tokens a text is cut to, special ones included; `unlimited`; `reference` for the
-            tokenizer's own limit if it has one. None: the tokenizer's own limit.
-        long_text: What is done with a text longer than that: `truncate` cuts it; `error` gives its
-            pair no scores; `windows` scores all of it, with vectors from overlapping windows of
-            `max_length` tokens. See `bertscore_core.windows`.
-        adds_prefix_space: Put a space before every text. None: as bert-score does.
-        empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
-            `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
-            `ScorePairs`. See `bertscore_core.empty_texts`.
-        fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, not of its slow one,
-            as bert-score does with `use_fast_tokenizer=True`.
-        dtype: Number format of the encoder's matrix products: `float32`, `bfloat16`, `float16`, or
-            `tf32` (GPUs only: float32, of which 11 significant bits are multiplied). Everything
-            else is in float32.
-        device: `auto`, `cpu`, `cuda`, `cuda:N`.
-        attention: Attention implementation, by transformers' names, or `auto`.
-        backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
-            OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
-        max_batch_tokens: Padded tokens of a forward pass. None: chosen by the kind of device and
-            the width of the model, never by the memory that is free. In bfloat16 and float16 it is
-            part of the signature.
-        all_layers: Score every layer in one pass.
-        layer_semantics: What the rows of all layers are: `hidden`, the hidden states, as in
-            bert-score's all_layers, or `cut`, what scoring each layer alone gives. They differ if
-            a norm follows the last layer (T5, mBART, Pegasus, ModernBERT). A single layer is
-            always `cut`.
-        num_threads: Threads the encoder may use on a CPU. None: torch's own choice. In float32 it
-            changes no bit, if this package was imported before torch's first product.
-        revision: Branch, tag or commit on the hub.
-        allow_pickle_weights: Whether `.bin` weights may be read, which can run code.
-        trust_remote_code: Whether code that comes with the model may run.
-    """
-
-    model: str | None = None
-    num_layers: int | None = None
-    language: str | None = None
-    idf: bool = False
-    rescale: bool = False
-    baseline: str | Baseline | None = None
-    max_length: MaxLength = None
-    long_text: str = "truncate"
-    adds_prefix_space: bool | None = None
-    empty: str | None = None
-    fast_tokenizer: bool = False
-    dtype: str = "float32"
-    device: str = "auto"
-    attention: str = "auto"
-    backend: str = "auto"
-    max_batch_tokens: int | None = None
-    all_layers: bool = False
-    layer_semantics: str = "hidden"
-    num_threads: int | None = None
-    revision: str | None = None
-    allow_pickle_weights: bool = False
-    trust_remote_code: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse values and combinations that are wrong for every model."""
-        check_dtype(self.dtype)
-        check_semantics(self.layer_semantics)
-        check_long_text(self.long_text, self.max_length)
-        if self.backend not in ("auto", *BACKENDS):
-            raise ConfigError(
-                f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
-            )
-        if self.empty not in (None, *EMPTY_RULES):
-            raise ConfigError(
-                f"unknown empty {self.empty!r}; expected one of {', '.join(EMPTY_RULES)}."
-            )
-        if self.baseline is not None and not self.rescale:
-            raise ConfigError("a baseline was given without rescale; set rescale, or leave it out.")
-        for name in ("max_batch_tokens", "num_threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; expected at least 1.")
-
-    @property
-    def model_name(self) -> str:
-        """The name given, or the default model of the language."""
-        if self.model is not None:
-            return self.model
-        return EMBEDDED_MODEL if self.language is None else model_for_language(self.language)
-
-
-def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
-    """Turn the name of a model, or None, into a configuration."""
-    return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,16 +171,6 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
             "be equal. Load it by itself."
         )
     return _with_baseline(settings, config)
-
-
-def has_same_model(one: ScorerConfig, other: ScorerConfig) -> bool:
-    """Tell whether two configurations differ in nothing but language and baseline."""
-    return model_part(one) == model_part(other)
-
-
-def model_part(config: ScorerConfig) -> ScorerConfig:
-    """Return a configuration without its language and baseline: what a loaded model depends on."""
-    return replace(config, model=config.model_name, language=None, rescale=False, baseline=None)
 
 
 def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:

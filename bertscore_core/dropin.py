@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from bertscore_core import dropin_utils as utils
-from bertscore_core.config import ScorerConfig
+from bertscore_core.empty_texts import EMPTY_LENGTH
 from bertscore_core.errors import ConfigError
 from bertscore_core.given_texts import References
 from bertscore_core.idf import TokenWeights
-from bertscore_core.matching import EMPTY_LENGTH
 from bertscore_core.registry import find_model_spec
 from bertscore_core.scorer import BertScorer
+from bertscore_core.scorer_config import ScorerConfig
 from bertscore_core.signature import UPSTREAM_VERSION
 from bertscore_core.similarity_plot import compare_tokens, draw
 from bertscore_core.tokenized_pairs import TokenizedPairs

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertscore_core.matching import EMPTY_LENGTH
 from bertscore_core.tokens import BoolArray, FloatArray, TextPairs, TokenizedTexts
+
+EMPTY_LENGTH = 2
+"""bert-score treats a text as empty if it has exactly this many tokens (its two special ones)."""
 
 EMPTY_RULES = ("reference", "zero", "null")
 """Rules for what a pair with an empty side scores; see above."""

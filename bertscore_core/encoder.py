@@ -22,7 +22,7 @@ from bertscore_core.architectures import (
     read_architecture,
 )
 from bertscore_core.errors import ConfigError, ModelLoadError
-from bertscore_core.layers import EveryLayer, LastLayer, check_semantics, cut, find_final_norm
+from bertscore_core.layers import EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.openvino_runtime import (
     OPENVINO_DTYPES,
     CompiledEncoder,
@@ -30,23 +30,18 @@ from bertscore_core.openvino_runtime import (
     computes_in,
     openvino_version,
 )
-from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.packing import Forward, PackedBatch, Packing, pack
 from bertscore_core.precision import (
     cast_products,
-    check_dtype,
     check_processor,
     products_in,
 )
 from bertscore_core.resolve import ModelFiles
-
-# At import, not when a scorer is made: it has no effect after torch's first product in the process.
-fix_order_of_sums()
+from bertscore_core.scorer_config import BACKENDS as BACKENDS
+from bertscore_core.scorer_config import check_dtype, check_semantics
 
 # Architectures with an encoder-only class, so that the decoder need not be loaded.
 _TEXT_ENCODERS = {"t5", "mt5", "umt5"}
-
-BACKENDS = ("torch", "openvino")
 
 # Architectures that OpenVINO runs by default: the tests compare each of them with torch.
 #

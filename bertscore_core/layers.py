@@ -16,9 +16,6 @@ from torch import Tensor, nn
 from bertscore_core.device_loss import is_device_lost
 from bertscore_core.errors import ConfigError
 
-SEMANTICS = ("hidden", "cut")
-"""What the rows of all layers are: hidden states, or what each layer gives if it is the last."""
-
 # Names that architectures give to their list of layers.
 _LISTS = ("layer", "block", "layers")
 
@@ -76,18 +73,6 @@ class EveryLayer(nn.Module):
             # The model has applied its norm to the last state only.
             states = (*map(self.norm, states[:-1]), output[0])
         return torch.stack([state.float() for state in states])
-
-
-def check_semantics(layer_semantics: str) -> None:
-    """Check that the rows of all layers have a known meaning.
-
-    Raises:
-        ConfigError: the name is not one of `SEMANTICS`.
-    """
-    if layer_semantics not in SEMANTICS:
-        raise ConfigError(
-            f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."
-        )
 
 
 def check_layer(num_layers: int, depth: int, name: str) -> None:

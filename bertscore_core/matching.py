@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-EMPTY_LENGTH = 2
-"""bert-score treats a text as empty if it has exactly this many tokens (its two special ones)."""
+from bertscore_core.empty_texts import EMPTY_LENGTH
 
 
 class PairScores(NamedTuple):

@@ -3,7 +3,7 @@
 from bertscore_core.errors import ConfigError
 from bertscore_core.layers import check_layer
 from bertscore_core.resolve import ModelFiles
-from bertscore_core.tokenization import MaxLength
+from bertscore_core.scorer_config import MaxLength
 
 
 def check_positions(max_length: MaxLength, files: ModelFiles) -> None:

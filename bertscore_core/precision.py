@@ -36,16 +36,6 @@ _QUERY_BIASES = (".q_bias", ".v_bias")
 _SWITCHES = threading.RLock()
 
 
-def check_dtype(dtype: str) -> None:
-    """Check that a number format is known.
-
-    Raises:
-        ConfigError: the name is not in `DTYPES`.
-    """
-    if dtype not in DTYPES:
-        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}.")
-
-
 def check_computes(dtype: str, device: torch.device) -> None:
     """Check that a kind of device can compute in a number format.
 

@@ -8,7 +8,7 @@ import torch
 
 from bertscore_core.assembly import assemble, check_finite, too_long
 from bertscore_core.baseline import Baseline
-from bertscore_core.config import ScorerConfig, Settings, as_config, settle, share_model
+from bertscore_core.config import Settings, settle, share_model
 from bertscore_core.device_loss import noticing_a_lost_device
 from bertscore_core.device_queue import DeviceQueue
 from bertscore_core.embedding import EmbeddedTexts, Engine, embed, plan_embedding
@@ -19,6 +19,7 @@ from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weig
 from bertscore_core.kernel import score_pairs
 from bertscore_core.memory import Budget
 from bertscore_core.optimal import check_optimal
+from bertscore_core.scorer_config import ScorerConfig, as_config
 from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
 from bertscore_core.tokenization import TextTokenizer

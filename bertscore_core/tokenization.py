@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from transformers import AutoTokenizer
@@ -20,12 +20,9 @@ from bertscore_core.errors import ConfigError, InputError, ModelLoadError
 from bertscore_core.fast_rules import apply_fast_rule
 from bertscore_core.legacy_rules import LegacyRule, apply_legacy_rule
 from bertscore_core.resolve import ModelFiles, read_json
+from bertscore_core.scorer_config import MaxLength
 from bertscore_core.tokens import TokenizedTexts
 from bertscore_core.windows import WindowShape
-
-MaxLength = int | Literal["unlimited", "reference"] | None
-"""Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
-`unlimited`: no cut; `reference`: the tokenizer's own, and no cut where it states none."""
 
 # A `model_max_length` above this means that the tokenizer's files state none.
 _NO_LENGTH = 10**9

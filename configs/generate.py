@@ -99,6 +99,7 @@ EXAMPLES: Mapping[str, Any] = {
     "num_layers": 17,
     "registry": "build/layers.json",
     "reuse": "latest:build/scores-*",
+    "restarts": 3,
     "revision": "main",
     "system_column": "system",
     "sentences": ["en=data/news.en.txt"],

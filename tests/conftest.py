@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,27 @@ def encoders_are_shared() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertscore_core.scorer.load_encoder", shared_encoder)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_worker_runs_here() -> Iterator[None]:
+    """Let jobs of this process with one worker start no other; commands do as they always do."""
+    with pytest.MonkeyPatch.context() as patch:
+        if (
+            find_spec("apache_beam") is not None
+        ):  # tests of the core run where Beam is not installed
+            patch.setattr("bertscore_beam.run.runner._RESTARTS", 0)
+            patch.setattr("bertscore_beam.run.runner.has_accelerator", lambda device: False)
+        yield
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let jobs with one worker run their steps in a child, as commands do."""
+    from bertscore_beam.run.devices import has_accelerator
+
+    monkeypatch.setattr("bertscore_beam.run.runner._RESTARTS", 1)
+    monkeypatch.setattr("bertscore_beam.run.runner.has_accelerator", has_accelerator)
 
 
 @pytest.fixture(params=TORCH_DEVICES)

@@ -173,25 +173,24 @@ def test_model_that_cannot_be_baked_in_ends_the_build(tmp_path, tiny_folder):
     assert "'ours/tiny' has no weights to bake in" in done.stderr
 
 
-def test_compose_offers_the_pool_to_this_machine_only():
+def test_compose_runs_the_command_on_all_gpus_and_opens_no_port():
     compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
-    assert {s["build"]["target"] for s in compose["services"].values()} == set(TARGETS)
-    for service in compose["services"].values():
-        assert service["command"] == ["--worker_pool"]
-        assert [port.partition(":")[0] for port in service["ports"]] == ["127.0.0.1"]
-        assert all(port.endswith(":50000") for port in service["ports"])
-        context = ROOT / "docker" / service["build"]["context"]
-        assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
-        assert service["build"]["args"].keys() <= READ.stages["cpu"].pairs("ARG").keys()
-        data, models = service["volumes"]
-        assert data["source"] == data["target"]
-        name, _, place = models.partition(":")
-        assert name in compose["volumes"]
-        assert place == READ.stages["cpu"].pairs("ENV")["HF_HOME"]
-    devices = compose["services"]["pool"]["deploy"]["resources"]["reservations"]["devices"]
-    assert devices[0]["capabilities"] == ["gpu"]
-    assert "deploy" not in compose["services"]["pool-cpu"]
-    assert compose["services"]["pool-cpu"]["profiles"] == ["cpu"]
+    (service,) = compose["services"].values()
+    assert service["entrypoint"] == ["bertscore-beam"]
+    assert "ports" not in service
+    target = READ.stages[service["build"]["target"]]
+    assert target.base == "cuda"
+    context = ROOT / "docker" / service["build"]["context"]
+    assert (context / service["build"]["dockerfile"]).resolve() == DOCKERFILE
+    assert service["build"]["args"].keys() <= target.pairs("ARG").keys()
+    data, models = service["volumes"]
+    assert data["source"] == data["target"]
+    name, _, place = models.partition(":")
+    assert name in compose["volumes"]
+    assert place == target.pairs("ENV")["HF_HOME"]
+    (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
+    assert devices["capabilities"] == ["gpu"]
+    assert devices["count"] == "all"
 
 
 def test_cloud_build_is_what_its_interface_takes_and_builds_both_targets():

@@ -48,7 +48,8 @@ NEEDED = {
 
 # Flags of other programs that the pages name.
 FOREIGN_FLAGS = {
-    "--build", "--detach", "--profile",  # docker compose
+    "--build", "--rm",  # docker compose
+    "--worker_pool",  # the entry point of the image
     "--extra-index-url",  # pip
     "--first-contact",  # tests.benchmarks.gpu
     "--flink_job_server_jar",  # pytest

@@ -3,28 +3,23 @@
 import gc
 import logging
 import time
-from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
+from bertscore_beam.run import at_work
 from bertscore_beam.run.events import event
-from bertscore_core import BertScorer, ConfigError, ScorerConfig
-from bertscore_core.device_queue import DeviceQueue
+from bertscore_core import ConfigError, ScorerConfig
+
+if TYPE_CHECKING:  # else the launcher would import torch with the steps
+    from bertscore_core import BertScorer
+    from bertscore_core.device_queue import DeviceQueue
 
 logger = logging.getLogger(__name__)
 
 
-def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
-    """Choose the backend for workers whose device is not known.
-
-    The signature names the backend, so all workers must use the same one: torch runs on every
-    device.
-    """
-    if config.backend == "auto" and config.device != "cpu":
-        return replace(config, backend="torch")
-    return config
-
-
-def load_scorer(config: ScorerConfig, backend: str, queue: DeviceQueue | None = None) -> BertScorer:
+def load_scorer(
+    config: ScorerConfig, backend: str, queue: "DeviceQueue | None" = None
+) -> "BertScorer":
     """Load a scorer on a worker.
 
     Args:
@@ -36,7 +31,10 @@ def load_scorer(config: ScorerConfig, backend: str, queue: DeviceQueue | None = 
         ConfigError: This worker's backend has another version than the signature names.
     """
     started = time.monotonic()
-    scorer = BertScorer(config, queue=queue)
+    from bertscore_core import BertScorer  # here, since it imports torch, which takes seconds
+
+    with at_work.saying("loading the model"):
+        scorer = BertScorer(config, queue=queue)
     found = scorer.settings.backend_version
     if found != backend:
         raise ConfigError(
@@ -64,5 +62,7 @@ def spare_the_collector() -> None:
     them, which holds up every thread for some 0.4 seconds, and a GPU with them. For processes that
     score and end, not for those of users: a cycle that becomes garbage later is not found.
     """
+    import bertscore_core.scorer  # noqa: F401 - here, since it imports torch
+
     gc.collect()
     gc.freeze()

@@ -1,36 +1,36 @@
 """From the options of a job to settings that all of its workers share, on the launcher."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.files.read import exists, is_file, read_bytes
-from bertscore_beam.loading import for_unseen_workers
 from bertscore_beam.options.base import DumpOptions
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.pool import ask
 from bertscore_beam.run.success import successful_run
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
     ConfigError,
     ScorerConfig,
-    Settings,
     choose_table,
     model_for_language,
     parse_baseline,
-    settle,
 )
 from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
-from bertscore_core.encoder import resolve_device
 from bertscore_core.layer_file import TunedLayer, find_layer, parse_layers
 from bertscore_core.resolve import ModelFiles, resolve_model
+
+if TYPE_CHECKING:
+    from bertscore_core import Settings
 
 
 class Workers(Protocol):
@@ -43,6 +43,19 @@ class Workers(Protocol):
     @property
     def threads(self) -> int | None:
         """Threads of each; None for its own choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownWorkers:
+    """What is known of workers, for a process that has no runner."""
+
+    is_local: bool
+    threads: int | None
+
+    @classmethod
+    def of(cls, workers: Workers) -> "KnownWorkers":
+        """Return what a runner knows of its workers."""
+        return cls(is_local=workers.is_local, threads=workers.threads)
 
 
 def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
@@ -99,12 +112,26 @@ def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers
     return config if workers.is_local else for_unseen_workers(config)
 
 
-def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, Settings]:
+def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
+    """Choose the backend for workers whose device is not known.
+
+    The signature names the backend, so all workers must use the same one: torch runs on every
+    device.
+    """
+    if config.backend == "auto" and config.device != "cpu":
+        return replace(config, backend="torch")
+    return config
+
+
+def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, "Settings"]:
     """Settle a config on the launcher, so that all workers use the same backend.
 
     Raises:
         BertScoreError: The model, the layer or the device cannot be used.
     """
+    from bertscore_core.config import settle  # here, since they import torch: it takes seconds
+    from bertscore_core.encoder import resolve_device
+
     settings = settle(config)
     if workers.is_local:
         resolve_device(config.device)
@@ -128,13 +155,31 @@ def unseen_device_words(
     if workers.is_local or given or options.accelerator is not None:
         return None
     unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
-    on_cpu = settle(replace(config, device="cpu", backend="auto")).backend
+    on_cpu = ask(_settled_backend, replace(config, device="cpu", backend="auto"))
     if on_cpu == config.backend:
         return f"{unseen}. With --device cpu it is the same."
     return (
         f"{unseen}. If they have no GPU, give --device cpu: it takes {on_cpu}, several times as "
         "fast there; scores move by some 4e-7, and the signature names it."
     )
+
+
+def _settled_backend(config: ScorerConfig) -> str:
+    from bertscore_core.config import settle
+
+    return settle(config).backend
+
+
+def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
+    """Return the fingerprint of a tokenizer, and the most tokens of a text; None for no limit.
+
+    Raises:
+        BertScoreError: The model is not known, or its tokenizer cannot be used.
+    """
+    from bertscore_core.config import settle_tokenizer
+
+    tokenizer = settle_tokenizer(config)
+    return tokenizer.fingerprint, tokenizer.max_length
 
 
 def _model_files(options: ScoreOptions) -> ModelFiles:

@@ -31,8 +31,9 @@ from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, blocks_of_fi
 from bertscore_beam.baseline.plan import BaselineJob, BaselinePlan
 from bertscore_beam.baseline.source import Source
 from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.run import pool
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder
-from bertscore_beam.run.job import _run_stage
+from bertscore_beam.run.job import _pool_of, _run_stage
 from bertscore_beam.run.lock import hold
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
@@ -179,7 +180,8 @@ def measure_reading(recorder: Recorder, workers: Sequence[int], files: int, page
                 with held_job(options) as job:
                     for stage in collect_samples(job, SentenceIndex(job.folder)):
                         wall, cpu = time.perf_counter(), _cpu_seconds()
-                        _run_stage(stage, job.folder, print)
+                        with pool.opening(_pool_of(job.plan.runner)):
+                            _run_stage(stage, job.folder, print)
                         wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
                         if stage.name in ("fetch", "read"):
                             recorder.add(

@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.run.local_runner import LocalRunner
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.tokenization import TextTokenizer
 from tests.benchmarks.harness import Recorder, add_out
@@ -177,7 +177,7 @@ def _run(model: BenchModel, dump: Path, output: Path, threads: int, rows: int) -
         min_rows=1,
     )
     flags = ["--direct_running_mode=multi_threading", f"--direct_num_workers={threads}"]
-    return run_options(options, LocalRunner(), flags)
+    return run_options(options, FnApiRunner(), flags)
 
 
 def _tokenize_once(model: BenchModel, dump: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.run.watchdog import descendants
+from tests.support.processes import descendants
 
 WORDS = tuple(f"{start}{end}" for start in "bcdfglmnprst" for end in ("an", "ero", "ilo", "ust"))
 ROWS_PER_FILE = 50_000

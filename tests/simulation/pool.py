@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.read_split import SplitRows
+from bertscore_beam.dump.saved_plan import splits_from_bytes
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.score import finish, pack_steps
 from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.job import ScoreRun
 from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.prepare import ScoreJob
 from bertscore_beam.score.record_packs import num_packs
+from bertscore_beam.score.records import PENDING_FILE
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.steps import score_split
+from bertscore_beam.score.steps import ToScore, score_split
 from bertscore_beam.score.summary import ReusedPart, RunTotals, SplitResult
-from bertscore_beam.score.to_score import ToScore
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
     from tests.simulation.runs import Fleet
 
 LOCAL, SERVICE, DETACHED = "local", "service", "detached"
-"""Workers that end with their launcher, in a moment; workers of a service, which go on without it
-and try a task four times; and those of a job whose launcher has left."""
-
-_TRIES = {LOCAL: 1, SERVICE: 4, DETACHED: 4}
+"""Workers that end with their launcher, in a moment, and try a task once or twice; workers of a
+service, which go on without it and try a task four times; and those of a job whose launcher has
+left."""
 
 
 class WorkerDiedError(Exception):
@@ -64,7 +64,7 @@ class Pool:
 
     Attributes:
         fleet: The world and what is in it.
-        job: The job.
+        job: The job, begun.
         manner: How workers live and die.
         hazards: What may happen to them.
         error: Why the job has failed.
@@ -72,7 +72,7 @@ class Pool:
     """
 
     fleet: "Fleet"
-    job: ScoreJob
+    job: ScoreRun
     manner: str
     hazards: Hazards
     name: str
@@ -84,8 +84,10 @@ class Pool:
 
     def start(self) -> None:
         self.spec = self.job.spec
+        self.most_tries = self.fleet.world.random.randint(1, 2) if self.manner == LOCAL else 4
         self.stages = [self._packs, self._end]
-        self.tasks = [Task(self._scores(split)) for split in self.job.work]
+        plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
+        self.tasks = [Task(self._scores(split)) for split in splits_from_bytes(plan, PENDING_FILE)]
         self._step()
         for _ in range(2):
             self._hire()
@@ -158,7 +160,7 @@ class Pool:
     def _lose(self, worker: Worker) -> None:
         if worker.counts and not self.is_over:
             worker.counts = False
-            if worker.task is not None and worker.task.tries >= _TRIES[self.manner] + 1:
+            if worker.task is not None and worker.task.tries >= self.most_tries + 1:
                 self._fail(WorkerDiedError(worker.process.name))
             else:
                 self._hire()
@@ -168,7 +170,7 @@ class Pool:
         self.fleet.world.note(f"{worker.process.name} fails: {type(error).__name__}: {error}")
         if worker.counts:  # what another worker does too may be done already, and cleared away
             self.fleet.check_error(error, self.spec.folder.lock)
-        if worker.counts and not task.is_done and task.tries >= _TRIES[self.manner]:
+        if worker.counts and not task.is_done and task.tries >= self.most_tries:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -87,7 +87,7 @@ class Fleet:
                 self.watch.begun[job.spec.run] = command
                 world.note(f"{process.name} has begun run {job.spec.run}")
                 at_work.set()
-                if job.work or job.spec.detached:
+                if job.stage is not None or job.spec.detached:
                     pool = Pool(self, job, manner, hazards, process.name, process.machine)
                     pool.start()
                     if world.random.random() < self.leaves:

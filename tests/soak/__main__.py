@@ -27,13 +27,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.run.watchdog import descendants
 from tests.soak.commands import DUMP, NUM_WORKERS, Setting
 from tests.soak.cycle import Cycle, Undisturbed, run_undisturbed
 from tests.soak.dump import FILES, ROWS_PER_FILE, SPLIT_ROWS, write_hostile_dump
 from tests.soak.report import Tally
 from tests.soak.stores import LocalStore, S3Store, Store
-from tests.support.processes import send
+from tests.support.processes import descendants, send
 from tests.support.s3 import s3_process
 from tests.support.tiny_models import build_tiny_model
 

@@ -14,13 +14,15 @@ from tests.soak.dump import SPLIT_ROWS
 from tests.soak.stages import STAGES, Stage, part_names, stage_of
 from tests.soak.stores import S3Store, Store
 from tests.support.processes import send, session_members, workers_among
-from tests.support.workers import WorkerPool, start_pool
 
 DUMP = "dump"
 """Name of the dump in every store."""
 
-NUM_WORKERS = {"in-memory": 1, "processes": 2, "external": 2}
-"""The modes, and how many workers each has."""
+NUM_WORKERS = {"in-memory": 1, "one": 1, "processes": 2}
+"""The modes, and how many workers each has: the command itself, or processes that it starts."""
+
+RESTARTS = (None, 1000)
+"""How often a command may go on after the death of a worker: its default, or always."""
 
 
 class Fault(StrEnum):
@@ -29,18 +31,16 @@ class Fault(StrEnum):
     KILL_WORKER = "kill worker"
     KILL_MAIN = "kill main"
     KILL_GROUP = "kill group"
-    KILL_POOL = "kill pool"
     STOP_MAIN = "stop main"
     STOP_WORKER = "stop worker"
     STORE_BURST = "store burst"
 
 
-KILLS = (Fault.KILL_WORKER, Fault.KILL_MAIN, Fault.KILL_GROUP, Fault.KILL_POOL)
+KILLS = (Fault.KILL_WORKER, Fault.KILL_MAIN, Fault.KILL_GROUP)
 _WEIGHTS = {
     Fault.KILL_WORKER: 4,
     Fault.KILL_MAIN: 4,
     Fault.KILL_GROUP: 2,
-    Fault.KILL_POOL: 3,
     Fault.STOP_MAIN: 1,
     Fault.STOP_WORKER: 1,
     Fault.STORE_BURST: 3,
@@ -70,7 +70,7 @@ class Setting:
     client: str
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of the command and of a worker pool."""
+        """Return the variables of the command."""
         temporary = self.folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         return {
@@ -102,7 +102,7 @@ class Run:
     Attributes:
         setting: What it works on.
         process: It; leader of a session with all that it starts.
-        pool: The worker pool of the external mode.
+        restarts: How often it may go on after the death of a worker; None for its default.
         before: What the output held when it was started.
         started: When, on the monotonic clock.
         log: What it printed.
@@ -110,7 +110,7 @@ class Run:
 
     setting: Setting
     process: subprocess.Popen[bytes]
-    pool: WorkerPool | None
+    restarts: int | None
     before: dict[str, str]
     log: Path
     started: float = field(default_factory=time.monotonic)
@@ -128,8 +128,7 @@ class Run:
 
     def workers(self) -> list[int]:
         """Return its living worker processes."""
-        leader = self.process.pid if self.pool is None else self.pool.process.pid
-        return workers_among(session_members(leader))
+        return workers_among(session_members(self.process.pid))
 
     def wait_for(self, moment: Moment, num_parts: int) -> bool:
         """Wait for a moment; False if the command ended before."""
@@ -148,8 +147,14 @@ class Run:
         return not self.is_over()
 
 
-def start_command(setting: Setting, pool: WorkerPool | None, number: int) -> Run:
-    """Start the command; `number` counts those of a cycle."""
+def start_command(setting: Setting, number: int, restarts: int | None = None) -> Run:
+    """Start the command.
+
+    Args:
+        setting: What it works on.
+        number: Counts the commands of a cycle.
+        restarts: How often it may go on after the death of a worker; None for its default.
+    """
     store = setting.store
     flags = {
         "--input": store.place(DUMP),
@@ -162,10 +167,12 @@ def start_command(setting: Setting, pool: WorkerPool | None, number: int) -> Run
         "--device": "cpu",
         "--workers": NUM_WORKERS[setting.mode],
     }
+    if setting.mode == "in-memory":
+        restarts = 0  # without a process to be killed, none is started
+    if restarts is not None:
+        flags["--restarts"] = restarts
     command = [sys.executable, "-m", "bertscore_beam", "score"]
     command += [str(word) for pair in flags.items() for word in pair]
-    if pool is not None:
-        command += ["--", "--environment_type=EXTERNAL", f"--environment_config={pool.address}"]
     before = store.versions(setting.output)
     environment = {**os.environ, **setting.environment()}
     log = setting.folder / f"command-{number:02d}.log"
@@ -178,12 +185,7 @@ def start_command(setting: Setting, pool: WorkerPool | None, number: int) -> Run
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return Run(setting, process, pool, before, log)
-
-
-def start_pool_of(setting: Setting) -> WorkerPool | None:
-    """Start a worker pool, for the mode that needs one."""
-    return start_pool(environment=setting.environment()) if setting.mode == "external" else None
+    return Run(setting, process, restarts, before, log)
 
 
 def choose_fault(run: Run, chance: random.Random) -> Fault:
@@ -193,7 +195,6 @@ def choose_fault(run: Run, chance: random.Random) -> Fault:
         Fault.KILL_WORKER: has_workers,
         Fault.KILL_MAIN: True,
         Fault.KILL_GROUP: run.setting.mode != "in-memory",
-        Fault.KILL_POOL: run.pool is not None,
         Fault.STOP_MAIN: True,
         Fault.STOP_WORKER: has_workers,
         Fault.STORE_BURST: isinstance(run.setting.store, S3Store),
@@ -209,14 +210,7 @@ def strike(run: Run, fault: Fault, chance: random.Random) -> bool:
         _burst(run, chance)
         return True
     if fault is Fault.KILL_GROUP:
-        # The pool's workers are on another machine, so to say.
         return any([send(process, signal.SIGKILL) for process in session_members(main)])
-    if fault is Fault.KILL_POOL:
-        assert run.pool is not None
-        if chance.random() < 0.5:
-            return send(run.pool.process.pid, signal.SIGKILL)
-        members = session_members(run.pool.process.pid)
-        return any([send(process, signal.SIGKILL) for process in members])
     if fault in (Fault.KILL_MAIN, Fault.STOP_MAIN):
         victim = main
     else:

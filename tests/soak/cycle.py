@@ -10,26 +10,24 @@ import pyarrow as pa
 
 from tests.soak.commands import (
     KILLS,
+    RESTARTS,
     Fault,
     Moment,
     Run,
     Setting,
     choose_fault,
     start_command,
-    start_pool_of,
     strike,
 )
 from tests.soak.proof import Snapshot, Verdict, judge
 from tests.soak.stages import STAGES, Stage, part_names, stages_ahead
-from tests.support.processes import kill_session, session_members, wait_until_gone, workers_among
-from tests.support.workers import WorkerPool
+from tests.support.processes import kill_session, wait_until_gone
 
 LIMIT_SECONDS = 300
 """A command that takes longer than this after the last fault hangs."""
 
-ORPHAN_SECONDS = 200
-"""Workers whose command is gone must have ended after this. One that was about to connect tries for
-up to two minutes."""
+ORPHAN_SECONDS = 60
+"""Workers whose command is gone must have ended after this."""
 
 _DONE, _BROKEN = 0, 1
 _MAX_COMMANDS = 14
@@ -80,8 +78,7 @@ def run_undisturbed(setting: Setting, num_parts: int) -> Undisturbed:
     Raises:
         RuntimeError: it does not end with status 0, or has another number of parts.
     """
-    pool = start_pool_of(setting)
-    run = start_command(setting, pool, 0)
+    run = start_command(setting, 0)
     try:
         entered = {Stage.PLANNING: run.started}
         while not run.is_over():
@@ -89,7 +86,7 @@ def run_undisturbed(setting: Setting, num_parts: int) -> Undisturbed:
             time.sleep(setting.store.poll_seconds)
         ended = time.monotonic()
     finally:
-        _end(run, pool)
+        _end(run)
     snapshot = Snapshot.take(setting.store, setting.output)
     found = len(part_names(dict.fromkeys(snapshot.names, "")))
     if run.process.returncode != _DONE or found != num_parts:
@@ -132,7 +129,6 @@ class Cycle:
         self._chance = chance
         self._more_wanted = more_wanted
         self._outcome = Outcome()
-        self._pool: WorkerPool | None = None
         self._sessions: list[int] = []
 
     def run(self) -> Outcome:
@@ -150,18 +146,13 @@ class Cycle:
         finally:
             for leader in self._sessions:
                 kill_session(leader)
-            if self._pool is not None:
-                self._pool.kill()
         return outcome
 
     def _command(self) -> bool:
         """Start the command once; True if it has to be started again."""
-        if self._pool is None or self._pool.process.poll() is not None:
-            if self._pool is not None:
-                self._pool.kill()
-            self._pool = start_pool_of(self._setting)
         last = self._outcome.commands >= _MAX_COMMANDS
-        run = start_command(self._setting, self._pool, self._outcome.commands)
+        restarts = self._chance.choice(RESTARTS)
+        run = start_command(self._setting, self._outcome.commands, restarts)
         self._outcome.commands += 1
         self._sessions.append(run.process.pid)
         done: list[Fault] = []
@@ -170,10 +161,10 @@ class Cycle:
             if fault is None:
                 break
             done.append(fault)
-            if fault in KILLS:
+            if fault in (Fault.KILL_MAIN, Fault.KILL_GROUP):
                 break
         status = self._wait(run)
-        allowed = _allowed_statuses(done)
+        allowed = _allowed_statuses(done, run.restarts)
         if status is None:
             self._complain(run, f"still runs {LIMIT_SECONDS} s after {done or 'its start'}")
         elif status not in allowed:
@@ -232,34 +223,30 @@ class Cycle:
 
     def _orphans(self) -> list[int]:
         """Return the processes that are left, of this command or of one before it."""
-        left = [p for leader in self._sessions for p in wait_until_gone(leader, ORPHAN_SECONDS)]
-        if self._pool is not None:
-            deadline = time.monotonic() + ORPHAN_SECONDS
-            while (workers := self._pool_workers()) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            left += workers
-        return left
-
-    def _pool_workers(self) -> list[int]:
-        assert self._pool is not None
-        return workers_among(session_members(self._pool.process.pid))
+        return [p for leader in self._sessions for p in wait_until_gone(leader, ORPHAN_SECONDS)]
 
     def _complain(self, run: Run, words: str) -> None:
         self._outcome.verdict.violations.append(f"command {run.log.stem} {words}; see {run.log}")
 
 
-def _allowed_statuses(done: list[Fault]) -> tuple[int, ...]:
-    """Return the statuses a command may end with after these faults."""
-    if not done or set(done) <= {Fault.STOP_MAIN, Fault.STOP_WORKER}:
+def _allowed_statuses(done: list[Fault], restarts: int | None) -> tuple[int, ...]:
+    """Return the statuses a command may end with after these faults.
+
+    A worker that is killed without work costs nothing, so the run may also go on after more deaths
+    than `restarts`.
+    """
+    deaths = done.count(Fault.KILL_WORKER)
+    harmless = {Fault.STOP_MAIN, Fault.STOP_WORKER}
+    if deaths <= (1 if restarts is None else restarts):
+        harmless.add(Fault.KILL_WORKER)
+    if set(done) <= harmless:
         return (_DONE,)
     if done[-1] in (Fault.KILL_MAIN, Fault.KILL_GROUP):
         return (-9, _DONE, _BROKEN) if Fault.STORE_BURST in done else (-9,)
     return (_DONE, _BROKEN)
 
 
-def _end(run: Run, pool: WorkerPool | None) -> None:
+def _end(run: Run) -> None:
     """Leave nothing running."""
     kill_session(run.process.pid)
     run.process.wait()
-    if pool is not None:
-        pool.kill()

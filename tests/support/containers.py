@@ -136,13 +136,12 @@ class Container:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start_pool(self, port: int | None = None) -> WorkerPool:
+    def start_pool(self) -> WorkerPool:
         """Start what the image's entry point starts when it is given --worker_pool."""
         return launch_pool(
             "python",
             f"--container_executable={self.folder / 'image/opt/apache/beam/boot'}",
             environment=self.environment,
-            port=port,
         )
 
 

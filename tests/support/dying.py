@@ -5,34 +5,49 @@ here waits for the encoder's module and puts a death in front of its forward pas
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-KILLED, CUDA = "killed", "cuda"
-"""By the kernel, as for lack of memory; and by an error of CUDA."""
+KILLED, CUDA, HELD = "killed", "cuda", "held"
+"""By the kernel, as for lack of memory; by an error of CUDA; and no death, but an endless wait."""
+
+PLANNING = "bertscore_beam.dump.inputs:expand_inputs"
+LOADING = "bertscore_core.encoder:load_encoder"
+"""Functions that a run can be held in."""
 
 _SITECUSTOMIZE = """
-import importlib.abc, importlib.machinery, os, signal, sys
+import importlib.abc, importlib.machinery, os, signal, sys, time
 from pathlib import Path
 
-NAME = "bertscore_core.encoder"
+ENCODER = "bertscore_core.encoder"
+MODULE, _, FUNCTION = os.environ["DYING_HOLD"].partition(":")
 
 
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != NAME:
+        if name not in (ENCODER, MODULE):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         run = spec.loader.exec_module
-        spec.loader.exec_module = lambda module: (run(module), arm(module.Encoder))[0]
+        spec.loader.exec_module = lambda module: (run(module), change(module))[0]
         return spec
+
+
+def change(module):
+    if module.__name__ == ENCODER:
+        arm(module.Encoder)
+    if module.__name__ == MODULE:
+        setattr(module, FUNCTION, lambda *args, **kwargs: die("held"))
 
 
 def arm(encoder):
     folder, output = Path(os.environ["DYING_FOLDER"]), Path(os.environ["DYING_OUTPUT"])
-    deaths = os.environ["DYING_DEATHS"].split(",")
+    deaths = [how for how in os.environ["DYING_DEATHS"].split(",") if how]
     after = int(os.environ["DYING_AFTER"])
 
     def may_die():
+        with (folder / "passes").open("a") as file:
+            file.write(f"{os.getpid()}\\n")
         for number, how in enumerate(deaths):
             if len(list(output.glob("_manifest/parts/**/*.json"))) < after * (number + 1):
                 break
@@ -49,6 +64,12 @@ def arm(encoder):
 
 
 def die(how):
+    folder = Path(os.environ["DYING_FOLDER"])
+    if how == "held":
+        (folder / "held").write_text(str(os.getpid()))
+        while not (folder / "go on").exists():
+            time.sleep(0.01)
+        return
     if how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     import torch
@@ -60,15 +81,19 @@ sys.meta_path.insert(0, Finder())
 
 
 def dying_environment(
-    folder: Path, output: Path, deaths: list[str], *, after: int = 0
+    folder: Path, output: Path, deaths: Sequence[str] = (), *, after: int = 0, hold: str = ""
 ) -> dict[str, str]:
     """Return the environment of a command whose workers die.
+
+    The folder has a line for each forward pass then, with the number of its process (`passes`), and
+    the number of the process that waits (`held`) until there is a file `go on`.
 
     Args:
         folder: An empty folder.
         output: The output folder of the command, a local one.
         deaths: How the first worker dies that has work, then the next, and so on.
         after: Parts that are finished before each death.
+        hold: A function that never returns; "" for none.
     """
     (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE)
     before = os.environ.get("PYTHONPATH", "")
@@ -78,4 +103,5 @@ def dying_environment(
         "DYING_OUTPUT": str(output),
         "DYING_DEATHS": ",".join(deaths),
         "DYING_AFTER": str(after),
+        "DYING_HOLD": hold,
     }

@@ -303,7 +303,8 @@ def main(arguments: Sequence[str]) -> int:
     with ExitStack() as stack:
         for patch in (
             mock.patch("bertscore_core.scorer.load_encoder", looked_up),
-            mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no pools
+            mock.patch("bertscore_beam.run.runner.usable_cores", return_value=1),  # no threads
+            mock.patch("bertscore_beam.run.job._pool_of", return_value=None),  # nor processes
             mock.patch.object(os, "fsync"),  # processes die here, and no machine
             # No rival is there to wait for; a heartbeat, which is a write, would come at any time.
             mock.patch.multiple(

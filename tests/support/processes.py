@@ -7,29 +7,34 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bertscore_beam.run.watchdog import descendants
+_CHILD = b"bertscore_beam.run.child"
+_BEAM = b"import SdkHarness"
+"""In the words of a worker: of one that a command starts itself, and of one of Beam's pool."""
 
-_WORKER_MODULES = (b"apache_beam.runners.worker.sdk_worker_main", b"import SdkHarness")
-"""In the words of a worker: started by the command itself, and by a worker pool."""
 
-
-def beam_workers(process: int) -> list[int]:
-    """Return the Beam worker processes below a process, without the shells that started them."""
+def children(process: int) -> list[int]:
+    """Return the processes below one that run steps for it."""
     return workers_among(descendants(process))
 
 
+def descendants(process: int) -> list[int]:
+    """Return all living processes below one."""
+    below = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():  # the child of any of its threads
+            with contextlib.suppress(OSError):
+                below += [int(word) for word in (task / "children").read_text().split()]
+    return below + [found for child in below for found in descendants(child)]
+
+
 def workers_among(processes: Iterable[int]) -> list[int]:
-    """Return those that are Beam workers, of the command itself or of a pool."""
+    """Return those that are workers, of the command itself or of Beam's pool."""
     found = []
     for process in processes:
-        try:
+        with contextlib.suppress(OSError):
             command = Path(f"/proc/{process}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if command.startswith((b"/bin/sh", b"sh\0")):
-            continue
-        if any(words in command for words in _WORKER_MODULES):
-            found.append(process)
+            if _CHILD in command or _BEAM in command:
+                found.append(process)
     return found
 
 

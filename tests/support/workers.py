@@ -47,32 +47,21 @@ def worker_pool() -> Iterator[str]:
         pool.kill()
 
 
-def start_pool(port: int | None = None, environment: Mapping[str, str] | None = None) -> WorkerPool:
-    """Start a pool and wait until it listens.
-
-    Args:
-        port: Where; None for any free port.
-        environment: Variables of the workers, on top of our own.
-    """
+def start_pool() -> WorkerPool:
+    """Start a pool and wait until it listens."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it calls `python`
-    return launch_pool(
-        sys.executable, environment={**os.environ, **(environment or {}), "PATH": path}, port=port
-    )
+    return launch_pool(sys.executable, environment={**os.environ, "PATH": path})
 
 
-def launch_pool(
-    python: str, *flags: str, environment: Mapping[str, str], port: int | None = None
-) -> WorkerPool:
+def launch_pool(python: str, *flags: str, environment: Mapping[str, str]) -> WorkerPool:
     """Start a pool with an interpreter and wait until it listens.
 
     Args:
         python: The interpreter, searched for in the PATH of the environment.
         flags: More flags of the pool.
         environment: All variables of the pool and its workers.
-        port: Where; None for any free port.
     """
-    if port is None:
-        port = free_port()
+    port = free_port()
     process = subprocess.Popen(
         [
             shutil.which(python, path=environment["PATH"]) or python,

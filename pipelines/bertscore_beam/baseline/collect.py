@@ -9,10 +9,8 @@ import numpy as np
 
 from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.extract import read_stage
 from bertscore_beam.baseline.fetch import (
     delete_all_fetched,
-    fetch_stage,
     labels_fetched,
     waves_of_files,
 )
@@ -21,6 +19,7 @@ from bertscore_beam.baseline.plan import BaselineJob
 from bertscore_beam.baseline.records import FileRecord, SampleRecord
 from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
 from bertscore_beam.baseline.source import SourceFiles
+from bertscore_beam.baseline.stages import fetch_stage, read_stage
 from bertscore_beam.crawl.errors import CrawlFileError
 from bertscore_beam.crawl.sampling import Hashes
 from bertscore_beam.crawl.warc import broken_records_of, records_of

@@ -3,16 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import apache_beam as beam
 import pyarrow as pa
 
 from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.blocks import BlockWriter, ReadFile
 from bertscore_beam.baseline.fetch import delete_fetched, retries_of
-from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, blocks_of_files, note_failed
-from bertscore_beam.baseline.plan import BaselineJob
+from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, note_failed
 from bertscore_beam.crawl.errors import CrawlFileError
 from bertscore_beam.crawl.extract import SentenceRows, extract_sentences
 from bertscore_beam.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
@@ -21,8 +18,6 @@ from bertscore_beam.crawl.sentences import PageRules
 from bertscore_beam.crawl.warc import check_records, read_pages
 from bertscore_beam.run import counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import Each, RunStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,54 +37,6 @@ class ExtractSettings:
     page_cap: int
     rules: PageRules
     policy: FetchPolicy
-
-
-def read_stage(
-    job: BaselineJob, files: Sequence[SentenceFile] = (), languages: Sequence[str] = ()
-) -> Stage:
-    """Return the stage that reads files; those of the web are in the output folder by then.
-
-    Args:
-        job: The run.
-        files: What to read.
-        languages: Languages they are read for.
-    """
-    options = job.options
-    blocks = blocks_of_files(files)
-    settings = ExtractSettings(
-        folder=job.folder,
-        seed=options.seed,
-        page_cap=options.sentences_per_page,
-        rules=job.plan.source.rules,
-        policy=job.plan.source.policy,
-    )
-    return Stage(
-        name="read",
-        runner=job.plan.runner,
-        build=lambda root: root | beam.Create(blocks) | ExtractSentences(settings),
-        words=f"Reading {len(files):,} files for {', '.join(languages)}",
-        folder=layout.SENTENCES_FOLDER,
-        amounts={f"{block.name}.json": len(block.files) for block in blocks},
-    )
-
-
-@dataclass
-class ExtractSentences(beam.PTransform):
-    """Blocks of files -> names of the files that were read; the sentences go to the output folder.
-
-    Every worker reads blocks; no text crosses a stage.
-    """
-
-    settings: ExtractSettings
-
-    def expand(self, blocks: beam.PCollection[FileBlock]) -> beam.PCollection[str]:
-        """Spread the blocks over the workers."""
-        extract = partial(extract_block, settings=self.settings)
-        return (
-            blocks
-            | "SpreadBlocks" >> beam.Reshuffle()
-            | "ExtractBlock" >> beam.ParDo(RunStep(Each(extract)))
-        )
 
 
 def extract_block(block: FileBlock, settings: ExtractSettings) -> Iterator[str]:

@@ -6,19 +6,12 @@ them. Only names go from one stage to the other: a file of 60 MB is no element o
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-
-import apache_beam as beam
 
 from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.inputs import SentenceFile, note_failed
-from bertscore_beam.baseline.plan import BaselineJob
 from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
 from bertscore_beam.files.paths import is_remote
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import Each, RunStep
 
 _ON_A_DISK = 128
 """Files that are fetched before they are read, if the output is on a disk: 8 GB of WET files."""
@@ -53,47 +46,16 @@ def lanes_of_files(files: Sequence[SentenceFile], downloads: int) -> list[tuple[
     return [tuple(files[start::count]) for start in range(count)]
 
 
-def fetch_stage(job: BaselineJob, files: Sequence[SentenceFile] = ()) -> Stage:
-    """Return the stage that fetches files."""
-    lanes = lanes_of_files(files, job.options.downloads)
-    fetch = FetchFiles(folder=job.folder, policy=job.plan.source.policy)
-    return Stage(
-        name="fetch",
-        runner=job.plan.runner,
-        build=lambda root: root | beam.Create(lanes) | fetch,
-        words=f"Fetching {len(files):,} files",
-        folder=layout.FETCHED_FOLDER,
-        amounts={
-            layout.raw_record_path(file.label).removeprefix(f"{layout.FETCHED_FOLDER}/"): 1
-            for file in files
-        },
-    )
+def lane_name(lane: Sequence[SentenceFile]) -> str:
+    """Return the name that people know a lane by."""
+    more = f" and {len(lane) - 1:,} more" if len(lane) > 1 else ""
+    return lane[0].label + more
 
 
-@dataclass
-class FetchFiles(beam.PTransform):
-    """Lanes of files -> labels of those that were fetched, which are in the output folder then.
-
-    The number of lanes bounds the requests at a time. A lane is one element, so that no runner can
-    divide it and have more of them.
-
-    Attributes:
-        folder: Folder of the run.
-        policy: How files are fetched.
-    """
-
-    folder: OutputFolder
-    policy: FetchPolicy
-
-    def expand(self, lanes: beam.PCollection[tuple[SentenceFile, ...]]) -> beam.PCollection[str]:
-        """Spread the lanes over the workers."""
-        fetch = RunStep(Each(partial(_fetch_lane, folder=self.folder, policy=self.policy)))
-        return lanes | "SpreadLanes" >> beam.Reshuffle() | "FetchLane" >> beam.ParDo(fetch)
-
-
-def _fetch_lane(
-    lane: tuple[SentenceFile, ...], *, folder: OutputFolder, policy: FetchPolicy
+def fetch_lane(
+    lane: Sequence[SentenceFile], *, folder: OutputFolder, policy: FetchPolicy
 ) -> Iterator[str]:
+    """Fetch the files of a lane one after the other, and yield the labels of those fetched."""
     for file in lane:
         if fetch_file(file, folder, policy):
             yield file.label

@@ -17,10 +17,7 @@ from bertscore_beam.baseline import layout
 from bertscore_beam.baseline.blocks import SentenceIndex
 from bertscore_beam.baseline.certainty import describe_certainty
 from bertscore_beam.baseline.collect import collect_samples
-from bertscore_beam.baseline.count_idf import count_idf, count_stage
-from bertscore_beam.baseline.extract import read_stage
-from bertscore_beam.baseline.fetch import fetch_stage
-from bertscore_beam.baseline.moments import ScorePairParts, score_stage, score_with_model
+from bertscore_beam.baseline.moments import ScorePairParts
 from bertscore_beam.baseline.pair import make_pairs, pair_stage
 from bertscore_beam.baseline.plan import BaselineJob, BaselinePlan
 from bertscore_beam.baseline.prepare import prepare_baseline
@@ -34,10 +31,19 @@ from bertscore_beam.baseline.show import (
     warnings_of,
 )
 from bertscore_beam.baseline.source import Source
+from bertscore_beam.baseline.stages import (
+    count_idf,
+    count_stage,
+    fetch_stage,
+    read_stage,
+    score_stage,
+    score_with_model,
+)
 from bertscore_beam.baseline.write_table import delete_output, delete_stale_tables, write_table
 from bertscore_beam.crawl.fetch import FetchPolicy
 from bertscore_beam.crawl.sentences import PageRules
 from bertscore_beam.options.baseline import BaselineOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.job import JobKind, Say
@@ -45,7 +51,6 @@ from bertscore_beam.run.outcome import Outcome
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.run.success import declare_success
-from bertscore_beam.run.workers import worker_errors
 from bertscore_core import InputError, ScorerConfig
 
 

@@ -18,7 +18,6 @@ from typing import cast
 
 from bertscore_beam.cli.manner import Manner, printing
 from bertscore_beam.cli.models import models_command
-from bertscore_beam.cli.restarts import with_restarts
 from bertscore_beam.cli.show import print_error
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError
@@ -33,14 +32,12 @@ from bertscore_beam.run.exit_status import (
     REFUSED,
     TOO_MANY_REJECTS,
     UNUSABLE,
-    WORKER_DIED,
     interrupted,
 )
 from bertscore_beam.run.lock import FolderLostError
+from bertscore_beam.run.pool import WorkersDiedError
 from bertscore_beam.run.printing import EscapingFormatter, escape_text
 from bertscore_beam.run.streams import forgive_output
-from bertscore_beam.run.supervised import supervisor_folder
-from bertscore_beam.run.supervisor import WorkersDiedError
 from bertscore_core import BertScoreError, ConfigError, DeviceLostError
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
@@ -114,8 +111,6 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 def _failed(error: BaseException, *, is_job: bool) -> int:
     """Print why a command ended, and return its exit status; a job goes on if run again."""
     status, words = BROKEN, _words(str(error))
-    if supervisor_folder() is not None and _is_device_loss(error):
-        return WORKER_DIED  # the supervisor has been told why, and says so
     if isinstance(error, KeyboardInterrupt):
         status, words = interrupted(signal.SIGINT), "interrupted."
     elif isinstance(error, WorkersDiedError):
@@ -133,13 +128,6 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
         if is_job:
             words += f"\n{_CONTINUES}"
     return print_error(words, status)
-
-
-def _is_device_loss(error: BaseException | None) -> bool:
-    """Tell whether a GPU has failed in this process: Beam's errors may only contain that one."""
-    if error is None or isinstance(error, DeviceLostError):
-        return error is not None
-    return DeviceLostError.__name__ in str(error) or _is_device_loss(error.__cause__)
 
 
 def _words(text: str) -> str:
@@ -163,19 +151,17 @@ def _cause(error: BaseException) -> str:
     """Return the cause of an error as one line: Beam's errors contain the worker's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if _ERROR_LINE.match(line)]
-    return (named or lines or [type(error).__name__])[-1]
+    last, kind = (named or lines or [""])[-1], type(error).__name__
+    tells_enough = named or (lines and isinstance(error, RuntimeError | OSError))
+    return last if tells_enough else f"{kind}: {last}".removesuffix(": ")
 
 
 def score_command(arguments: Sequence[str]) -> int:
     """Score a dump."""
     options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
+    from bertscore_beam.cli.score import score
 
-    def job() -> int:
-        from bertscore_beam.cli.score import score
-
-        return score(options)
-
-    return with_restarts(("score", *arguments), options, job)
+    return score(options)
 
 
 def rescale_command(arguments: Sequence[str]) -> int:
@@ -192,13 +178,9 @@ def rescale_command(arguments: Sequence[str]) -> int:
 def idf_command(arguments: Sequence[str]) -> int:
     """Count the references of a dump."""
     options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
+    from bertscore_beam.cli.idf import count_idf
 
-    def job() -> int:
-        from bertscore_beam.cli.idf import count_idf
-
-        return count_idf(options)
-
-    return with_restarts(("idf", *arguments), options, job)
+    return count_idf(options)
 
 
 def baseline_command(arguments: Sequence[str]) -> int:
@@ -217,13 +199,9 @@ def baseline_command(arguments: Sequence[str]) -> int:
     prog = "bertscore-beam baseline"
     options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
     check_installed(pages=not options.sentences)
+    from bertscore_beam.cli.baseline import make_baselines
 
-    def job() -> int:
-        from bertscore_beam.cli.baseline import make_baselines
-
-        return make_baselines(options)
-
-    return with_restarts(("baseline", *arguments), options, job)
+    return make_baselines(options)
 
 
 def groups_command(arguments: Sequence[str]) -> int:
@@ -254,13 +232,9 @@ def tune_command(arguments: Sequence[str]) -> int:
 
     options = cast("TuneOptions", read_options(TuneOptions, arguments, "bertscore-beam tune"))
     check_packages()
+    from bertscore_beam.cli.tune import tune
 
-    def job() -> int:
-        from bertscore_beam.cli.tune import tune
-
-        return tune(options)
-
-    return with_restarts(("tune", *arguments), options, job)
+    return tune(options)
 
 
 def check_command(arguments: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """A plan as a file: saved beside the output, so that the job itself carries only its path."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -33,16 +34,22 @@ def _column_types() -> pa.Schema:
 _SCHEMA = _column_types()
 
 
-def plan_to_bytes(plan: Plan) -> bytes:
-    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
+def plan_to_bytes(plan: Plan, paths: Sequence[str] | None = None) -> bytes:
+    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata.
+
+    Args:
+        plan: The plan.
+        paths: What is written as the path of each split; None for the path.
+    """
     rest = {
         "format": _PLAN_FORMAT,
         "split_rows": plan.split_rows,
         "digest": plan.digest,
         "rejected_files": [asdict(file) for file in plan.rejected_files],
     }
+    columns = {name: [getattr(split, name) for split in plan.splits] for name in _SCHEMA.names}
     table = pa.table(
-        {name: [getattr(split, name) for split in plan.splits] for name in _SCHEMA.names},
+        columns if paths is None else {**columns, "path": paths},
         schema=_SCHEMA.with_metadata({_PLAN_KEY: json.dumps(rest).encode()}),
     )
     sink = pa.BufferOutputStream()
@@ -74,11 +81,8 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
     Raises:
         InputError: If it is not a plan, or one of another format.
     """
-    try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read()
-        rest: dict[str, Any] = json.loads(table.schema.metadata[_PLAN_KEY])
-        if rest["format"] != _PLAN_FORMAT:
-            raise ValueError(f"format {rest['format']}")
+    with _reading(source):
+        table, rest = _read(data)
         return Plan(
             splits=tuple(_splits(table)),
             rejected_files=tuple(
@@ -93,6 +97,27 @@ def plan_from_bytes(data: bytes, source: str) -> Plan:
             split_rows=int(rest["split_rows"]),
             digest=str(rest["digest"]),
         )
+
+
+def splits_from_bytes(data: bytes, source: str) -> Iterator[Split]:
+    """Yield the splits of a plan, few of which are in memory at a time; see `plan_from_bytes`."""
+    with _reading(source):
+        table, _ = _read(data)
+    yield from _splits(table)
+
+
+def _read(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
+    rest: dict[str, Any] = json.loads(table.schema.metadata[_PLAN_KEY])
+    if rest["format"] != _PLAN_FORMAT:
+        raise ValueError(f"format {rest['format']}")
+    return table, rest
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{source!r} is not a plan of this version: got {error!r}; expected one that "

@@ -5,6 +5,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from bertscore_beam.idf.owners import Owned
 from bertscore_beam.idf.repeats import Repeats
 from bertscore_beam.idf.row_keys import NO_KEY, RowKeys
 from bertscore_beam.idf.tables import MOST_TABLES, IdfKey, IdfTables
-from bertscore_core import DocumentFrequencies, IdfError, TextTokenizer
+from bertscore_core import DocumentFrequencies, IdfError
 from bertscore_core.idf import CountedRows
+
+if TYPE_CHECKING:
+    from bertscore_core import TextTokenizer
 
 _CONTENT_RANGE = 1 << 128
 
@@ -86,7 +90,7 @@ class SplitCount:
 
 
 def count_rows(
-    tokenizers: Mapping[str, TextTokenizer],
+    tokenizers: Mapping[str, "TextTokenizer"],
     references: Sequence[Sequence[str] | None],
     keys: RowKeys,
     key_columns: tuple[str, ...] = (),

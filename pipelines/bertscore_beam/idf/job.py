@@ -38,29 +38,24 @@ from bertscore_beam.idf.record import table_warnings
 from bertscore_beam.idf.row_keys import idf_columns
 from bertscore_beam.idf.sample import repeats_in_sample
 from bertscore_beam.idf.saved import note_path
-from bertscore_beam.idf.steps import (
-    COUNTS_FOLDER,
-    CountDocumentFrequencies,
-    Counting,
-    SaveIdf,
-    Vocabulary,
-)
+from bertscore_beam.idf.steps import COUNTS_FOLDER, Counting, Vocabulary
 from bertscore_beam.idf.tables import WHOLE
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
 from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.pool import ask
 from bertscore_beam.run.printing import escape_line
 from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS, given_split_rows
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.workers import worker_errors
-from bertscore_beam.scorer import scorer_config
+from bertscore_beam.scorer import scorer_config, tokenizer_facts
 from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
-from bertscore_core.config import settle_tokenizer
 
 _TABLE_FILE = "table.npz"
 _NOTE_FILE = note_path(_TABLE_FILE)
@@ -176,10 +171,8 @@ def _there_already(options: IdfOptions) -> ConfigError:
 
 def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
     config = scorer_config(options, runner)
-    tokenizer = settle_tokenizer(config)
-    return Vocabulary(
-        config=config, tokenizer=tokenizer.fingerprint, max_length=tokenizer.max_length
-    )
+    tokenizer, max_length = ask(tokenizer_facts, config)
+    return Vocabulary(config=config, tokenizer=tokenizer, max_length=max_length)
 
 
 def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:

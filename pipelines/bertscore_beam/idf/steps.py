@@ -1,4 +1,4 @@
-"""Count document frequencies split by split, add them up, and save them as an idf table."""
+"""Count the document frequencies of a split, and make idf tables of the sums over all splits."""
 
 import hashlib
 import json
@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import pyarrow as pa
 
 from bertscore_beam.dump.columns import COUNT_ALL, IdfColumns, column_of
@@ -19,24 +18,23 @@ from bertscore_beam.dump.row_digests import digest_references
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import countable_references
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.choose import ChooseRows, ToCount
+from bertscore_beam.idf.choose import ToCount
 from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
-from bertscore_beam.idf.record import describe_tables
 from bertscore_beam.idf.row_keys import row_keys
-from bertscore_beam.idf.saved import note_path
 from bertscore_beam.idf.tables import MOST_TABLES, WHOLE, IdfTables
-from bertscore_beam.run import counters, live
+from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.step import RunStep
 from bertscore_core import (
     DocumentFrequencies,
     IdfError,
     IdfTable,
     ScorerConfig,
-    TextTokenizer,
 )
-from bertscore_core.config import model_part, settle_tokenizer
 from bertscore_core.idf import CountedRows
+from bertscore_core.scorer_config import model_part
+
+if TYPE_CHECKING:
+    from bertscore_core import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -156,37 +154,6 @@ class Counting:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
 
 
-@dataclass
-class CountDocumentFrequencies(beam.PTransform):
-    """Splits -> the IdfTables over all their references, one element.
-
-    With keys, a first pass over the splits finds the one row of each key that counts. Only digests
-    of keys and positions of rows cross a stage boundary, never a text.
-
-    Attributes:
-        counting: What is counted, and how.
-    """
-
-    counting: Counting
-
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
-        """Count in the stage that reads the splits; only frequencies cross to the combine."""
-        counting = self.counting
-        choose: beam.PTransform = beam.Map(ToCount)
-        if counting.columns.key:
-            choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
-        return (
-            splits
-            # ToCount: a split, and positions of rows if there are keys.
-            | "ChooseRows" >> choose
-            # SplitCount: a sparse table of frequencies for each key of a split.
-            | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
-            # A global combine has a single key. The fan-out merges tables on many workers first.
-            | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
-            | "LabelTable" >> beam.Map(self.counting.tables_of)
-        )
-
-
 def split_corpus(corpus: str) -> tuple[str, int]:
     """Return the two digests of a table's corpus: of the versions of files, and of the texts."""
     versions, _, content = corpus.partition("/")
@@ -201,36 +168,6 @@ def join_corpus(versions: str, content: int) -> str:
     return f"{versions}/{content:032x}"
 
 
-@dataclass
-class SaveIdf(beam.PTransform):
-    """Write the tables and pass them on, so that they are saved before they are used.
-
-    A note beside them says how they were counted.
-
-    Tables that leave out a file would give every token a wrong weight, and are not written.
-
-    Attributes:
-        folder: Output folder of the run.
-        name: Where to write the tables, below that folder.
-    """
-
-    folder: OutputFolder
-    name: str
-
-    def expand(self, tables: beam.PCollection[IdfTables]) -> beam.PCollection[IdfTables]:
-        """Write the tables; the input is a single element."""
-        return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
-
-
-def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
-    # Tables of an earlier run keep its note, which says more than their file.
-    is_new = tables.repeats is not None
-    described = json.dumps(describe_tables(tables)).encode()
-    note = {note_path(name): described} if is_new else {}
-    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
-    return tables
-
-
 @dataclass(frozen=True, slots=True)
 class CountSplits:
     """The step that counts splits.
@@ -243,6 +180,8 @@ class CountSplits:
 
     def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
         """Load the tokenizers."""
+        from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
+
         settled = cache(settle_tokenizer)  # languages may share a model
         vocabularies = self.counting.vocabularies
         tokenizers = {
@@ -250,20 +189,24 @@ class CountSplits:
         }
         return partial(_count_split, counting=self.counting, tokenizers=tokenizers)
 
+    def name(self, chosen: ToCount) -> str:
+        """Return the name of the split's part."""
+        return chosen.split.part_name
+
 
 def _count_split(
-    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
 ) -> Iterator[SplitCount]:
     counted = _kept(chosen, counting)
     if counted is None:
         counted = _counted(chosen, counting, tokenizers)
     counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-    live.counted(chosen.split.about_rows)
+    at_work.counted(chosen.split.about_rows)
     yield counted
 
 
 def _counted(
-    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, TextTokenizer]
+    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
 ) -> SplitCount:
     split = chosen.split
     if not chosen.is_readable:

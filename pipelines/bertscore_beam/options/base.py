@@ -47,8 +47,8 @@ class RunOptions:
         output: Where the result is written.
         workers: Number of worker processes; `auto` takes one for each GPU of this machine that
             scores here, and 1 where there is none.
-        restarts: How often the run may go on by itself after a worker process of this machine has
-            died, in new workers from what is finished. Remote runners replace their workers
+        restarts: How often, in all, a worker process of this machine that has died is replaced, and
+            what it had in hand is tried again. By default 1. Other runners replace their workers
             themselves.
         overwrite: Replace results that were made with other settings.
         dry_run: Check everything, print the plan and stop.
@@ -59,7 +59,7 @@ class RunOptions:
 
     output: str
     workers: int | Literal["auto"] = "auto"
-    restarts: int = 0
+    restarts: int | None = None
     overwrite: bool = False
     dry_run: bool = False
     print_job: bool = False
@@ -77,7 +77,8 @@ class RunOptions:
         )
         if self.workers != "auto":
             check_at_least("workers", self.workers, 1)
-        check_at_least("restarts", self.restarts, 0)
+        if self.restarts is not None:
+            check_at_least("restarts", self.restarts, 0)
 
     def _check_texts(self, *names: str) -> None:
         """Raise if a field holds a blank text."""

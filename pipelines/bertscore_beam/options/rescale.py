@@ -25,7 +25,7 @@ class RescaleOptions(RunOptions):
         """Refuse options of other commands: there is no pipeline here."""
         super().__post_init__()
         self._check_texts("run", "baseline", "language")
-        unused = {"workers": ("auto", 1), "restarts": (0,), "print_job": (False,), "beam": ((),)}
+        unused = {"workers": ("auto", 1), "restarts": (None,), "print_job": (False,), "beam": ((),)}
         for name, defaults in unused.items():
             value = getattr(self, name)
             check_value(

@@ -9,7 +9,7 @@ Beam, also where it is unpickled.
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +21,12 @@ from bertscore_beam.options.base import RunOptions, option_name
 from bertscore_beam.options.near_names import unknown_key
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.score.given_idf import check_given_idf, check_groups
-from bertscore_beam.score.plan_settings import begin_settling, table_fields
+from bertscore_beam.score.plan_settings import settle_named, table_fields
 from bertscore_beam.score.rows import score_table
 from bertscore_beam.score.scored_table import metadata_by_language
 from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
 from bertscore_beam.score.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_beam.scorer import KnownWorkers
 from bertscore_core import ConfigError, InputError, Signature
 
 _BLOCK_ROWS = 20_000
@@ -43,12 +44,8 @@ OPTIONS = tuple(one.name for one in fields(ScoreOptions) if one.name not in _OF_
 """Names of the options that `ScoreBatches` takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _UnseenWorkers:
-    """Processes of an engine, on machines that are not known here."""
-
-    is_local: bool = False
-    threads: int | None = None
+_UNSEEN = KnownWorkers(is_local=False, threads=None)
+"""Processes of an engine, on machines that are not known here."""
 
 
 class ScoreBatches:
@@ -89,7 +86,7 @@ class ScoreBatches:
         self._num_threads = num_threads
         self._fields = table_fields(chosen)
         self._idf = None if chosen.idf == "none" else load_idf(chosen.idf)
-        self._settings = begin_settling(chosen, _UnseenWorkers()).result()
+        self._settings = settle_named(chosen, _UNSEEN).settings(chosen)
         if self._idf is not None:
             check_groups(self._idf, chosen.idf_group)
             check_given_idf(self._idf, self._settings)

@@ -12,7 +12,6 @@ from typing import TypeAlias
 from bertscore_beam.dump.language_codes import is_code
 from bertscore_beam.idf.saved import load_idf
 from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.loading import for_unseen_workers
 from bertscore_beam.score.scorers import ModelMemory
 from bertscore_beam.score.settings import (
     EVERY_LANGUAGE,
@@ -20,8 +19,10 @@ from bertscore_beam.score.settings import (
     RunSettings,
     check_own_baselines,
 )
+from bertscore_beam.scorer import for_unseen_workers
 from bertscore_core import BertScoreError, ConfigError, IdfTable, ScorerConfig, Settings, settle
-from bertscore_core.config import as_config, model_part, share_model
+from bertscore_core.config import share_model
+from bertscore_core.scorer_config import as_config, model_part
 
 ConfigLike: TypeAlias = ScorerConfig | str | None
 """How to score, or the name of a model."""

@@ -1,6 +1,11 @@
-"""Beam counters and distributions of the jobs; docs/runners.md explains each of them."""
+"""Beam counters and distributions of the jobs; docs/runners.md explains each of them.
 
-from apache_beam.metrics import Metrics
+A child of the pool has no Beam: it collects what is counted, and the launcher adds it to Beam's.
+"""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
 
 from bertscore_core import ScoreSummary
 from bertscore_core.work import Work
@@ -33,13 +38,59 @@ SENTENCES_KEPT = "sentences_kept"
 PAIRS_MADE = "pairs_made"
 
 
+@dataclass(slots=True)
+class Counted:
+    """What a step has counted for an element.
+
+    Attributes:
+        counters: The sum of each counter.
+        values: The values of each distribution.
+    """
+
+    counters: Counter[str] = field(default_factory=Counter)
+    values: dict[str, list[int]] = field(default_factory=dict)
+
+
+_lock = threading.Lock()
+_collected: Counted | None = None
+
+
+def collect() -> Counted:
+    """Collect what is counted in this process from now on; return what was collected so far."""
+    global _collected
+    with _lock:
+        before, _collected = _collected, Counted()
+    return before or Counted()
+
+
+def add(counted: Counted) -> None:
+    """Add what another process has counted."""
+    for name, number in counted.counters.items():
+        count(name, number)
+    for name, values in counted.values.items():
+        for value in values:
+            observe(name, value)
+
+
 def count(name: str, number: int = 1) -> None:
     """Add to a counter."""
+    if _collected is not None:
+        with _lock:
+            _collected.counters[name] += number
+        return
+    from apache_beam.metrics import Metrics  # here, since a child of the pool has no Beam
+
     Metrics.counter(NAMESPACE, name).inc(number)
 
 
 def observe(name: str, value: float) -> None:
     """Add a value, rounded to an integer, to a distribution."""
+    if _collected is not None:
+        with _lock:
+            _collected.values.setdefault(name, []).append(round(value))
+        return
+    from apache_beam.metrics import Metrics
+
     Metrics.distribution(NAMESPACE, name).update(round(value))
 
 

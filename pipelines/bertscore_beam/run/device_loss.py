@@ -1,4 +1,4 @@
-"""End a worker process whose GPU has failed, so that the runner starts another one.
+"""End a worker of Beam whose GPU has failed, so that the runner starts another one.
 
 Nothing else leaves such a process: the runner would try each of its splits again in the same one.
 """
@@ -10,10 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bertscore_beam.run import live
 from bertscore_beam.run.events import event
 from bertscore_beam.run.exit_status import DEVICE_LOST
-from bertscore_beam.run.supervised import Death, note_death
 from bertscore_core import DeviceLostError
 
 logger = logging.getLogger(__name__)
@@ -36,11 +34,8 @@ def ending_with_the_device() -> Iterator[None]:
         yield
     except DeviceLostError as error:
         logger.error(event("device_lost", error=error), exc_info=error)
-        words = f"its GPU failed: {str(error.__cause__ or error).partition(chr(10))[0]}"
-        live.leave_words(words)
         if is_worker_process():
             _end_process()
-        note_death(Death(cause=words, in_hand=live.in_hand()))
         raise
 
 

@@ -4,12 +4,22 @@ A worker sees one GPU alone, which is `cuda:0` to it: what libraries and threads
 device is right without a word to them. Scores do not depend on which one it is.
 """
 
-import itertools
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """CUDA's environment variable: the GPUs that a process sees, in its order, by number or name."""
+
+DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Without one of these files no process of Linux reaches a GPU: NVIDIA's, AMD's, and WSL's."""
+
+
+def has_accelerator(device: str) -> bool:
+    """Tell whether this machine may have what a device names, without importing torch."""
+    if device == "cpu":
+        return False
+    return sys.platform != "linux" or any(Path(name).exists() for name in DRIVER_FILES)
 
 
 def gpus_to_share(device: str) -> tuple[str, ...]:
@@ -19,15 +29,10 @@ def gpus_to_share(device: str) -> tuple[str, ...]:
         device: The device asked for. `cuda:1` pins all workers to one GPU, which they find by its
             number, so nothing is hidden from them then.
     """
-    if device not in ("auto", "cuda"):
+    if device not in ("auto", "cuda") or not has_accelerator(device):
         return ()
     import torch  # here, since it takes seconds
 
     count = torch.cuda.device_count()
     seen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
     return tuple((seen or [str(number) for number in range(count)])[:count])
-
-
-def variables_of_workers(gpus: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the environment variables of one worker after the other: GPUs in turn, without end."""
-    return itertools.cycle([{VISIBLE: gpu} for gpu in gpus] or [{}])

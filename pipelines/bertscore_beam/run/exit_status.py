@@ -1,4 +1,4 @@
-"""Exit statuses of the command line, of its workers, and of a command that a supervisor started."""
+"""Exit statuses of the command line and of its workers."""
 
 import signal
 
@@ -15,9 +15,6 @@ WORSE = 4
 
 DEVICE_LOST = 75
 """Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
-WORKER_DIED = 76
-"""Of a command with a supervisor: a worker died in a way that new workers may not share."""
-
 DEADLY = frozenset(
     {
         signal.SIGKILL,  # sent by the kernel where memory is short
@@ -45,9 +42,4 @@ def is_death(code: int) -> bool:
     Args:
         code: As `subprocess` gives it, -9 for SIGKILL; or as a shell does, 137.
     """
-    return code in (DEVICE_LOST, WORKER_DIED) or any(code in (-one, 128 + one) for one in DEADLY)
-
-
-def shell_status(code: int) -> int:
-    """Return a return code as a shell gives it: 128 and the signal for a process that it ended."""
-    return code if code >= 0 else interrupted(-code)
+    return code == DEVICE_LOST or any(code in (-one, 128 + one) for one in DEADLY)

@@ -6,38 +6,32 @@ A `JobKind` holds the functions of one job. The lock on the output folder, the r
 progress, dry run and `--print-job` are the same for every job and are here.
 """
 
-import signal
+import logging
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from rich.console import Console
 
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, reaching
 from bertscore_beam.options.base import RunOptions
+from bertscore_beam.run import pool
 from bertscore_beam.run.describe import print_job
-from bertscore_beam.run.exit_status import interrupted
+from bertscore_beam.run.ending import end_for, end_when_interrupted, worker_errors
+from bertscore_beam.run.exit_status import REFUSED
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.live import live_folder
 from bertscore_beam.run.lock import hold
 from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import RunProgress, show_progress
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.supervised import end_with_the_supervisor, restarts_so_far
-from bertscore_beam.run.watchdog import leave
-from bertscore_beam.run.workers import (
-    end_for,
-    first_writing,
-    local_workers,
-    original_terminal,
-    share_cores,
-    worker_errors,
-)
+from bertscore_core import ConfigError
 
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
@@ -114,34 +108,32 @@ def run_job(
         runner.check_waits()
     runner.check_restarts(options.restarts)
     runner.check(options)
-    end_with_the_supervisor(partial(leave, interrupted(signal.SIGTERM)))
-    with before_work():
-        planned = kind.prepare(options, runner)
-        if options.dry_run:
-            with reaching("output", options.output):
-                return Outcome(shown=kind.show(planned), is_answer=True)
-        if (refused := kind.refuse(planned)) is not None:
-            return refused
-    handed_over, at_work = threading.Event(), threading.Event()
     with ExitStack() as stack:
-        terminal = stack.enter_context(original_terminal())
-        with first_writing(options):
+        if not options.dry_run:
+            stack.enter_context(pool.opening(_pool_of(runner)))
+        with before_work():
+            planned = kind.prepare(options, runner)
+            if options.dry_run:
+                with reaching("output", options.output):
+                    return Outcome(shown=kind.show(planned), is_answer=True)
+            if (refused := kind.refuse(planned)) is not None:
+                return refused
+        handed_over, at_work = threading.Event(), threading.Event()
+        with _first_writing(options):
             lock = stack.enter_context(
                 hold(
-                    planned.output,
-                    say=say,
-                    lost=partial(end_for, terminal=terminal),
-                    handed_over=handed_over,
-                    at_work=at_work,
+                    planned.output, say=say, lost=end_for, handed_over=handed_over, at_work=at_work
                 )
             )
+            stack.callback(pool.kill_opened)  # no child writes when the lock is released
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
+        del planned  # of many splits it is large
         at_work.set()
         try:
             for stage in kind.stages(job):
-                _run_stage(stage, folder, say, quiet=quiet)
+                _run_stage(stage, runner, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
         if runner.detached:
@@ -149,21 +141,48 @@ def run_job(
         return _with_restarts(kind.conclude(job))
 
 
+def _pool_of(runner: Runner) -> Pool | None:
+    """Return the pool of a run; None if its steps run in this process, or on other machines."""
+    if not runner.children:
+        return None
+    return Pool(runner.children, restarts=runner.restarts, threads=runner.threads, gpus=runner.gpus)
+
+
+@contextmanager
+def _first_writing(options: RunOptions) -> Iterator[None]:
+    """Name the output in the error if the first write to it fails."""
+    try:
+        with reaching("output", options.output):
+            yield
+    except REFUSED as error:
+        raise ConfigError(
+            f"output {mask_credentials(options.output)!r} cannot be written: got {error!r}; "
+            "expected a folder where files can be made. Choose another --output."
+        ) from error
+
+
 def _with_restarts(outcome: Outcome) -> Outcome:
-    """Say how often the run was restarted, if it was."""
-    if not (restarts := restarts_so_far()):
+    """Say how often an element was tried again, if any was."""
+    if not (restarts := pool.restarts()):
         return outcome
     times = "once" if restarts == 1 else f"{restarts} times"
-    words = f"The run was restarted {times}, since a worker had died."
+    words = f"The run went on {times} after a worker process had died."
     return replace(outcome, warnings=(words, *outcome.warnings))
 
 
-def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    """Run one pipeline to its end, or submit it if the run is detached."""
+def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
+    """Run one pipeline to its end, or submit it if the run is detached.
+
+    Args:
+        stage: The pipeline.
+        usual: The runner that the pool of the run is for.
+        folder: The output folder.
+        say: Prints a message.
+        quiet: Whether to show no progress.
+    """
     if stage.words:
         say(f"{stage.words} ...")
     runner = stage.runner
-    share_cores(runner)
     pipeline = runner.pipeline()
     stage.build(pipeline)
     if runner.detached:
@@ -171,11 +190,15 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
             pipeline.run()
         return
     started = time.time() if stage.started is None else stage.started
-    with (
-        local_workers(runner) as terminal,
-        live_folder(enabled=runner.is_local) as live,
-        ExitStack() as stack,
-    ):
+    with ExitStack() as stack:
+        if runner != usual:
+            stack.enter_context(pool.opening(_pool_of(runner)))
+        processes = pool.opened()
+        stack.enter_context(worker_errors())
+        stack.enter_context(end_when_interrupted(elsewhere=runner.is_remote))
+        if processes is not None:
+            processes.begin_stage()
+            stack.enter_context(_without_tracebacks())
         if stage.amounts and not quiet:
             progress = RunProgress(
                 folder=folder.path(stage.folder),
@@ -184,7 +207,23 @@ def _run_stage(stage: Stage, folder: OutputFolder, say: Say, *, quiet: bool) -> 
                 started=started,
                 unit=stage.unit,
                 first=stage.first,
-                live=live,
             )
-            stack.enter_context(show_progress(progress, Console(file=terminal)))
-        pipeline.run().wait_until_finish()
+            stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
+        try:
+            pipeline.run().wait_until_finish()
+        except Exception:
+            if processes is None or processes.failure is None:
+                raise
+            raise processes.failure from None  # Beam's own error only quotes it
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """Keep Beam from logging the traceback of each error that it raises: it is told in one line."""
+    logger = logging.getLogger("apache_beam.runners")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from bertscore_beam.files.listing import CutOffError, list_files
-from bertscore_beam.run.live import read_live
+from bertscore_beam.run import at_work
 from bertscore_beam.run.printing import duration_words
 
 POLL_SECONDS = 1.0
@@ -45,7 +44,6 @@ class RunProgress:
         unit: str,
         known: frozenset[str] = frozenset(),
         first: tuple[int, str] = (0, ""),
-        live: Path | None = None,
     ) -> None:
         """Keep the expected amounts.
 
@@ -57,14 +55,13 @@ class RunProgress:
             unit: Unit of the amounts.
             known: Files of those that count as there, whether they are or not.
             first: How much a step before the main one reads, and the unit of it.
-            live: Folder with the reports of local workers, if there are any.
         """
         self._folder = folder
         self._amounts = amounts
         self._known = known
         self._unit = unit
         self._first, self._first_unit = first
-        self._live = live
+        self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
         self.planned = sum(amounts.values())
@@ -80,13 +77,14 @@ class RunProgress:
         began = time.monotonic()
         there = self._amounts.keys() & (list_files(self._folder).keys() | self._known)
         self.look_seconds = time.monotonic() - began
-        live = read_live(self._live)
+        state = at_work.now()
+        self._words = state.words
         reported = {
             name: share * self._amounts[name]
-            for name, share in live.doing.items()
+            for name, share in state.doing.items()
             if name in self._amounts and name not in there
         }
-        self._before.note(min(live.counted, self._first))
+        self._before.note(min(state.counted, self._first))
         self._main.note(sum(self._amounts[name] for name in there) + int(sum(reported.values())))
 
     @property
@@ -98,7 +96,7 @@ class RunProgress:
         """Return the progress as one line."""
         if self._before.done and not self._main.has_moved:
             return self._before.line(self._first, self._first_unit)
-        return self._main.line(self.planned, self._unit)
+        return self._main.line(self.planned, self._unit, self._words)
 
 
 class _Pace:
@@ -127,13 +125,13 @@ class _Pace:
         if self._moved is None and self.done > self._at_first:
             self._moved = (time.time(), self.done)
 
-    def line(self, planned: int, unit: str) -> str:
-        """Return the amount, the rate and the time left as text."""
+    def line(self, planned: int, unit: str, words: str = "") -> str:
+        """Return the amount, the rate and the time left as text, or `words` until it has grown."""
         shown = f"{self.done:,} of {planned:,} {unit}"
         if self.done >= planned:
             return f"{shown}, finishing"
         if self._moved is None:
-            return f"{shown}, time left unknown"
+            return f"{shown}, {words or 'time left unknown'}"
         now, (since, then) = time.time(), self._moved
         if self.done == then:  # one look is not enough for a pace: count from the start
             since, then = self._started, self._at_first or 0

@@ -1,10 +1,11 @@
 """Read a saved plan on a worker."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
 
-from bertscore_beam.dump.saved_plan import plan_from_bytes
+from bertscore_beam.dump.saved_plan import splits_from_bytes
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.read import read_bytes
 
@@ -31,5 +32,5 @@ class ReadPlan(beam.PTransform):
         )
 
 
-def _read_splits(path: str) -> tuple[Split, ...]:
-    return plan_from_bytes(read_bytes(path), path).splits
+def _read_splits(path: str) -> Iterator[Split]:
+    return splits_from_bytes(read_bytes(path), path)

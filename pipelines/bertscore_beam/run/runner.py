@@ -1,18 +1,15 @@
 """The Beam runner of a job, read once from its options."""
 
 import difflib
-import logging
 import math
 import os
 import re
-import socket
 from argparse import ArgumentError
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
-    DirectOptions,
     GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
@@ -28,8 +25,7 @@ from bertscore_beam.files.write import can_write_below
 from bertscore_beam.options.base import RunOptions
 from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run.dataflow import check_credentials, check_needs
-from bertscore_beam.run.devices import gpus_to_share
-from bertscore_beam.run.local_runner import IN_THIS_THREAD, PROCESSES, LocalRunner, check_beam
+from bertscore_beam.run.devices import gpus_to_share, has_accelerator
 from bertscore_core import ConfigError
 
 _FN_API = "fnapi"
@@ -44,8 +40,12 @@ _KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
 _IN_THIS_PROCESS = {_FN_API, "switchingdirect", "direct", "prism"}
 """Runners that this process starts and ends. One is left over only when this process is killed
 (SIGKILL): Prism, a process of its own, then goes on with the job."""
-_POOL_SECONDS = 10.0
-"""How long a worker pool may take to answer; one on another continent takes a second."""
+_OF_THIS_MACHINE = {_FN_API, "switchingdirect", "direct"}
+"""Runners whose workers are on this machine, without a job server."""
+_DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
+_ENVIRONMENT_OPTION = "--environment_"
+_RESTARTS = 1
+"""How often elements of dead workers of this machine are tried again if nothing else is said."""
 
 # The workers' image holds all code. Without these flags Beam would upload code of this process.
 _NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
@@ -58,16 +58,16 @@ _PLACEHOLDER = re.compile(r"(?<![\w-])your-")
 class Runner:
     """The Beam runner of a job.
 
-    The default is Beam's FnApiRunner, with one worker in this process or several worker processes.
-    Beam's own default would first try to download another runner. With
-    `--environment_type=EXTERNAL --environment_config=HOST:PORT` FnApiRunner asks the worker pool
-    there for `workers` worker processes.
+    The default is Beam's FnApiRunner, in this process: its steps hand their elements to child
+    processes of this command. Beam's own default would first try to download another runner.
 
     Attributes:
         name: Beam's name of the runner, in lower case and without "Runner" at its end.
         flags: Beam's options: the given ones and those that are added here.
         workers: Number of worker processes.
-        pool: Address of a worker pool, HOST:PORT; None without one.
+        restarts: How often, in all, elements of a worker process of this machine that has died are
+            tried again.
+        children: Processes that this one starts for the work; 0 if it works itself, or others do.
         detached: Whether the job is detached: this process submits it and does not wait for it.
         gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
             options name one.
@@ -76,7 +76,8 @@ class Runner:
     name: str
     flags: tuple[str, ...]
     workers: int
-    pool: str | None
+    restarts: int
+    children: int
     detached: bool
     gpus: tuple[str, ...] = ()
 
@@ -97,40 +98,36 @@ class Runner:
             )
         _check_flags(options.beam, all_known=name in _KNOWN_OPTIONS_RUNNERS)
         parsed = PipelineOptions(list(options.beam))
-        _check_running_mode(name, parsed)
+        if name in _OF_THIS_MACHINE:
+            _check_local(options.beam)
         template = parsed.view_as(GoogleCloudOptions).template_location
         waits = not parsed.view_as(StandardOptions).no_wait_until_finish
-        pool = _worker_pool(parsed) if name == _FN_API else None
-        is_local = name == _FN_API and pool is None
+        is_local = name == _FN_API
         device = options.device if isinstance(options, ScoringOptions) else "cpu"
         gpus = gpus_to_share(device) if is_local else ()
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
         if given is None:
             flags.append(f"--runner={_LOCAL_RUNNER}")
-        if name != _FN_API:
+        if not is_local:
             flags.extend(_NOTHING_STAGED)
-        elif workers > 1:
-            flags += [] if pool else [f"--direct_running_mode={PROCESSES}"]
-            flags.append(f"--direct_num_workers={workers}")
+        restarts = _RESTARTS if options.restarts is None else options.restarts
+        # A death would end this process as well. Where a GPU fails, only a new process helps.
+        needs_child = workers > 1 or restarts > 0 or has_accelerator(device)
         return cls(
             name=name,
             flags=tuple(flags),
             workers=workers,
-            pool=pool,
+            restarts=restarts if is_local else 0,
+            children=workers if is_local and needs_child else 0,
             detached=bool(template) or not waits,
             gpus=gpus,
         )
 
     @property
-    def is_fn_api(self) -> bool:
-        """Whether it is FnApiRunner, the default."""
-        return self.name == _FN_API
-
-    @property
     def is_local(self) -> bool:
-        """Whether the workers run on this machine, in this process or in processes it starts."""
-        return self.is_fn_api and self.pool is None
+        """Whether it is FnApiRunner, the default: all work is done on this machine."""
+        return self.name == _FN_API
 
     @property
     def is_remote(self) -> bool:
@@ -143,14 +140,9 @@ class Runner:
         return self.name == "dataflow"
 
     @property
-    def has_separate_workers(self) -> bool:
-        """Whether FnApiRunner's workers are other processes, here or in a worker pool."""
-        return self.is_fn_api and (self.workers > 1 or self.pool is not None)
-
-    @property
     def expected_workers(self) -> int | None:
         """Worker processes that share the splits; None if another service chooses their number."""
-        if self.is_fn_api:
+        if self.is_local:
             return self.workers
         given = self.beam_options.view_as(WorkerOptions)
         return given.max_num_workers or given.num_workers or None
@@ -191,11 +183,6 @@ class Runner:
             _check_placeholders(options, chosen)
         if self.is_dataflow:
             check_credentials(chosen)
-        mode = chosen.view_as(DirectOptions).direct_running_mode
-        if self.is_fn_api and (self.pool is not None or mode != IN_THIS_THREAD):
-            check_beam()
-        if self.pool is not None:
-            _check_pool(self.pool)
         # Beam checks values only when it makes a pipeline. Later the folder has been changed.
         self.pipeline()
 
@@ -211,15 +198,18 @@ class Runner:
                 "--template_location; expected neither. Only `score` can be submitted that way."
             )
 
-    def check_restarts(self, restarts: int) -> None:
-        """Check that this process sees its workers die, if the run is to go on after that.
+    def check_restarts(self, given: int | None) -> None:
+        """Check that the workers are this command's own, if it is to try their elements again.
+
+        Args:
+            given: `--restarts` as the user gave it; None if it was left out.
 
         Raises:
-            ConfigError: Only the runner sees them.
+            ConfigError: Another service has the workers.
         """
-        if restarts and (not self.is_fn_api or self.detached):
+        if given and not self.is_local:
             raise ConfigError(
-                f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
+                f"--restarts cannot be used with the runner {self.name!r}: got {given}; "
                 "expected 0, since only the runner sees its workers die, and most runners replace "
                 "them. Leave it out."
             )
@@ -232,11 +222,11 @@ class Runner:
                 it is a file, or it cannot be written.
         """
         shown = mask_credentials(output)
-        if output.startswith("memory://") and (self.workers > 1 or not self.is_local):
+        if output.startswith("memory://") and (self.children or not self.is_local):
             raise ConfigError(
                 f"output {output!r} is in this process's memory, which other worker processes "
-                "cannot reach; expected a folder or an object store. Use one worker, or another "
-                "--output."
+                "cannot reach; expected a folder or an object store. Use another --output, or "
+                "--workers 1 --restarts 0."
             )
         if is_file(output):
             raise ConfigError(
@@ -254,11 +244,7 @@ class Runner:
         Raises:
             ConfigError: Beam refuses an option's value.
         """
-        if not self.is_fn_api:
-            return new_pipeline(self.beam_options)
-        # Beam warns that several workers need another mode. `LocalRunner` sets that mode itself.
-        logging.getLogger(FnApiRunner.__module__).setLevel(logging.ERROR)
-        return new_pipeline(self.beam_options, LocalRunner(self.pool, self.gpus))
+        return new_pipeline(self.beam_options, FnApiRunner() if self.is_local else None)
 
     def _check_detached(self, chosen: PipelineOptions) -> None:
         """Raise if the job is detached and its runner, job service or workers need this process."""
@@ -309,41 +295,21 @@ def _check_placeholders(options: RunOptions, chosen: PipelineOptions) -> None:
             )
 
 
-def _worker_pool(parsed: PipelineOptions) -> str | None:
-    """Return the address of FnApiRunner's worker pool; None without one."""
-    given = parsed.view_as(PortableOptions)
-    if given.environment_type is None:
-        return None
-    kind, address = given.environment_type, given.environment_config
-    if kind != "EXTERNAL" or not address:
-        raise ConfigError(
-            f"FnApiRunner cannot use the environment {kind!r} at {address!r}; expected "
-            "--environment_type=EXTERNAL --environment_config=HOST:PORT, or neither. Name the "
-            "address of a running worker pool."
-        )
-    return str(address)
-
-
-def _check_running_mode(name: str, parsed: PipelineOptions) -> None:
-    """Raise if Beam itself would start workers: it listens for them at ports open to everyone."""
-    mode = parsed.view_as(DirectOptions).direct_running_mode
-    if name in ("direct", "switchingdirect") and mode != IN_THIS_THREAD:
-        raise ConfigError(
-            f"anybody could reach the workers of DirectRunner: got --direct_running_mode="
-            f"{mode}; expected FnApiRunner for it. Leave --runner out, and give --workers."
-        )
-
-
-def _check_pool(address: str) -> None:
-    """Raise if no worker pool listens: the runner's own error does not name the cause."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), _POOL_SECONDS).close()
-    except (OSError, ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"no worker pool answers at {address!r}: got {error}; expected one that listens there. "
-            "Start it (docker/compose.yaml), or check --environment_config=HOST:PORT."
-        ) from error
+def _check_local(flags: Sequence[str]) -> None:
+    """Raise for options that ask Beam for other workers than those of `--workers`."""
+    for flag in flags:
+        name = flag.partition("=")[0]
+        if name in _DIRECT_OPTIONS:
+            raise ConfigError(
+                f"{name} cannot be used: got {flag!r}; expected none, since this command starts "
+                "its workers itself. Leave it out, and give --workers."
+            )
+        if name.startswith(_ENVIRONMENT_OPTION):
+            raise ConfigError(
+                f"{name} cannot be used without a portable runner: got {flag!r}; expected none, "
+                "since the workers are on this machine. Run this command inside the container, "
+                "with --workers."
+            )
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:

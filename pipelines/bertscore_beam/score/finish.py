@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -14,6 +14,7 @@ from bertscore_beam.idf.record import describe_tables
 from bertscore_beam.idf.saved import note_path
 from bertscore_beam.idf.steps import is_incomplete
 from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.run import pool
 from bertscore_beam.run.events import event
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.success import declare_success, is_marked_by
@@ -99,7 +100,7 @@ def finish_run(
     signatures = spec.settings.signatures(idf)
     signature = None if spec.settings.by_column else signatures[EVERY_LANGUAGE]
     summary = judge(
-        spec.goal,
+        replace(spec.goal, restarts=pool.restarts()),
         new,
         signature,
         missing=[split.part_name for split in missing],
@@ -139,7 +140,7 @@ def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
     """
     parts = [(record.part_name, record.texts_digest) for record in records]
     try:
-        write_index(folder, parts, sum(record.num_rows for record in records))
+        pool.ask(write_index, folder, parts, sum(record.num_rows for record in records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))

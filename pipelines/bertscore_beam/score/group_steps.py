@@ -8,22 +8,24 @@ columns need no scores. The columns that are read are a small share of a part.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
 from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.step import Each, RunStep
+from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.step import Each
 from bertscore_beam.score.group_table import GroupRow, group_row
-from bertscore_beam.score.groups import Group, add_merging, statistics_of_part
+from bertscore_beam.score.groups import add_merging
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.run_parts import parts_of_run
 from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.steps import group_part
 from bertscore_beam.score.summary import RunTotals
 from bertscore_core.score_statistics import ScoreStatistics
 
@@ -46,14 +48,15 @@ class GroupRun(beam.PTransform):
     def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[GroupRow]:
         """Read the parts in parallel; only statistics cross a stage boundary, 100 bytes a group."""
         spec = self.spec
-        group = partial(_group_part, folder=spec.folder, by=spec.group_by)
+        group = partial(group_part, folder=spec.folder, by=spec.group_by)
+        step = Each(group, attrgetter("part_name"))
         return (
             totals
             # PartRecord: the parts, known when every split has been tried.
             | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> beam.Reshuffle()
             # (group as JSON, statistics): of one part.
-            | "GroupPart" >> beam.ParDo(RunStep(Each(group)))
+            | "GroupPart" >> beam.ParDo(RunStep(step))
             | "MergeGroups" >> beam.CombinePerKey(MergeStatistics())
             # GroupRow: of the whole run, with its intervals.
             | "RowOfGroup" >> beam.MapTuple(_row)
@@ -64,20 +67,6 @@ def _records(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
 ) -> Iterable[PartRecord]:
     return parts_of_run(spec, idf).records
-
-
-def _group_part(
-    record: PartRecord, *, folder: OutputFolder, by: tuple[str, ...]
-) -> Iterator[tuple[str, bytes]]:
-    found = statistics_of_part(folder.path(record.part_name), record, by)
-    yield _key(None), found.total.to_bytes()
-    for group, one in found.groups.items():
-        yield _key(group), one.to_bytes()
-
-
-def _key(group: Group | None) -> str:
-    """Return a group as a text that is the same in every process."""
-    return json.dumps(group)
 
 
 class MergeStatistics(beam.CombineFn):

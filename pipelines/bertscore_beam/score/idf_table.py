@@ -1,41 +1,35 @@
 """The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import apache_beam as beam
 
-from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.dump.read_split import read_split
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.counts import SplitCount
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.saved import SavedIdf, load_idf
 from bertscore_beam.idf.steps import (
-    CountDocumentFrequencies,
     Counting,
-    SaveIdf,
     Vocabulary,
-    content_of,
     join_corpus,
     split_corpus,
 )
 from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.read_plan import ReadPlan
-from bertscore_beam.run.step import Each, RunStep
+from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.step import Each
 from bertscore_beam.score.plan_settings import PlannedSettings
-from bertscore_beam.score.records import IDF_FILE, read_record
-from bertscore_beam.score.resume import may_be_valid
+from bertscore_beam.score.records import IDF_FILE
 from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.score.steps import ToScore, digest_split
 from bertscore_core import IdfError
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +163,7 @@ class CountUnlessSame(beam.PTransform):
         """Compare first; if nothing has changed, no split goes on to be counted."""
         counting = self.count.counting
         digest = partial(
-            _digest_split,
+            digest_split,
             counting=counting,
             folder=self.folder,
             job_digest=self.job_digest,
@@ -177,7 +171,7 @@ class CountUnlessSame(beam.PTransform):
         )
         same = beam.pvalue.AsSingleton(
             splits
-            | "DigestSplit" >> beam.ParDo(RunStep(Each(digest)))
+            | "DigestSplit" >> beam.ParDo(RunStep(Each(digest, attrgetter("part_name"))))
             | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
             | "CompareTable" >> beam.Map(_has_same_references, self.path)
         )
@@ -204,24 +198,26 @@ def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> Idf
     return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
 
 
-def _digest_split(
-    split: Split,
-    *,
-    counting: Counting,
-    folder: OutputFolder,
-    job_digest: str,
-    labels: Mapping[str, str] | None,
-) -> Iterator[SplitCount]:
-    record = read_record(folder, split.part_name)
-    is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
-    try:
-        if record is not None and is_same_job and record.is_current(split):
-            rows, digest = record.num_rows, record.digests.references
-        else:
-            table = read_split(split, counting.read_columns)
-            rows, digest = table.num_rows, counting.digest_of(table)
-    except UNREADABLE as error:
-        logger.warning("not compared: %s", mask_credentials(str(error)))
-        yield SplitCount(unreadable=1)
-    else:
-        yield SplitCount(content=content_of(split, rows, digest, counting.columns))
+@dataclass
+class WithIdf(beam.PTransform):
+    """Splits -> ToScore, once the idf tables are saved.
+
+    The tables are a side input of this quick step and not of the long one that scores. While a
+    stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
+    input is ready. And the tables are read once a process instead of once a bundle.
+
+    Attributes:
+        tables: Singleton with the idf tables; None without any.
+        path: Their file.
+    """
+
+    tables: beam.PCollection[IdfTables] | None
+    path: str | None
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToScore]:
+        """Name the tables beside every split."""
+        if self.tables is None:
+            return splits | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
+        saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
+        named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
+        return splits | "NameTables" >> named

@@ -10,9 +10,8 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -23,6 +22,7 @@ from bertscore_beam.idf.record import table_warnings
 from bertscore_beam.idf.sample import repeats_in_sample
 from bertscore_beam.idf.saved import load_idf
 from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import (
     PLAN_FILE,
@@ -35,16 +35,15 @@ from bertscore_beam.run.folder import (
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.run_step import RunOnDevice
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunOnDevice
-from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
 from bertscore_beam.score.estimate import estimate_words
 from bertscore_beam.score.finish import FinishRun, finish_run
 from bertscore_beam.score.group_table import GROUPS_FILE
-from bertscore_beam.score.idf_table import IdfSource, idf_table
+from bertscore_beam.score.idf_table import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.plan_settings import rows_without_setting, table_fields
@@ -70,7 +69,6 @@ from bertscore_beam.score.show_warnings import run_warnings
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
 from bertscore_beam.score.summary import RunGoal, RunTotals
-from bertscore_beam.score.to_score import WithIdf
 from bertscore_core import ScorerConfig, Signature, SignatureError
 from bertscore_core.baseline import idf_mismatch
 
@@ -93,7 +91,22 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     return shown, *show_languages_planned(planned.settings)
 
 
-def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRun:
+    """A run that has begun. It holds neither plan nor records: those of many splits are large.
+
+    Attributes:
+        spec: The settings for its workers.
+        idf: Where the idf table is.
+        stage: Its pipeline; None if there is nothing to score.
+    """
+
+    spec: ScoreSpec
+    idf: IdfSource
+    stage: Stage | None
+
+
+def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     """Compare the plan with the locked folder, and start the run.
 
     Raises:
@@ -130,7 +143,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreJob:
             "(other --split-rows or --split-bytes, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return job
+    return run_of(job)
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -202,23 +215,29 @@ def _renew_run(folder: OutputFolder, run: str) -> None:
             folder.write_json(RUN_FILE, {**before, "run": run})
 
 
-def score_stages(job: ScoreJob) -> Iterator[Stage]:
-    """Yield the one pipeline of the job, if there is anything to score.
+def score_stages(run: ScoreRun) -> Iterator[Stage]:
+    """Yield the one pipeline of the run, if there is one."""
+    if run.stage is not None:
+        yield run.stage
 
-    A detached job is submitted in any case, since its sender waits for the state of the job.
-    """
-    if job.work or job.spec.detached:
-        # All parts, so that the rows shown are those of the whole run.
-        rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
-        yield replace(
-            _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
-            folder=PARTS_FOLDER,
-            amounts=rows,
-            known=frozenset(map(record_name, job.kept)),
-            first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
-            unit="rows",
-            started=job.spec.goal.started,
-        )
+
+def run_of(job: ScoreJob) -> ScoreRun:
+    """Return what is kept of a job when it has begun."""
+    # A detached job is submitted in any case: its sender waits for the state of the job.
+    if not job.work and not job.spec.detached:
+        return ScoreRun(spec=job.spec, idf=job.idf, stage=None)
+    # All parts, so that the rows shown are those of the whole run.
+    rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
+    stage = replace(
+        _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
+        folder=PARTS_FOLDER,
+        amounts=rows,
+        known=frozenset(map(record_name, job.kept)),
+        first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
+        unit="rows",
+        started=job.spec.goal.started,
+    )
+    return ScoreRun(spec=job.spec, idf=job.idf, stage=stage)
 
 
 def _stage(
@@ -257,36 +276,35 @@ def build_score_pipeline(
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits"
-        >> RunOnDevice(ScoreSplits(spec), attrgetter("split.part_name"), accelerator)
+        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), accelerator)
     )
     _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
-def conclude_score(job: ScoreJob) -> Outcome:
+def conclude_score(run: ScoreRun) -> Outcome:
     """Return the exit status and the texts that the summary leads to.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder = job.spec.folder
-    if job.spec.detached:
+    folder = run.spec.folder
+    if run.spec.detached:
         marker = mask_credentials(folder.path(SUCCESS_FILE))
         words = (
             "The job was submitted and runs without this command; it succeeds or fails with the "
             f"run. {marker} is written last."
         )
         return Outcome(warnings=(words,))
-    if not job.work:  # no pipeline has run, so none has written the summary
+    if run.stage is None:  # no pipeline has run, so none has written the summary
         with worker_errors():
-            table = None if job.idf.path is None else load_idf(job.idf.path)
-            finish_run(job.spec, RunTotals(), table)
+            table = None if run.idf.path is None else load_idf(run.idf.path)
+            finish_run(run.spec, RunTotals(), table)
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
-    status, warnings = _verdict(job, summary)
+    status, warnings = _verdict(run.spec, summary)
     warnings = [
-        *run_warnings(summary, job.spec),
+        *run_warnings(summary, run.spec),
         *table_warnings(summary.get("idf") or {}),
         *warnings,
     ]
@@ -302,9 +320,9 @@ def conclude_score(job: ScoreJob) -> Outcome:
     )
 
 
-def _verdict(job: ScoreJob, summary: dict[str, Any]) -> tuple[int, list[str]]:
+def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
     """Return the exit status of a run, and the reasons if it is not a success."""
-    rejects = mask_credentials(job.spec.folder.path(REJECTS_FOLDER))
+    rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
         return DONE, []
     if summary["complete"]:

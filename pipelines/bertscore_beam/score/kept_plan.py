@@ -71,6 +71,5 @@ def keep_plan(
     there = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
     if name is not None and name not in there and not plan.rejected_files:
         places = {file.path: str(place) for place, file in enumerate(files)}
-        splits = tuple(replace(split, path=places[split.path]) for split in plan.splits)
-        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+        folder.write(name, plan_to_bytes(plan, [places[split.path] for split in plan.splits]))
     folder.delete(*(file for file in there if file != name))

@@ -6,6 +6,7 @@ A record vouches for its part. `score.records` reads those of a folder.
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -20,6 +21,9 @@ PARTS_FOLDER = "_manifest/parts"
 RECORD_SUFFIX = ".json"
 
 _RECORD_FORMAT = 4
+
+_SHARED = ("job_digest", "idf")
+"""Texts that are equal in most records of a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,8 @@ def record_from_json(data: bytes) -> PartRecord | None:
         fields: dict[str, Any] = json.loads(data)
         if fields.pop("format") != _RECORD_FORMAT:
             return None
+        for name in _SHARED:  # one object for all records: a run may have a million
+            fields[name] = sys.intern(fields[name])
         nested = {
             "digests": RowDigests(**fields["digests"]),
             "summary": ScoreSummary(**fields["summary"]),

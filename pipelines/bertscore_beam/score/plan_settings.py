@@ -6,8 +6,9 @@ dictionary of a few codes, and costs a small part of reading the texts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
@@ -17,23 +18,26 @@ from bertscore_beam.dump.texts import Reason
 from bertscore_beam.idf.row_keys import idf_columns
 from bertscore_beam.options.languages import OTHERS
 from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.pool import ask
 from bertscore_beam.score.settings import (
     EVERY_LANGUAGE,
     RowSetting,
     RunSettings,
     check_own_baselines,
 )
-from bertscore_beam.scorer import Workers, scorer_config, settle_workers
+from bertscore_beam.scorer import KnownWorkers, Workers, scorer_config, settle_workers
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
     BertScoreError,
     ConfigError,
     ScorerConfig,
-    Settings,
     UnknownLanguageError,
 )
-from bertscore_core.config import model_part, share_model
+from bertscore_core.scorer_config import model_part
+
+if TYPE_CHECKING:
+    from bertscore_core import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,42 +64,125 @@ def table_fields(options: ScoreOptions) -> TableFields:
     )
 
 
-def begin_settling(options: ScoreOptions, workers: Workers) -> "Settling":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledLanguages:
+    """What some languages were settled to, to be sent from one process to another.
+
+    Attributes:
+        by_language: The setting of each language; of all rows under `EVERY_LANGUAGE`.
+        missing: The reason of each language that has no setting.
+        baselines: What the scores of each language are rescaled with; None for nothing.
+        first_error: The first error that is now a reason; "" for none.
+    """
+
+    by_language: Mapping[str, RowSetting] = field(default_factory=dict)
+    missing: Mapping[str, Reason] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline | None] = field(default_factory=dict)
+    first_error: str = ""
+
+    def with_others(self, others: "SettledLanguages") -> "SettledLanguages":
+        """Add other languages."""
+        return SettledLanguages(
+            by_language={**self.by_language, **others.by_language},
+            missing={**self.missing, **others.missing},
+            baselines={**self.baselines, **others.baselines},
+            first_error=self.first_error or others.first_error,
+        )
+
+    def settings(self, options: ScoreOptions) -> RunSettings:
+        """Return the settings of a run."""
+        if options.language_column is None:
+            return RunSettings.of_all_rows(self.by_language[EVERY_LANGUAGE])
+        return RunSettings(
+            by_language=self.by_language, missing=self.missing, rescaled=options.rescale
+        )
+
+
+def settle_named(options: ScoreOptions, workers: Workers) -> SettledLanguages:
     """Settle what does not depend on the input: the sole setting, or those of named languages.
 
     Raises:
         BertScoreError: A setting cannot work.
     """
-    settling = Settling(options, workers)
-    if options.language_column is None:
-        settling.add_sole()
-    for language in options.languages or ():
-        settling.add(language)
-    return settling
+    alone = options.language_column is None
+    return _settled(options, workers, [EVERY_LANGUAGE] if alone else options.languages or ())
 
 
-def settle_languages(settling: "Settling", splits: Iterable[Split]) -> PlannedSettings:
+def settle_languages(
+    options: ScoreOptions, workers: Workers, named: SettledLanguages, splits: Iterable[Split]
+) -> PlannedSettings:
     """Read which languages the input has, and settle those that are not named.
+
+    Args:
+        options: The options of the run.
+        workers: Its workers.
+        named: What `settle_named` returned.
+        splits: The splits of the input.
 
     Raises:
         InputError: The column does not hold languages.
         ConfigError: No language has a setting, or two would be rescaled with one table.
     """
-    options = settling.options
     if options.language_column is None:
-        return PlannedSettings(settings=settling.result(), baselines=settling.baselines)
+        return PlannedSettings(settings=named.settings(options), baselines=named.baselines)
     rows = count_languages(list(splits), options.language_column)
-    for language in by_name(rows):
-        settling.add(language)
-    settings = settling.result()
+    # `RunSettings.reason` has that of the two that are no languages.
+    known = {NO_LANGUAGE, NO_CODE, *named.by_language}
+    others = [language for language in by_name(rows) if language not in known]
+    settled = named.with_others(_settled(options, workers, others))
+    settings = settled.settings(options)
     if rows and not settings.by_language.keys() & rows.keys():
-        raise settling.nothing_left(rows)
+        raise _nothing_left(options, rows, settled.first_error)
     if not options.allow_shared_baseline:
-        check_own_baselines(settling.baselines)
-    return PlannedSettings(settings=settings, rows=rows, baselines=settling.baselines)
+        check_own_baselines(settled.baselines)
+    return PlannedSettings(settings=settings, rows=rows, baselines=settled.baselines)
 
 
-def _baseline_row(settings: Settings) -> tuple[float, float, float] | None:
+def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) -> SettledLanguages:
+    """Settle languages where the libraries for it are."""
+    if not (chosen := tuple(languages)):
+        return SettledLanguages()
+    return ask(settle_each, options, KnownWorkers.of(workers), chosen)
+
+
+def settle_each(
+    options: ScoreOptions, workers: KnownWorkers, languages: Sequence[str]
+) -> SettledLanguages:
+    """Settle languages, each model once. Another process may do it.
+
+    Raises:
+        BertScoreError: A language is named, and its setting cannot work; or its model cannot be
+            used.
+    """
+    settling, named = _Settling(workers), frozenset(options.languages or ())
+    by_language: dict[str, RowSetting] = {}
+    missing: dict[str, Reason] = {}
+    first_error = ""
+    for language in languages:
+        alone = options.language_column is None
+        chosen = options if alone else options.for_language(language)
+        if chosen is None:
+            missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
+            continue
+        try:
+            by_language[language] = settling.settle(language, scorer_config(chosen, workers))
+        except BertScoreError as error:
+            if alone:
+                raise
+            reason = _reason_of(error)
+            if reason is None or language in named:
+                raise type(error)(f"language {language!r}: {error}") from error
+            missing[language] = reason
+            first_error = first_error or str(error)
+    return SettledLanguages(
+        by_language=by_language,
+        missing=missing,
+        baselines=settling.baselines,
+        first_error=first_error,
+    )
+
+
+def _baseline_row(settings: "Settings") -> tuple[float, float, float] | None:
     """Return what raw scores are rescaled with; float32 numbers, which Python's floats hold."""
     if settings.baseline is None:
         return None
@@ -103,7 +190,7 @@ def _baseline_row(settings: Settings) -> tuple[float, float, float] | None:
     return precision, recall, f1
 
 
-def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
+def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
     return RowSetting(
         config=config,
         signature=settings.signature(),
@@ -113,69 +200,26 @@ def _setting(config: ScorerConfig, settings: Settings) -> RowSetting:
     )
 
 
-class Settling:
+class _Settling:
     """Settles one language after the other, each model once.
 
     Attributes:
-        options: The options.
         baselines: What the scores of each language are rescaled with; None for nothing.
     """
 
-    def __init__(self, options: ScoreOptions, workers: Workers) -> None:
-        self.options = options
+    def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._named = frozenset(options.languages or ())
         self._models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
-        self._by_language: dict[str, RowSetting] = {}
-        self._missing: dict[str, Reason] = {}
         self.baselines: dict[str, Baseline | None] = {}
-        self._first_error: BertScoreError | None = None
 
-    def result(self) -> RunSettings:
-        """Return the sole setting, or the settings of the languages that were added."""
-        if self.options.language_column is None:
-            return RunSettings.of_all_rows(self._by_language[EVERY_LANGUAGE])
-        return RunSettings(
-            by_language=dict(self._by_language),
-            missing=dict(self._missing),
-            rescaled=self.options.rescale,
-        )
-
-    def add_sole(self) -> None:
-        """Settle the setting of all rows.
+    def settle(self, language: str, config: ScorerConfig) -> RowSetting:
+        """Settle a language.
 
         Raises:
             BertScoreError: It cannot work.
         """
-        config = scorer_config(self.options, self._workers)
-        self._by_language[EVERY_LANGUAGE] = self._settle(EVERY_LANGUAGE, config)
+        from bertscore_core.config import share_model  # here, since it takes seconds
 
-    def add(self, language: str) -> None:
-        """Settle a language, or note why it has no setting.
-
-        Raises:
-            BertScoreError: It is named, and its setting cannot work; or its model cannot be used.
-        """
-        if language in self._by_language or language in self._missing:
-            return
-        if language in (NO_LANGUAGE, NO_CODE):  # `RunSettings.reason` has theirs
-            return
-        chosen = self.options.for_language(language)
-        if chosen is None:
-            self._missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
-            return
-        try:
-            self._by_language[language] = self._settle(
-                language, scorer_config(chosen, self._workers)
-            )
-        except BertScoreError as error:
-            reason = _reason_of(error)
-            if reason is None or language in self._named:
-                raise type(error)(f"language {language!r}: {error}") from error
-            self._missing[language] = reason
-            self._first_error = self._first_error or error
-
-    def _settle(self, language: str, config: ScorerConfig) -> RowSetting:
         model = model_part(config)
         if model in self._models:
             worker, settings = self._models[model]
@@ -187,15 +231,16 @@ class Settling:
         self.baselines[language] = settings.baseline
         return _setting(config, settings)
 
-    def nothing_left(self, rows: Mapping[str, int]) -> ConfigError:
-        """Return the error for a dump in which no language has a setting."""
-        shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
-        why = "" if self._first_error is None else f" The first: {self._first_error}"
-        return ConfigError(
-            f"no language of the column {self.options.language_column!r} has a setting: got "
-            f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
-            f"registry knows. Check --language-column and --languages.{why}"
-        )
+
+def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: str) -> ConfigError:
+    """Return the error for a dump in which no language has a setting."""
+    shown = ", ".join(by_name(rows)[:_SHOWN]).strip(", ") or "no language codes"
+    why = f" The first: {first_error}" if first_error else ""
+    return ConfigError(
+        f"no language of the column {options.language_column!r} has a setting: got "
+        f"{shown}; expected codes that are in --languages (also {OTHERS!r}) or that the "
+        f"registry knows. Check --language-column and --languages.{why}"
+    )
 
 
 _SHOWN = 10

@@ -26,7 +26,6 @@ from bertscore_beam.run.identity import check_same_command, check_same_run, iden
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import given_split_rows
-from bertscore_beam.run.supervised import restarts_so_far
 from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.runs.source import UNCOUNTED, Reuse, find_reuse
 from bertscore_beam.score.given_idf import check_given_idf, check_groups
@@ -37,8 +36,8 @@ from bertscore_beam.score.other_texts import check_same_texts
 from bertscore_beam.score.part_record import PartRecord, record_path
 from bertscore_beam.score.plan_settings import (
     PlannedSettings,
-    begin_settling,
     settle_languages,
+    settle_named,
     table_fields,
 )
 from bertscore_beam.score.records import FolderRecords, read_parts
@@ -140,7 +139,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         OSError: No file can be reached, or not every file that idf must count.
     """
     started, fields = time.time(), table_fields(options)
-    settling = begin_settling(options, runner)
+    named = settle_named(options, runner)
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -155,7 +154,7 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
         kept_as, plan = _plan_of(files, options, runner, output, target_rows)
-        settings = settle_languages(settling, plan.splits)
+        settings = settle_languages(options, runner, named, plan.splits)
         num_groups = count_groups(plan.splits, options.group_by)
     if given_idf is not None:
         check_given_idf(given_idf, settings.settings)
@@ -324,7 +323,6 @@ def _goal(
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
-        restarts=restarts_so_far(),
         carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
         rows_at_risk=rows_at_risk,
     )

@@ -14,7 +14,7 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertscore_beam.run.folder import OutputFolder
@@ -32,13 +32,21 @@ class Packs:
 
     Attributes:
         names: Their files, by generation.
-        lines: The records in them, by generation; those of damaged packs are left out.
-        is_whole: Whether all of them were still there when they were read.
+        data: What is in them, by generation, as it was read; None for one that was gone.
     """
 
     names: Mapping[int, tuple[str, ...]]
-    lines: Mapping[int, tuple[bytes, ...]]
-    is_whole: bool = True
+    data: Mapping[int, tuple[bytes | None, ...]]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of them were still there when they were read."""
+        return all(one is not None for read in self.data.values() for one in read)
+
+    def lines(self, generation: int) -> Iterator[bytes]:
+        """Yield the records of a generation; those of damaged packs are left out."""
+        for data in self.data[generation]:
+            yield from _lines_of(data)
 
     @property
     def latest(self) -> int:
@@ -52,11 +60,10 @@ def read_packs(folder: OutputFolder) -> Packs:
     for file in folder.files(PACKS_FOLDER):
         if found := _PACK_FILE.fullmatch(file):
             names.setdefault(int(found[1]), []).append(f"{PACKS_FOLDER}/{file}")
-    data = {at: folder.read_if_there(*names[at]) for at in sorted(names)}
+    in_order = sorted(names)
     return Packs(
-        names={at: tuple(names[at]) for at in data},
-        lines={at: tuple(line for one in data[at] for line in _lines_of(one)) for at in data},
-        is_whole=all(one is not None for read in data.values() for one in read),
+        names={at: tuple(names[at]) for at in in_order},
+        data={at: tuple(folder.read_if_there(*names[at])) for at in in_order},
     )
 
 

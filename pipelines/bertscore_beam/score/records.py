@@ -69,14 +69,14 @@ class FolderRecords:
     Attributes:
         records: The records by part name; damaged ones are left out.
         singles: The files of single records, by their path below the folder of records.
-        packs: The packs, without their lines.
+        packs: The packs, without what is in them.
         packed: The parts with a record in a pack, whether it counts or not.
         is_compact: Whether all records that count are in the packs of one generation.
     """
 
     records: Mapping[str, PartRecord] = field(default_factory=dict)
     singles: tuple[str, ...] = ()
-    packs: Packs = field(default_factory=lambda: Packs(names={}, lines={}))
+    packs: Packs = field(default_factory=lambda: Packs(names={}, data={}))
     packed: frozenset[str] = frozenset()
     is_compact: bool = True
 
@@ -107,9 +107,9 @@ def _look(folder: OutputFolder, generation: int | None) -> tuple[FolderRecords, 
     packs = read_packs(folder)
     packed: dict[int, dict[str, PartRecord]] = {}
     own = {}
-    for at, lines in packs.lines.items():
+    for at in packs.data:
         packed[at] = {}
-        for line in lines:
+        for line in packs.lines(at):
             if record := record_from_json(line):
                 packed[at][record.part_name] = record
                 if at == generation:
@@ -134,7 +134,7 @@ def _look(folder: OutputFolder, generation: int | None) -> tuple[FolderRecords, 
     records = FolderRecords(
         records=found,
         singles=tuple(singles),
-        packs=replace(packs, lines={}),
+        packs=replace(packs, data={}),
         packed=frozenset(name for names in packed.values() for name in names),
         is_compact=len(packed) == 1 and found.keys() == next(iter(packed.values())).keys() - single,
     )
@@ -169,7 +169,7 @@ def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     found = FolderRecords(
         records={record.part_name: record for record in records},
         singles=tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)),
-        packs=replace(read_packs(folder), lines={}),
+        packs=replace(read_packs(folder), data={}),
         is_compact=False,
     )
     pack_records(folder, found)

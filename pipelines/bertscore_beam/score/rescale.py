@@ -25,6 +25,7 @@ from bertscore_beam.files.paths import absolute
 from bertscore_beam.files.reach import reaching
 from bertscore_beam.idf.saved import note_path
 from bertscore_beam.options.rescale import RescaleOptions
+from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
 from bertscore_beam.run.job import JobKind, Say
@@ -34,7 +35,6 @@ from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.run.success import declare_success
-from bertscore_beam.run.workers import worker_errors
 from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.finished import open_finished

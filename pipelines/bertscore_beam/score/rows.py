@@ -15,6 +15,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -42,13 +43,15 @@ from bertscore_beam.score.scored_table import ScoredTable, with_scores
 from bertscore_beam.score.scorers import Scorers
 from bertscore_beam.score.settings import RowSetting, RunSettings
 from bertscore_core import (
-    BertScorer,
     IdfTable,
     Scores,
     Signature,
     TokenWeights,
 )
 from bertscore_core.work import Work
+
+if TYPE_CHECKING:
+    from bertscore_core import BertScorer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +345,7 @@ def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> 
 
 
 def score_rows(
-    scorer: BertScorer,
+    scorer: "BertScorer",
     texts: PairTexts,
     rows: npt.NDArray[np.int64],
     *,

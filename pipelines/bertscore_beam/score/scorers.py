@@ -10,16 +10,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-import torch
+from typing import TYPE_CHECKING, Protocol
 
 from bertscore_beam.loading import load_scorer
 from bertscore_beam.score.settings import RowSetting
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.config import model_part
-from bertscore_core.device_queue import DeviceQueue
-from bertscore_core.encoder import resolve_device
+from bertscore_core import ScorerConfig
+from bertscore_core.scorer_config import model_part
+
+if TYPE_CHECKING:
+    from bertscore_core import BertScorer
+    from bertscore_core.device_queue import DeviceQueue
 
 _SHARE = 2
 """Default bound: the memory of the device divided by this. The rest is for texts and embeddings."""
@@ -28,7 +28,7 @@ _SHARE = 2
 class Scorers(Protocol):
     """Returns the scorer of a setting."""
 
-    def __call__(self, setting: RowSetting) -> BertScorer:
+    def __call__(self, setting: RowSetting) -> "BertScorer":
         """Return the scorer of a setting."""
 
     def has(self, setting: RowSetting) -> bool:
@@ -52,6 +52,10 @@ class ModelMemory:
         """Return the bound in bytes for a device of this machine."""
         if self.limit is not None:
             return self.limit
+        import torch  # here, since it takes seconds
+
+        from bertscore_core.encoder import resolve_device
+
         chosen = resolve_device(device)
         if chosen.type == "cuda":
             total, processes = torch.cuda.get_device_properties(chosen).total_memory, 1
@@ -65,8 +69,8 @@ class _Loaded:
     """A loaded model: its size, and the scorers that share it by the label of their setting."""
 
     size: int
-    scorer: BertScorer
-    by_label: dict[str, BertScorer] = field(default_factory=dict)
+    scorer: "BertScorer"
+    by_label: "dict[str, BertScorer]" = field(default_factory=dict)
 
 
 class LoadedScorers:
@@ -83,7 +87,7 @@ class LoadedScorers:
         self._queue: DeviceQueue | None = None  # of the device, which is known with the first
         self._lock = threading.Lock()
 
-    def __call__(self, setting: RowSetting) -> BertScorer:
+    def __call__(self, setting: RowSetting) -> "BertScorer":
         """Return the scorer of a setting.
 
         Raises:

@@ -1,25 +1,35 @@
-"""Score a split: read its rows, score them on the device, write its part and, last, its record."""
+"""What is done with each split and each part of a scoring run; knows no Beam.
 
+A split is scored: its rows are read and scored on the device, its part is written and, last, its
+record. Before that, the references of splits may be compared; after that, groups are read of parts.
+"""
+
+import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.read_split import SplitRows, read_rows
+from bertscore_beam.dump.read_split import SplitRows, read_rows, read_split
 from bertscore_beam.dump.row_digests import RowDigests
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.idf.counts import SplitCount
+from bertscore_beam.idf.saved import SavedIdf
+from bertscore_beam.idf.steps import Counting, content_of
 from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.loading import spare_the_collector
-from bertscore_beam.run import counters, live
-from bertscore_beam.run.device_loss import ending_with_the_device
+from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.events import event
+from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.runs.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.score.earlier import finder
 from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.groups import Group, statistics_of_part
 from bertscore_beam.score.part_record import PartRecord, record_name, record_path
+from bertscore_beam.score.records import read_record
 from bertscore_beam.score.rejects import rejected_rows, rows_path
 from bertscore_beam.score.resume import may_be_valid
 from bertscore_beam.score.reuse import reuse_part
@@ -29,9 +39,16 @@ from bertscore_beam.score.scored_table import ScoredTable
 from bertscore_beam.score.scorers import LoadedScorers, Scorers
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.summary import FailedSplit, ReusedPart, SplitResult
-from bertscore_beam.score.to_score import ToScore
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToScore:
+    """A split, and its idf tables by name; None without any."""
+
+    split: Split
+    idf: SavedIdf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +71,12 @@ class ScoreSplits:
         spec, sole = self.spec, self.spec.settings.sole
         scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
-            with ending_with_the_device():
-                scorers(sole)
+            scorers(sole)
         return lambda chosen: [score_split(chosen, spec, scorers, earlier)]
+
+    def name(self, chosen: ToScore) -> str:
+        """Return the name of the split's part."""
+        return chosen.split.part_name
 
 
 def score_split(
@@ -84,7 +104,7 @@ def score_split(
     if record is not None and record.is_current(split):
         return _reused(ReusedPart(record=record, rewritten=False))
     try:
-        with live.doing(record_name(split.part_name), lambda: 0.0, split.part_name):
+        with at_work.doing(record_name(split.part_name), lambda: 0.0):
             rows = read_rows(split)
     except UNREADABLE as error:
         return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
@@ -123,8 +143,7 @@ def _score(
     split: Split, rows: SplitRows, idf: IdfTables | None, spec: ScoreSpec, scorers: Scorers
 ) -> ScoredTable:
     progress = RowProgress(len(rows.table))
-    doing = live.doing(record_name(split.part_name), lambda: progress.share, split.part_name)
-    with doing, ending_with_the_device():
+    with at_work.doing(record_name(split.part_name), lambda: progress.share):
         scored = score_table(
             scorers,
             rows.table,
@@ -212,3 +231,59 @@ def _reused(part: ReusedPart) -> ReusedPart:
     counters.count(counters.PARTS_WRITTEN if part.rewritten else counters.PARTS_KEPT)
     logger.info(event("part_reused", part=part.record.part_name, rewritten=part.rewritten))
     return part
+
+
+def digest_split(
+    split: Split,
+    *,
+    counting: Counting,
+    folder: OutputFolder,
+    job_digest: str,
+    labels: Mapping[str, str] | None,
+) -> Iterator[SplitCount]:
+    """Digest the references of a split; from the record of its part if that is current.
+
+    Args:
+        split: The split.
+        counting: What would be counted.
+        folder: Output folder of the run.
+        job_digest: Digest of the run's identity, as in the records.
+        labels: Label of the setting of each language; None if all rows are scored alike.
+    """
+    record = read_record(folder, split.part_name)
+    is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
+    try:
+        if record is not None and is_same_job and record.is_current(split):
+            rows, digest = record.num_rows, record.digests.references
+        else:
+            table = read_split(split, counting.read_columns)
+            rows, digest = table.num_rows, counting.digest_of(table)
+    except UNREADABLE as error:
+        logger.warning("not compared: %s", mask_credentials(str(error)))
+        yield SplitCount(unreadable=1)
+    else:
+        yield SplitCount(content=content_of(split, rows, digest, counting.columns))
+
+
+def group_part(
+    record: PartRecord, *, folder: OutputFolder, by: tuple[str, ...]
+) -> Iterator[tuple[str, bytes]]:
+    """Read the statistics of each group of a part, and of all its rows.
+
+    Args:
+        record: Its record.
+        folder: Output folder of the run.
+        by: The columns whose values are groups.
+
+    Yields:
+        (group as JSON, statistics as bytes)
+    """
+    found = statistics_of_part(folder.path(record.part_name), record, by)
+    yield _key(None), found.total.to_bytes()
+    for group, one in found.groups.items():
+        yield _key(group), one.to_bytes()
+
+
+def _key(group: Group | None) -> str:
+    """Return a group as a text that is the same in every process."""
+    return json.dumps(group)

@@ -22,14 +22,9 @@ from bertscore_beam.tune.others import other_scores
 from bertscore_beam.tune.plan import TuneJob, TunePlan, weightings_of
 from bertscore_beam.tune.prepare import check_folder, plan_tune
 from bertscore_beam.tune.results import evaluate
-from bertscore_beam.tune.scores import (
-    ModelScores,
-    ScoreParts,
-    score_stage,
-    score_with_model,
-    write_parts,
-)
+from bertscore_beam.tune.scores import ModelScores, ScoreParts
 from bertscore_beam.tune.show import show_plan, show_results
+from bertscore_beam.tune.stages import score_stage, score_with_model, write_parts
 from bertscore_beam.tune.write import RESULT_FILES, write_results
 from bertscore_core import ScorerConfig
 

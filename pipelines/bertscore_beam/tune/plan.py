@@ -11,37 +11,14 @@ from bertscore_beam.run.job import Say
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.scorer import unseen_device_words
 from bertscore_beam.tune.judgements import Judgements
+from bertscore_beam.tune.scores import SCORES_FOLDER, Weighting
 from bertscore_core import ScorerConfig, Settings, Signature
 
 LAYOUT = "1"
 """Version of the names and contents of the files in `_manifest`."""
 ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
 IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
-SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
 MEASURES = ("precision", "recall", "f1")
-
-
-@dataclass(frozen=True, slots=True)
-class Weighting:
-    """How the matches of a pair are found and averaged.
-
-    Attributes:
-        optimal: Whether tokens are assigned one to one.
-        idf: Whether tokens are weighted by idf.
-    """
-
-    optimal: bool
-    idf: bool
-
-    @property
-    def matching(self) -> str:
-        """The name of the matching."""
-        return "optimal" if self.optimal else "greedy"
-
-    @property
-    def weights(self) -> str:
-        """The name of the weights."""
-        return "corpus" if self.idf else "none"
 
 
 def weightings_of(options: TuneOptions) -> tuple[Weighting, ...]:

@@ -1,12 +1,10 @@
-"""Score judgements at every layer with every weighting: one stage for each model."""
+"""Score parts of the judgements with a model, at every layer with every weighting."""
 
 import io
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import attrgetter
 
-import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,25 +13,37 @@ import pyarrow.parquet as pq
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.read import open_source
 from bertscore_beam.loading import load_scorer
-from bertscore_beam.run import counters, live
-from bertscore_beam.run.device_loss import ending_with_the_device
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.step import RunOnDevice
-from bertscore_beam.tune.judgements import Judgements
-from bertscore_beam.tune.plan import (
-    SCORES_FOLDER,
-    Part,
-    TuneJob,
-    TuneModel,
-    Weighting,
-    idf_path,
-    scores_path,
-)
-from bertscore_core import BertScorer, DocumentFrequencies, IdfTable, ScorerConfig, TokenWeights
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_core import BertScorer, IdfTable, ScorerConfig, TokenWeights
 from bertscore_core.work import Work
 
+SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
+
 Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """How the matches of a pair are found and averaged.
+
+    Attributes:
+        optimal: Whether tokens are assigned one to one.
+        idf: Whether tokens are weighted by idf.
+    """
+
+    optimal: bool
+    idf: bool
+
+    @property
+    def matching(self) -> str:
+        """The name of the matching."""
+        return "optimal" if self.optimal else "greedy"
+
+    @property
+    def weights(self) -> str:
+        """The name of the weights."""
+        return "corpus" if self.idf else "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,99 +76,6 @@ class PartToScore:
     idf: tuple[str, ...]
 
 
-def write_parts(job: TuneJob) -> None:
-    """Write the texts of each part for the workers, and delete those of other judgements."""
-    names = {part.path for part in job.plan.parts}
-    folder = next(iter(names)).rpartition("/")[0]
-    there = {f"{folder}/{name}" for name in job.folder.files(folder)}
-    job.folder.delete(*sorted(there - names))
-    for part in job.plan.parts:
-        if part.path not in there:
-            job.folder.write(part.path, _texts_of(job.plan.judgements, part))
-
-
-def _texts_of(judgements: Judgements, part: Part) -> bytes:
-    rows = slice(part.first, part.stop)
-    table = pa.table(
-        {
-            "candidate": pa.array(judgements.candidates[rows], pa.large_string()),
-            "references": pa.array(judgements.references[rows], pa.list_(pa.large_string())),
-            "group": judgements.groups[rows],
-        }
-    )
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
-
-
-def score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
-    """Score all judgements with one model; scores that are there are kept.
-
-    Yields:
-        The stage that scores what is left to score, if anything is.
-
-    Returns:
-        All scores.
-    """
-    weightings = job.plan.weightings
-    parts = [_to_score(job, model, part) for part in job.plan.parts]
-    there = {f"{SCORES_FOLDER}/{name}" for name in job.folder.files(SCORES_FOLDER)}
-    pending = [part for part in parts if part.scores not in there]
-    if pending:
-        if model.config.idf:
-            _count_idf(job, model)
-        scoring = ScoreParts(
-            config=model.config,
-            backend=model.settings.backend_version,
-            folder=job.folder,
-            weightings=weightings,
-        )
-        yield score_stage(job, scoring, pending, model.name)
-    return _read_all(job.folder, parts)
-
-
-def score_stage(
-    job: TuneJob, scoring: "ScoreParts", parts: Sequence[PartToScore] = (), model: str = ""
-) -> Stage:
-    """Return the stage that scores parts with one model."""
-    score = RunOnDevice(scoring, attrgetter("scores"), job.plan.options.accelerator)
-    return Stage(
-        name="score",
-        runner=job.plan.runner,
-        build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
-        words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
-        folder=SCORES_FOLDER,
-        amounts={part.scores.removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in parts},
-        unit="pairs",
-    )
-
-
-def _to_score(job: TuneJob, model: TuneModel, part: Part) -> PartToScore:
-    groups = range(len(job.plan.judgements.names)) if model.config.idf else ()
-    return PartToScore(
-        texts=part.path,
-        scores=scores_path(model, job.plan.weightings, part),
-        rows=part.rows,
-        idf=tuple(idf_path(model, part, group) for group in groups),
-    )
-
-
-def _count_idf(job: TuneJob, model: TuneModel) -> None:
-    """Count and write the idf table of each group that is not there yet."""
-    judgements, tokenizer = job.plan.judgements, model.settings.tokenizer
-    for group in range(len(judgements.names)):
-        path = idf_path(model, job.plan.parts[0], group)
-        if job.folder.exists(path):
-            continue
-        texts = [text for row in judgements.of_group(group) for text in judgements.references[row]]
-        table = IdfTable(
-            frequencies=DocumentFrequencies.from_tokens(tokenizer.encode(texts)),
-            tokenizer=tokenizer.fingerprint,
-            max_length=tokenizer.max_length,
-        )
-        job.folder.write(path, table.to_bytes())
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
     """The step that scores parts of judgements, writes the scores and yields their paths.
@@ -181,9 +98,12 @@ class ScoreParts:
         Raises:
             ConfigError: This worker's backend has another version than the job's.
         """
-        with ending_with_the_device():
-            scorer = load_scorer(self.config, self.backend)
+        scorer = load_scorer(self.config, self.backend)
         return partial(_score, scorer=scorer, weightings=self.weightings, folder=self.folder)
+
+    def name(self, part: PartToScore) -> str:
+        """Return the path of the scores, which no other part has."""
+        return part.scores
 
 
 def _score(
@@ -198,7 +118,7 @@ def _score(
     idf = [_read_idf(folder, path) for path in part.idf]
     work = Work()
     name = part.scores.removeprefix(f"{SCORES_FOLDER}/")
-    with live.doing(name, lambda: work.share), ending_with_the_device():
+    with at_work.doing(name, lambda: work.share):
         scores = score_part(scorer, table, idf, weightings, work)
     counters.count(counters.PAIRS_SCORED, len(table))
     counters.count_work(work)
@@ -254,12 +174,3 @@ def _weights(
 def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
     """Read an idf table, once for all parts."""
     return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))
-
-
-def _read_all(folder: OutputFolder, parts: Sequence[PartToScore]) -> ModelScores:
-    values, seconds = [], 0.0
-    for part in parts:
-        with np.load(io.BytesIO(folder.read(part.scores)), allow_pickle=False) as archive:
-            values.append(archive["scores"])
-            seconds += float(archive["seconds"])
-    return ModelScores(values=np.concatenate(values, axis=-1), seconds=seconds)

@@ -11,18 +11,16 @@ import pytest
 
 from bertscore_beam.baseline.moments import sum_scores
 from bertscore_beam.baseline.sample import read_sample
-from bertscore_beam.cli.main import main
 from bertscore_beam.crawl.pairing import HOST_COLUMNS
 from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from bertscore_core.work import Work
-from tests.support.crawls import LANGUAGES, baseline, description, read_tables, run_baseline
+from tests.support.crawls import LANGUAGES, description, read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.web import web_server
 from tests.support.wet import CRAWL, listing_bytes
-from tests.support.workers import worker_pool
 
 
 def test_table_is_what_scoring_each_layer_alone_gives(finished, model):
@@ -107,15 +105,6 @@ def test_dry_run_writes_nothing(tmp_path, crawl, model, capsys):
 @pytest.mark.long
 def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
     assert run_baseline(crawl, tmp_path / "out", model, "--workers", 2) == DONE
-    assert read_tables(tmp_path / "out") == tables
-
-
-@pytest.mark.long
-def test_two_external_workers_make_the_same_tables(tmp_path, crawl, model, tables):
-    with worker_pool() as address:
-        place = ["--environment_type=EXTERNAL", f"--environment_config={address}"]
-        words = baseline(crawl, tmp_path / "out", model, "--workers", 2)
-        assert main([*words, "--", *place]) == DONE
     assert read_tables(tmp_path / "out") == tables
 
 

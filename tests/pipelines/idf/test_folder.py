@@ -6,8 +6,8 @@ import pytest
 
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.read import exists
-from bertscore_beam.idf.steps import SaveIdf
 from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.idf.transforms import SaveIdf
 from bertscore_core import DocumentFrequencies, IdfTable
 from tests.support.dumps import write_dump
 from tests.support.jobs import own

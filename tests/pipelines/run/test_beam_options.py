@@ -178,11 +178,9 @@ def test_places_that_only_the_launcher_has_are_refused(name, flags, only_print, 
     assert f"bertscore-beam: {name} is on this machine: got" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("address", ["localhost:1", "nowhere.invalid:50000", "localhost:x"])
-def test_a_worker_pool_that_does_not_answer_is_named(address, tmp_path, capsys):
-    dump = write_dump(tmp_path / "dump", [5])
-    pool = ("--environment_type=EXTERNAL", f"--environment_config={address}")
+@pytest.mark.parametrize("flag", ["--environment_type=EXTERNAL", "--direct_num_workers=2"])
+def test_workers_that_are_not_those_of_this_command_are_refused(flag, tmp_path, capsys):
     out = tmp_path / "out"
-    assert main(["score", "--input", str(dump), "--output", str(out), "--", *pool]) == UNUSABLE
-    assert f"no worker pool answers at '{address}'" in capsys.readouterr().err
+    assert main(["score", "--input", "in", "--output", str(out), "--", flag]) == UNUSABLE
+    assert f"{flag.partition('=')[0]} cannot be used" in capsys.readouterr().err
     assert not out.exists()

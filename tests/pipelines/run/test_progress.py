@@ -1,15 +1,17 @@
 """Progress counts the rows of parts as their records appear."""
 
 import io
-import json
 import threading
 import time
 
+import pytest
 from rich.console import Console
 
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.write import write_atomically
+from bertscore_beam.run import at_work
 from bertscore_beam.run import progress as progress_module
+from bertscore_beam.run.at_work import AtWork
 from bertscore_beam.run.progress import RunProgress, show_progress
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
@@ -32,8 +34,15 @@ def finish(output, split):
     write_atomically(join(output, record_path(split.part_name)), b"{}")
 
 
-def report(live, name, counted=0, **doing):
-    (live / f"{name}.json").write_text(json.dumps({"counted": counted, "doing": doing}))
+@pytest.fixture(autouse=True)
+def _nothing_before():
+    at_work.forget()
+    yield
+    at_work.forget()
+
+
+def report(child, counted=0, words="", **doing):
+    at_work.of_child(child, AtWork(counted=counted, words=words, doing=doing))
 
 
 def test_records_of_expected_parts_count(tmp_path):
@@ -75,16 +84,16 @@ def test_the_line_says_when_nothing_has_come_for_long(tmp_path, monkeypatch):
 
 
 def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
-    output, live = str(tmp_path / "out"), tmp_path / "live"
-    live.mkdir()
+    output = str(tmp_path / "out")
     splits = [split(100, 0), split(100, 100)]
     first, second = (record_name(split.part_name) for split in splits)
-    progress = progress_of(output, splits, time.time() - 1, live=live)
-    report(live, "a", **{first: 0.5, "unknown": 1.0})
-    report(live, "b", **{second: 0.25})
-    (live / "damaged.json").write_text("{")
+    progress = progress_of(output, splits, time.time() - 1)
+    report(1, words="loading the model")
+    assert look(progress) == "0 of 200 rows, loading the model"
+    report(1, **{first: 0.5, "unknown": 1.0})
+    report(2, **{second: 0.25})
     assert look(progress).startswith("75 of 200 rows")
-    report(live, "a")
+    report(1)
     assert look(progress).startswith("75 of 200 rows"), "done, and its record is not there yet"
     finish(output, splits[0])
     assert look(progress).startswith("125 of 200 rows")
@@ -93,16 +102,15 @@ def test_rows_inside_a_part_count_as_workers_report_them(tmp_path):
 
 
 def test_what_idf_counts_is_shown_until_the_first_row_is_scored(tmp_path):
-    output, live = str(tmp_path / "out"), tmp_path / "live"
-    live.mkdir()
+    output = str(tmp_path / "out")
     counting = (40, "rows counted for idf")
-    progress = progress_of(output, [split(40)], time.time() - 1, live=live, first=counting)
+    progress = progress_of(output, [split(40)], time.time() - 1, first=counting)
     assert look(progress) == "0 of 40 rows, time left unknown"
-    report(live, "a", counted=10)
+    report(1, counted=10)
     assert look(progress).startswith("10 of 40 rows counted for idf, ")
-    report(live, "a", counted=50)
+    report(1, counted=50)
     assert look(progress) == "40 of 40 rows counted for idf, finishing", "a split was read twice"
-    report(live, "a", counted=50, **{record_name(split(40).part_name): 0.5})
+    report(1, counted=50, **{record_name(split(40).part_name): 0.5})
     assert look(progress).startswith("20 of 40 rows, ")
 
 

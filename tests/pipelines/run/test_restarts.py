@@ -1,4 +1,4 @@
-"""With --restarts a run goes on in new workers when one has died; without, it ends and says why."""
+"""A run goes on when a worker process has died, as often as it may; and nothing outlives it."""
 
 import json
 import os
@@ -13,12 +13,13 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.run.folder import SUMMARY_FILE
 from bertscore_beam.run.lock import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
-from tests.support.dying import CUDA, KILLED, dying_environment
-from tests.support.processes import beam_workers, kill_session, wait_until_gone
+from tests.support.dying import CUDA, HELD, KILLED, LOADING, PLANNING, dying_environment
+from tests.support.processes import kill_session, wait_until_gone
 from tests.support.waiting import wait_until
 
 ROWS, SPLIT_ROWS = 60, 5
 ILLEGAL = "its GPU failed: CUDA error: an illegal memory access was encountered"
+OOM = "return code -9"
 CONTINUES = "the same command continues from there"
 
 pytestmark = [
@@ -36,19 +37,32 @@ def words(tmp_path_factory, tiny_folder):
     return ["score", *map(str, flags), "--split-rows", str(SPLIT_ROWS), "--device", "cpu"]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(words, tmp_path_factory):
+    """Return the output of a run that nothing befell."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert cli.main([*words, "--output", str(output)]) == cli.DONE
+    return output
+
+
 @pytest.fixture
-def command(words, tmp_path):
+def dying(tmp_path):
+    folder = tmp_path / "dying"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def command(words, tmp_path, dying):
     """Return a function that starts the command; whatever it started is killed in the end."""
     started = []
 
-    def start(*more, deaths=(), after=0) -> subprocess.Popen:
-        output, folder = tmp_path / "out", tmp_path / "dying"
-        folder.mkdir()
-        dying = dying_environment(folder, output, list(deaths), after=after)
+    def start(*more, **how) -> subprocess.Popen:
+        output = tmp_path / "out"
         started.append(
             subprocess.Popen(
                 [sys.executable, "-m", "bertscore_beam", *words, "--output", str(output), *more],
-                env={**os.environ, **dying},
+                env={**os.environ, **dying_environment(dying, output, **how)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -69,59 +83,76 @@ def ended(process) -> tuple[int, dict, str]:
     return process.returncode, json.loads(said) if said else {}, warned
 
 
-def test_run_goes_on_in_new_workers_from_what_is_finished(words, command, tmp_path, capsys):
-    output, undisturbed = tmp_path / "out", tmp_path / "undisturbed"
-    assert cli.main([*words, "--output", str(undisturbed)]) == cli.DONE
-    capsys.readouterr()
-    process = command("--workers", "2", "--restarts", "2", deaths=[KILLED], after=1)
-    status, document, said = ended(process)
+def summary_of(output) -> dict:
+    return json.loads((output / SUMMARY_FILE).read_text())
+
+
+def wait_until_held(process, dying) -> int:
+    """Wait until a process waits; return its number."""
+    held = dying / "held"
+    wait_until(lambda: held.exists() and held.read_text(), process=process)
+    return int(held.read_text())
+
+
+@pytest.mark.parametrize(("death", "cause"), [(KILLED, OOM), (CUDA, ILLEGAL)])
+def test_run_goes_on_and_only_the_split_of_the_dead_is_done_again(
+    command, tmp_path, dying, undisturbed, death, cause
+):
+    output = tmp_path / "out"
+    status, document, said = ended(command("--workers", "2", deaths=[death], after=1))
     assert status == cli.DONE, said
     assert read_output(output).equals(read_output(undisturbed))
-    assert json.loads((output / SUMMARY_FILE).read_text())["restarts"] == 1
-    summary = document["summary"]
-    assert summary["restarts"] == 1
-    assert summary["parts_of_earlier_runs"] >= 1  # what was finished before the death is kept
-    assert document["warnings"][0] == "The run was restarted once, since a worker had died."
-    assert "a worker died (return code -9). A return code of 137 or -9 means" in said
-    assert "(restart 1 of 2)" in said
+    summary = summary_of(output)
+    assert document["summary"]["restarts"] == summary["restarts"] == 1
+    assert summary["parts_of_earlier_runs"] == 0
+    passes = (dying / "passes").read_text().split()
+    assert 0 < len(passes) - summary_of(undisturbed)["batches"] <= 2 * SPLIT_ROWS  # one split more
+    assert len(set(passes)) == 3
+    assert document["warnings"][0] == "The run went on once after a worker process had died."
+    assert f"a worker process died ({cause}) at work on shard-000" in said
+    assert "(restart 1 of 1)" in said
+    assert ("most often for lack of memory" in said) is (death == KILLED)
     assert CONTINUES not in said  # it goes on by itself
     assert not (output / LOCK_FILE).exists()
 
 
-def test_worker_in_the_same_process_is_restarted_and_its_split_is_named_in_the_end(command):
-    """The second death is one by memory, of the whole command."""
-    process = command("--restarts", "1", deaths=[CUDA, KILLED])
+def test_second_death_ends_the_run_and_names_split_and_cause(command, tmp_path):
+    process = command(deaths=[CUDA, KILLED])
     status, document, said = ended(process)
-    assert status == cli.BROKEN
-    assert f"a worker died ({ILLEGAL})" in said
-    last = "workers died 2 times, and --restarts allowed for 1: a worker died (return code -9)"
-    assert document["status"] == cli.BROKEN
-    assert document["error"].startswith(last)
-    assert "In the hands of workers when they died each time: shard-000" in document["error"]
-    assert CONTINUES in document["error"]
+    assert status == document["status"] == cli.BROKEN
+    assert f"a worker process died ({ILLEGAL}) at work on shard-000" in said
+    error = document["error"]
+    assert error.startswith(f"a worker process died ({OOM}) at work on shard-000")
+    assert "It had happened once before in this run, at work on the same." in error
+    assert "--restarts allowed for 1." in error
+    assert CONTINUES in error
     assert not wait_until_gone(process.pid, 60)
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
-def test_failed_gpu_ends_a_run_at_once_that_may_not_be_restarted(command, tmp_path):
-    status, _, said = ended(command("--workers", "2", deaths=[CUDA]))
+@pytest.mark.parametrize(("death", "cause"), [(KILLED, OOM), (CUDA, ILLEGAL)])
+def test_run_that_may_not_go_on_ends_at_the_first_death(command, death, cause):
+    process = command("--workers", "2", "--restarts", "0", deaths=[death], after=1)
+    status, document, _ = ended(process)
     assert status == cli.BROKEN
-    assert f"a worker process died ({ILLEGAL})" in said
-    assert "It was at work on shard-000" in said
-    assert f"{CONTINUES} (with --restarts N by itself)" in said
-    log = Path(said.rpartition("The log of the workers is ")[2].strip().rstrip("."))
-    assert "DeviceLostError: the GPU has failed" in log.read_text()
-    log.unlink()
+    assert document["error"].startswith(f"a worker process died ({cause}) at work on shard-000")
+    assert "--restarts allowed for 0." in document["error"]
+    assert not wait_until_gone(process.pid, 60)
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
 )
-def test_nothing_outlives_a_supervisor(command, number, status):
-    """A signal to end goes through to the command; if the supervisor is killed, it ends as well."""
-    process = command("--workers", "2", "--restarts", "3")
-    wait_until(lambda: beam_workers(process.pid), process=process)
-    os.kill(process.pid, number)
+@pytest.mark.parametrize("moment", [PLANNING, LOADING, ""], ids=["planning", "loading", "scoring"])
+def test_nothing_outlives_the_launcher(command, dying, moment, number, status):
+    process = command("--workers", "2", hold=moment, deaths=[] if moment else [HELD])
+    wait_until_held(process, dying)
+    process.send_signal(number)
     found, _, said = ended(process)
+    if moment == PLANNING and number == signal.SIGTERM:
+        status = -signal.SIGTERM  # nothing has begun, and nobody catches it
     assert found == status
     assert not wait_until_gone(process.pid, 60)
-    assert ("interrupted (SIGTERM)" in said) is (number == signal.SIGTERM)
+    if moment != PLANNING and number != signal.SIGKILL:
+        assert f"interrupted ({signal.Signals(number).name})" in said
+    assert "a worker process died" not in said

@@ -4,10 +4,11 @@ import os
 
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.runner import Runner, usable_cores
-from bertscore_beam.run.workers import share_cores
 from bertscore_core import ConfigError
 
 
@@ -15,15 +16,58 @@ def options(*beam, workers=1):
     return ScoreOptions(input=("in",), output="out", workers=workers, beam=beam)
 
 
-def test_default_is_the_runner_that_needs_no_download():
-    chosen = Runner.of(options()).beam_options
+@pytest.mark.parametrize("flags", [(), ("--runner=FnApiRunner",)])
+def test_default_is_the_runner_that_needs_no_download_and_starts_no_workers(flags):
+    runner = Runner.of(options(*flags, workers=3))
+    chosen = runner.beam_options
     assert chosen.view_as(StandardOptions).runner == "FnApiRunner"
     assert chosen.view_as(DirectOptions).direct_running_mode == "in_memory"
+    assert type(runner.pipeline().runner) is FnApiRunner
 
 
-def test_several_workers_are_processes():
-    chosen = Runner.of(options(workers=3)).beam_options.view_as(DirectOptions)
-    assert (chosen.direct_running_mode, chosen.direct_num_workers) == ("multi_processing", 3)
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize(
+    ("given", "restarts", "processes"),
+    [
+        ({}, 1, 1),
+        ({"restarts": 0}, 0, 0),
+        ({"restarts": 0, "workers": 2}, 0, 2),
+        ({"restarts": 0, "device": "cuda:1"}, 0, 1),
+        ({"restarts": 5, "workers": 3}, 5, 3),
+    ],
+)
+def test_the_work_is_done_by_children_unless_none_is_needed(
+    monkeypatch, given, restarts, processes
+):
+    monkeypatch.setattr("bertscore_beam.run.devices.DRIVER_FILES", (__file__,))
+    values = {"workers": 1, "device": "cpu"} | given
+    runner = Runner.of(ScoreOptions(input=("in",), output="out", **values))
+    assert (runner.restarts, runner.children) == (restarts, processes)
+
+
+def test_other_runners_have_no_children_here_and_refuse_restarts_that_are_given():
+    runner = Runner.of(options("--runner=FlinkRunner", workers=3))
+    assert (runner.restarts, runner.children) == (0, 0)
+    runner.check_restarts(None)
+    runner.check_restarts(0)
+    with pytest.raises(ConfigError, match=r"--restarts cannot be used with .* 'flink': got 1"):
+        runner.check_restarts(1)
+
+
+@pytest.mark.parametrize("runner", [(), ("--runner=FnApiRunner",), ("--runner=DirectRunner",)])
+@pytest.mark.parametrize(
+    ("flags", "cure"),
+    [
+        (("--direct_num_workers=2",), "give --workers"),
+        (("--direct_running_mode", "in_memory"), "give --workers"),
+        (("--environment_type=EXTERNAL",), "inside the container, with --workers"),
+        (("--environment_config=localhost:1",), "inside the container, with --workers"),
+    ],
+)
+def test_other_workers_of_this_machine_are_refused_by_name(runner, flags, cure):
+    name = flags[0].partition("=")[0]
+    with pytest.raises(ConfigError, match=f"^{name} cannot be used.*{cure}"):
+        Runner.of(options(*runner, *flags))
 
 
 @pytest.mark.parametrize("flags", [("--runner=DataflowRunner",), ("--runner", "DataflowRunner")])
@@ -32,13 +76,6 @@ def test_given_runner_is_kept_and_decides_about_threads(flags):
     assert Runner.of(chosen).beam_options.view_as(StandardOptions).runner == "DataflowRunner"
     assert not Runner.of(chosen).is_local
     assert Runner.of(chosen).threads is None
-
-
-def test_workers_count_when_the_local_runner_is_named():
-    chosen = Runner.of(options("--runner=FnApiRunner", workers=2)).beam_options.view_as(
-        DirectOptions
-    )
-    assert (chosen.direct_running_mode, chosen.direct_num_workers) == ("multi_processing", 2)
 
 
 @pytest.mark.parametrize("runner", [(), ("--runner=DataflowRunner",)])
@@ -73,15 +110,10 @@ def test_threads_of_all_workers_together_are_the_cores(monkeypatch, name, worker
     """Rayon runs the tokenizers. Nothing else may stop its threads, also not in one worker."""
     monkeypatch.setattr("bertscore_beam.run.runner.usable_cores", lambda: 8)
     monkeypatch.setattr(os, "environ", {})
-    share_cores(Runner.of(options(workers=workers)))
-    assert os.environ[name] == threads
-    assert "TOKENIZERS_PARALLELISM" not in os.environ
-
-
-def test_threads_that_the_user_chose_are_kept(monkeypatch):
-    monkeypatch.setattr(os, "environ", {"RAYON_NUM_THREADS": "5"})
-    share_cores(Runner.of(options(workers=2)))
-    assert os.environ["RAYON_NUM_THREADS"] == "5"
+    pool = Pool(workers, restarts=0, threads=Runner.of(options(workers=workers)).threads)
+    variables = pool.environment(0)
+    assert variables[name] == threads
+    assert "TOKENIZERS_PARALLELISM" not in variables
 
 
 def test_a_value_that_beam_refuses_is_refused_before_any_work():

@@ -16,7 +16,7 @@ from bertscore_beam.files.write import create_exclusively, write_atomically
 from bertscore_beam.idf import steps as counting
 from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER
 from bertscore_beam.runs.row_scores import rows_file
-from bertscore_beam.score.job import conclude_score, score_stages
+from bertscore_beam.score.job import conclude_score, run_of, score_stages
 from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.record_packs import PACKS_FOLDER
@@ -284,7 +284,7 @@ def test_files_have_the_modes_of_any_new_file(tmp_path):
 def test_a_run_without_a_summary_ends_as_stopped(tmp_path):
     job = start(prepare_score(job_options(write_dump(tmp_path / "dump", [5]), tmp_path / "out")))
     with pytest.raises(RuntimeError, match=r"a worker failed: .*_summary\.json"):
-        conclude_score(job)
+        conclude_score(run_of(job))
 
 
 def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
@@ -292,5 +292,5 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     job = prepare_score(job_options(write_dump(tmp_path / "dump", [25]), tmp_path / "out"))
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
-    (stage,) = score_stages(replace(job, standing=standing))
+    (stage,) = score_stages(run_of(replace(job, standing=standing)))
     assert stage.amounts == {record_name(one.part_name): one.num_rows for one in (first, second)}

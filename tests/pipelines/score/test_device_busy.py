@@ -5,8 +5,8 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.run.local_runner import LocalRunner
 from bertscore_beam.score.show import show_summary
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, PretendedMoment, pretend
@@ -60,7 +60,7 @@ def outcome(tmp_path_factory):
     flags = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
     with pytest.MonkeyPatch.context() as patch:
         pretend(patch, device)
-        summary = run_options(options, LocalRunner(), flags)
+        summary = run_options(options, FnApiRunner(), flags)
     scores = pq.read_table(folder / "out" / "dump.parquet")["bertscore_f1"]
     return device, summary, scores
 

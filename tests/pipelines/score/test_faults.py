@@ -20,11 +20,10 @@ import pytest
 from bertscore_beam.cli import main as cli
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.score.records import IDF_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults
-from tests.support.processes import beam_workers, kill_session, wait_until_gone
+from tests.support.processes import children, kill_session, wait_until_gone
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.waiting import wait_until
@@ -97,14 +96,6 @@ class Command:
         return self.process.returncode, said
 
 
-def has_work(worker: int) -> bool:
-    """Tell whether a worker has been told what to do; torch is not loaded before."""
-    try:
-        return "libtorch" in Path(f"/proc/{worker}/maps").read_text()
-    except OSError:
-        return False
-
-
 def parts_of(output: Path) -> list[Path]:
     return sorted(output.glob("shard-*/part-*.parquet"))
 
@@ -171,7 +162,7 @@ def test_store_that_stalls_is_asked_again_and_one_that_is_down_ends_the_run(
             status, said = command.end(240)
         assert status == cli.BROKEN
         assert PROMISE in said
-        assert "Error" in said.splitlines()[-2]
+        assert "made up by a test" in said.splitlines()[-2]
         faults.set(FaultRule(rate=0.0, client=client))
         assert not observed.exists(f"{url}/out/{SUCCESS_FILE}")
         assert cli.main(words) == cli.DONE
@@ -257,33 +248,25 @@ def test_worker_killed_in_one_stage_after_the_other(tmp_path, dump, undisturbed,
     """While the idf table is counted, then while scores are written; a rival is refused."""
     output = tmp_path / "out"
     words = score(dump, output, model, "--workers", 2)
-    with Command(words) as command:
+    with Command([*words, "--restarts", "2"]) as command:
         command.wait_for(lambda: (output / RUN_FILE).exists())
         assert cli.main(words) == cli.UNUSABLE
         assert "another run is at work on this output" in capsys.readouterr().err
-        command.wait_for(lambda: any(map(has_work, beam_workers(command.process.pid))))
-        os.kill(beam_workers(command.process.pid)[0], signal.SIGKILL)
-        status, said = command.end()
-        assert not wait_until_gone(command.process.pid, 60)
-    assert status == cli.BROKEN
-    assert "a worker process died" in said
-    assert not (output / IDF_FILE).exists()
-    with Command(words) as command:
+        command.wait_for(lambda: bool(children(command.process.pid)))
+        os.kill(children(command.process.pid)[0], signal.SIGKILL)
         command.wait_for(lambda: len(parts_of(output)) > 0)
-        os.kill(beam_workers(command.process.pid)[1], signal.SIGKILL)
+        os.kill(children(command.process.pid)[-1], signal.SIGKILL)
         status, said = command.end()
         assert not wait_until_gone(command.process.pid, 60)
-    assert status == cli.BROKEN
-    assert "a worker process died" in said
-    assert 0 < len(parts_of(output)) < PARTS
-    assert cli.main(score(dump, output, model)) == cli.DONE
+    assert status == cli.DONE, said
+    assert json.loads((output / "_summary.json").read_text())["restarts"] == said.count("(restart ")
     assert_whole(output, undisturbed)
 
 
 @pytest.mark.long
 def test_short_soak(tmp_path, capsys):
     result = tmp_path / "soak.json"
-    flags = ["--kills", "4", "--modes", "in-memory", "--stores", "local", "--jobs", "1"]
+    flags = ["--kills", "4", "--modes", "one", "--stores", "local", "--jobs", "1"]
     assert soak([*flags, "--folder", str(tmp_path), "--json", str(result)]) == 0
     tally = json.loads(result.read_text())
     assert tally["kills"] >= 4

@@ -17,8 +17,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.score.earlier_records import EarlierRecords
 from bertscore_beam.score.scorers import LoadedScorers
-from bertscore_beam.score.steps import score_split
-from bertscore_beam.score.to_score import ToScore
+from bertscore_beam.score.steps import ToScore, score_split
 from bertscore_core import SignatureError
 from tests.support.dumps import pair_rows, read_output, write_dump
 from tests.support.jobs import (

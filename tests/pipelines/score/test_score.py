@@ -15,16 +15,15 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from bertscore_beam.cli import main as cli
 from bertscore_beam.idf.saved import SavedIdf, load_idf
 from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.local_runner import LocalRunner
 from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
 from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
 from tests.support.jobs import job_options as options
 from tests.support.jobs import run_options as run
+from tests.support.jobs import score_arguments as arguments
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
-from tests.support.workers import worker_pool
 
 pytestmark = pytest.mark.job
 
@@ -87,19 +86,12 @@ def in_memory(tmp_path_factory):
     return dump, read_output(folder / "out")
 
 
-@pytest.mark.parametrize(
-    "workers",
-    ["two processes", pytest.param("two external workers", marks=pytest.mark.long)],
-)
-def test_separate_workers_give_the_same_parts(tmp_path, in_memory, workers):
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_other_processes_give_the_same_parts(tmp_path, in_memory, workers):
     dump, expected = in_memory
-    chosen = options(dump, tmp_path / "out", idf="corpus")
-    if workers == "two processes":
-        flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-        run(chosen, LocalRunner(), flags=flags)
-    else:
-        with worker_pool() as address:
-            run(chosen, LocalRunner(address), flags=["--direct_num_workers=2"])
+    words = arguments(dump, tmp_path, "--idf", "corpus", "--split-rows", 20, "--device", "cpu")
+    assert cli.main([*words, "--workers", str(workers)]) == cli.DONE
     output = read_output(tmp_path / "out")
     assert output.select(["id", "candidate"]).equals(expected.select(["id", "candidate"]))
     np.testing.assert_allclose(measured(output), measured(expected), atol=INVARIANCE_ATOL, rtol=0)
@@ -267,7 +259,8 @@ def test_fs_without_folders_works_from_end_to_end(tmp_path):
     memory = fsspec.filesystem("memory")
     dump = write_dump(tmp_path / "dump", [20])
     memory.pipe_file("/score-in/a.parquet", (dump / "shard-000.parquet").read_bytes())
-    chosen = ScoreOptions(input=("memory://score-in",), output="memory://score-out", device="cpu")
+    places = {"input": ("memory://score-in",), "output": "memory://score-out"}
+    chosen = ScoreOptions(**places, device="cpu", workers=1, restarts=0)
     job = prepare_score(chosen)
     job = start(job)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:

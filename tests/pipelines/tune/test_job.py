@@ -13,7 +13,7 @@ from bertscore_beam.cli import main as cli
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.scorer import scorer_config, settle_workers
-from bertscore_beam.tune import scores
+from bertscore_beam.tune import stages
 from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.layer_file import TunedLayer, format_layers, parse_layers
 from tests.support.judgements import judgement_rows, write_judgements
@@ -152,7 +152,7 @@ def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
 
 def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
     shutil.copytree(run / "out", tmp_path / "out")
-    monkeypatch.setattr(scores, "score_stage", None)  # would fail if it were asked for
+    monkeypatch.setattr(stages, "score_stage", None)  # would fail if it were asked for
     words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
     assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
     printed = capsys.readouterr()

@@ -1,0 +1,135 @@
+"""The steps of the pipeline that count document frequencies and save them as idf tables."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import apache_beam as beam
+
+from bertscore_beam.dump.columns import IdfColumns
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.idf.choose import Found, ToCount, find_keys
+from bertscore_beam.idf.counts import SplitCount
+from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
+from bertscore_beam.idf.record import describe_tables
+from bertscore_beam.idf.saved import note_path
+from bertscore_beam.idf.steps import Counting, CountSplits, is_incomplete
+from bertscore_beam.idf.tables import IdfTables
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.step import Each
+
+
+@dataclass
+class CountDocumentFrequencies(beam.PTransform):
+    """Splits -> the IdfTables over all their references, one element.
+
+    With keys, a first pass over the splits finds the one row of each key that counts. Only digests
+    of keys and positions of rows cross a stage boundary, never a text.
+
+    Attributes:
+        counting: What is counted, and how.
+    """
+
+    counting: Counting
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
+        """Count in the stage that reads the splits; only frequencies cross to the combine."""
+        counting = self.counting
+        choose: beam.PTransform = beam.Map(ToCount)
+        if counting.columns.key:
+            choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
+        return (
+            splits
+            # ToCount: a split, and positions of rows if there are keys.
+            | "ChooseRows" >> choose
+            # SplitCount: a sparse table of frequencies for each key of a split.
+            | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
+            # A global combine has a single key. The fan-out merges tables on many workers first.
+            | "MergeFrequencies" >> beam.CombineGlobally(SplitCount.merge).with_fanout(16)
+            | "LabelTable" >> beam.Map(self.counting.tables_of)
+        )
+
+
+@dataclass
+class ChooseRows(beam.PTransform):
+    """Splits -> ToCount, with one row for each key of the whole corpus.
+
+    Attributes:
+        reference_column: Column of references.
+        columns: Columns that say how references are counted.
+        buckets: Number of buckets of keys.
+    """
+
+    reference_column: str
+    columns: IdfColumns
+    buckets: int
+
+    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
+        """Compare the keys of each bucket, and give every split its rows back."""
+        find = partial(
+            find_keys,
+            reference_column=self.reference_column,
+            columns=self.columns,
+            buckets=self.buckets,
+        )
+        step = Each(find, attrgetter("part_name"))
+        found = splits | "FindKeys" >> beam.ParDo(RunStep(step))
+        owned = (
+            found
+            # KeyedRows: 28 bytes a row.
+            | "OfBuckets" >> beam.Filter(_is_of_bucket)
+            | "ByBucket" >> beam.GroupByKey()
+            | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
+        )
+        of_splits = found | "OfSplits" >> beam.Filter(lambda one: not _is_of_bucket(one))
+        parts = {
+            "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
+            "owned": (owned, of_splits) | "AllOwned" >> beam.Flatten(),
+        }
+        return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
+
+
+def _is_of_bucket(found: Found) -> bool:
+    return isinstance(found[1], KeyedRows)
+
+
+def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
+    _, parts = joined
+    found = list(parts["owned"])
+    owned = Owned.merge([one for one in found if one is not None])
+    for split in parts["split"]:
+        yield ToCount(split, owned, is_readable=None not in found)
+
+
+@dataclass
+class SaveIdf(beam.PTransform):
+    """Write the tables and pass them on, so that they are saved before they are used.
+
+    A note beside them says how they were counted.
+
+    Tables that leave out a file would give every token a wrong weight, and are not written.
+
+    Attributes:
+        folder: Output folder of the run.
+        name: Where to write the tables, below that folder.
+    """
+
+    folder: OutputFolder
+    name: str
+
+    def expand(self, tables: beam.PCollection[IdfTables]) -> beam.PCollection[IdfTables]:
+        """Write the tables; the input is a single element."""
+        return tables | "WriteTable" >> beam.Map(_save, self.folder, self.name)
+
+
+def _save(tables: IdfTables, folder: OutputFolder, name: str) -> IdfTables:
+    # Tables of an earlier run keep its note, which says more than their file.
+    is_new = tables.repeats is not None
+    described = json.dumps(describe_tables(tables)).encode()
+    note = {note_path(name): described} if is_new else {}
+    folder.write_all(note if is_incomplete(tables) else {**note, name: tables.to_bytes()})
+    return tables

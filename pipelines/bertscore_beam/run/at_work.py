@@ -1,0 +1,105 @@
+"""What this machine's processes are at work on, for the progress of a run.
+
+A step says how far it is with `doing`, `counted` and `words`. A child of the pool sends that to the
+launcher, which adds it up. Workers elsewhere say it to nobody: files alone show their progress.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """What processes are at work on.
+
+    Attributes:
+        counted: Rows that a step before the main one has read, such as counting for idf.
+        doing: Share that is done, from 0 to 1, of each element that is being worked on.
+        words: What they do before there is anything to count; "" for nothing to say.
+    """
+
+    counted: int = 0
+    doing: Mapping[str, float] = field(default_factory=dict)
+    words: str = ""
+
+
+_lock = threading.Lock()
+_counted = 0
+_doing: dict[str, Callable[[], float]] = {}
+_words: list[str] = []
+_children: dict[int, AtWork] = {}
+
+
+@contextmanager
+def doing(name: str, share: Callable[[], float]) -> Iterator[None]:
+    """Say, while the body runs, how much of an element is done.
+
+    Args:
+        name: Name of the file that will show that the element is done, as in `Stage.amounts`.
+        share: Returns the share that is done, from 0 to 1. It is called from another thread.
+    """
+    with _lock:
+        _doing[name] = share
+    try:
+        yield
+    finally:
+        with _lock:
+            _doing.pop(name, None)
+
+
+@contextmanager
+def saying(words: str) -> Iterator[None]:
+    """Say in words, while the body runs, what is done before there is anything to count."""
+    with _lock:
+        _words.append(words)
+    try:
+        yield
+    finally:
+        with _lock:
+            _words.remove(words)
+
+
+def counted(rows: int) -> None:
+    """Say that a step before the main one has read rows."""
+    global _counted
+    with _lock:
+        _counted += rows
+
+
+def of_child(process: int, state: AtWork) -> None:
+    """Take note of what a child is at work on."""
+    with _lock:
+        _children[process] = state
+
+
+def of_lost_child(process: int) -> None:
+    """Take note that a child has died: what it had in hand is not being worked on."""
+    with _lock:
+        before = _children.pop(process, AtWork())
+        _children[process] = AtWork(counted=before.counted)
+
+
+def now() -> AtWork:
+    """Return what this process and its children are at work on."""
+    with _lock:
+        counted, words = _counted, _words[-1] if _words else ""
+        shares, children = dict(_doing), list(_children.values())
+    found = {}
+    for name, share in shares.items():
+        with suppress(Exception):  # progress must not fail a run
+            found[name] = share()
+    for child in children:
+        counted += child.counted
+        found.update(child.doing)
+        words = words or child.words
+    return AtWork(counted=counted, doing=found, words=words)
+
+
+def forget() -> None:
+    """Forget all, at the start of a stage."""
+    global _counted
+    with _lock:
+        _counted = 0
+        _children.clear()

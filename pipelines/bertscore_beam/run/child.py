@@ -1,0 +1,167 @@
+"""A child of the pool: runs steps, one element at a time, and knows no Beam.
+
+    python -P -m bertscore_beam.run.child DESCRIPTOR LAUNCHER
+
+The descriptor is that of the pipe to the launcher. When the launcher ends, so does the child.
+"""
+
+import ctypes
+import logging
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+from bertscore_beam.run import at_work, counters
+from bertscore_beam.run.exit_status import DEVICE_LOST
+from bertscore_beam.run.pool import Answer, Said, unwatched
+from bertscore_core.errors import DeviceLostError
+
+_SECONDS = 1.0
+"""How often a child says what it is at work on."""
+
+_PR_SET_PDEATHSIG = 1
+
+_KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
+"""Where the classes of errors are that the launcher knows, too."""
+
+
+def main(descriptor: int, launcher: int) -> NoReturn:
+    """Work for the launcher until it ends.
+
+    Args:
+        descriptor: Of the pipe.
+        launcher: Process number of the launcher.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
+    os.set_inheritable(descriptor, False)
+    _end_with(launcher)
+    _Child(Connection(descriptor)).run()
+
+
+def _end_with(launcher: int) -> None:
+    """Ask the kernel to end this process with the launcher: native code looks at no pipe."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:  # it has ended before that was asked
+        os._exit(1)
+
+
+class _Child:
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        # Whatever a destructor logs while something is sent: putting cannot wait for itself.
+        self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[str, bytes | None, bytes]] = queue.SimpleQueue()
+        self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
+
+    def run(self) -> NoReturn:
+        counters.collect()
+        logging.captureWarnings(capture=True)
+        logging.getLogger().addHandler(_ToLauncher(self._to_send.put))
+        for work in (self._receive, self._send, self._say_often):
+            threading.Thread(target=work, daemon=True).start()
+        while True:
+            answer = self._answer(*self._tasks.get())
+            self._to_send.put(Said(state=at_work.now()))
+            self._to_send.put(answer)
+
+    def _receive(self) -> None:
+        try:
+            while True:
+                self._tasks.put(self._pipe.recv())
+        finally:
+            os._exit(1)  # the launcher has ended, and nobody waits for what is under way
+
+    def _send(self) -> None:
+        try:
+            while not isinstance(said := self._to_send.get(), int):
+                self._pipe.send(said)
+            os._exit(said)
+        finally:
+            os._exit(1)
+
+    def _say_often(self) -> None:
+        pause, before = threading.Event(), at_work.AtWork()
+        while not pause.wait(_SECONDS):
+            state = at_work.now()
+            if state != before:
+                self._to_send.put(Said(state=state))
+            before = state
+
+    def _answer(self, digest: str, step: bytes | None, element: bytes) -> Answer:
+        counters.collect()
+        try:
+            if step is not None:
+                with unwatched():  # it imports what it needs
+                    self._opened[digest] = pickle.loads(step).open()  # noqa: S301
+            results = list(self._opened[digest](pickle.loads(element)))  # noqa: S301
+            data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
+        except DeviceLostError as error:
+            # Nothing else leaves a GPU that has failed.
+            words = str(error.__cause__ or error).partition("\n")[0]
+            self._to_send.put(Said(dying=f"its GPU failed: {words}"))
+            self._to_send.put(DEVICE_LOST)
+            while True:  # until that is sent
+                time.sleep(_SECONDS)
+        except BaseException as error:
+            return Answer(None, error=_portable(error))
+        return Answer(data, counted=counters.collect())
+
+
+def _portable(error: BaseException) -> BaseException:
+    """Return an error that arrives as it is, with the traceback as a note.
+
+    Classes of libraries would have to be imported by the launcher, and may not survive the way.
+    """
+    is_known = type(error).__module__.partition(".")[0] in _KNOWN and isinstance(error, Exception)
+    if not is_known or not _arrives(error):
+        trace, words = _trace(error), f"{type(error).__name__}: {error}"
+        error = RuntimeError(words.removesuffix(": "))
+    else:
+        trace = _trace(error)
+        error.__cause__ = error.__context__ = None
+    error.add_note(trace)
+    return error
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _arrives(error: BaseException) -> bool:
+    try:
+        there = pickle.loads(pickle.dumps(error))  # noqa: S301 - what was just pickled
+    except Exception:
+        return False
+    return str(there) == str(error)
+
+
+class _ToLauncher(logging.Handler):
+    """Sends log lines from warnings on to the launcher, which prints them."""
+
+    def __init__(self, send: Callable[[Said], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a line."""
+        try:
+            message = record.getMessage()
+            if record.exc_info:
+                message += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        except Exception:  # a malformed line is no fault of the step
+            self.handleError(record)
+            return
+        self._say(Said(log=(record.name, record.levelno, message)))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,549 @@
+"""The processes of this machine that run steps: a pipe each, one element at a time.
+
+    launcher: `submit` --> a thread for each child --pipe--> child: `bertscore_beam.run.child`
+
+A child that dies costs the element in its hands alone. That one is named, and tried again in a new
+child, `restarts` times in all. No child outlives the launcher: its pipe ends then, and on Linux it
+gets SIGKILL at once. A thread starts its child and every replacement, and lives as long as the
+pool, since that signal is sent when the thread that has started a child ends.
+
+No port is opened, and no socket that another process could find.
+"""
+
+import gc
+import hashlib
+import logging
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from bertscore_beam.run import at_work
+from bertscore_beam.run.at_work import AtWork
+from bertscore_beam.run.counters import Counted
+from bertscore_beam.run.devices import VISIBLE
+from bertscore_beam.run.exit_status import DEVICE_LOST, is_death
+from bertscore_beam.run.step import Each, Step
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+_LAST_CALL_SECONDS = 10.0
+"""How long to wait for the last file operations of killed children."""
+
+_CLOSED = "the pool of processes is closed"
+
+_NO_PROCESS = (
+    "no worker process can be started: got {}; expected room for one more. Close other programs, "
+    "or use fewer --workers."
+)
+
+_PROGRAM = (sys.executable, "-P", "-m", "bertscore_beam.run.child")
+
+_LOCK_SECONDS = 1.0
+"""How long to wait for another thread before children are killed all the same."""
+
+_ALIVE_SECONDS = 1.0
+"""How often to look whether a child that says nothing lives."""
+
+_MOST_LOGGED = 100
+"""Log lines that are remembered: the children of a pool say the same at their start."""
+
+_MOST_NAMED = 5
+"""Most elements that are named as those on which children died."""
+
+
+class WorkersDiedError(RuntimeError):
+    """Processes died more often than elements may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an element.
+
+    Attributes:
+        results: Its results, pickled; None if there are none.
+        counted: What was counted for it.
+        error: Why there are none.
+    """
+
+    results: bytes | None
+    counted: Counted = field(default_factory=Counted)
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a child says beside its answers.
+
+    Attributes:
+        state: What it is at work on.
+        log: Name of a logger, level and message of a log line.
+        dying: Why it is about to end.
+    """
+
+    state: AtWork | None = None
+    log: tuple[str, int, str] | None = None
+    dying: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An element to be worked on.
+
+    Attributes:
+        step: The step.
+        element: The element, pickled.
+        name: The name of the element.
+        tell: Called with the answer, from another thread.
+    """
+
+    step: "SentStep"
+    element: bytes
+    name: str
+    tell: Callable[[Answer], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SentStep:
+    """A step, and how it is sent.
+
+    Attributes:
+        step: The step.
+        data: The step, pickled.
+        digest: Digest of that: equal steps are opened once.
+    """
+
+    step: Step
+    data: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, step: Step) -> "SentStep":
+        """Pickle a step."""
+        data = pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
+        return cls(step, data, hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Death:
+    name: str
+    cause: str
+
+
+class Pool:
+    """Children that run steps. They are started when there is work for them."""
+
+    def __init__(
+        self,
+        processes: int,
+        *,
+        restarts: int,
+        threads: int | None = None,
+        gpus: Sequence[str] = (),
+    ) -> None:
+        """Make a pool without children.
+
+        Args:
+            processes: Most children.
+            restarts: How often, in all, an element is tried again whose child has died.
+            threads: Threads of each child, those of the tokenizers included; None for their choice.
+            gpus: The GPUs that children are spread over, as `gpus_to_share` returns them.
+        """
+        self._processes = processes
+        self._restarts = restarts
+        self._threads = threads
+        self._gpus = gpus
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._children: list[_Child] = []
+        self._deaths: list[_Death] = []
+        self._logged: deque[tuple[str, int, str]] = deque(maxlen=_MOST_LOGGED)
+        self._outstanding = 0
+        self._stage = 0
+        # Reentrant, since a signal handler may need it while this thread has it.
+        self.lock = threading.RLock()
+        self.closing = False
+        self.failure: BaseException | None = None
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many elements to submit before an answer is waited for."""
+        return 2 * self._processes
+
+    @property
+    def restarts(self) -> int:
+        """How often an element was tried again."""
+        return min(len(self._deaths), self._restarts)
+
+    def begin_stage(self) -> None:
+        """Begin a stage, when no element is in the pool.
+
+        Children of an earlier stage end: what they have loaded would lie in memory, or on a GPU,
+        beside what this one loads.
+        """
+        if self._stage:
+            for child in self._children:
+                child.end()
+        else:  # what happened in planning has cost no work
+            self._deaths.clear()
+        self._stage += 1
+        at_work.forget()
+
+    def submit(self, step: SentStep, element: Any, tell: Callable[[Answer], None]) -> None:
+        """Hand over an element; returns at once.
+
+        Args:
+            step: What is done with it.
+            element: The element.
+            tell: Called with the answer, from another thread.
+
+        Raises:
+            RuntimeError: The pool is closed.
+        """
+        if self.closing:
+            raise RuntimeError(_CLOSED)
+        task = Task(
+            step=step,
+            element=pickle.dumps(element, pickle.HIGHEST_PROTOCOL),
+            name=step.step.name(element),
+            tell=tell,
+        )
+        with self.lock:
+            self._outstanding += 1
+            if len(self._children) < min(self._outstanding, self._processes):
+                self._children.append(_Child(self, len(self._children)))
+        self._tasks.put(task)
+
+    def take(self, answer: Answer) -> tuple[list[Any], Counted]:
+        """Return the results of an element, and what was counted for it.
+
+        Raises:
+            WorkersDiedError: Processes died more often than elements may be tried again.
+            Exception: The error that the step has raised.
+        """
+        with self.lock:
+            self._outstanding -= 1
+            if answer.error is not None:
+                self.failure = self.failure or answer.error
+        if answer.results is None:
+            raise answer.error or RuntimeError("a process gave no answer")
+        return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
+
+    def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function in a child and return what it returns.
+
+        Raises:
+            WorkersDiedError: Processes died more often than elements may be tried again.
+            Exception: The error that the function has raised.
+        """
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self.submit(_CALL, (function, arguments), answers.put)
+        try:
+            (result,), _ = self.take(answers.get())
+        except BaseException:
+            self.failure = None  # the caller may go on
+            raise
+        return result  # type: ignore[no-any-return] # what the function returns
+
+    def next_task(self) -> Task | None:
+        """Return the next element to be worked on; None at the end."""
+        return self._tasks.get()
+
+    def environment(self, number: int) -> dict[str, str]:
+        """Return the environment variables of a child."""
+        variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # no modules of the current folder
+        if self._threads is not None:
+            variables.setdefault("RAYON_NUM_THREADS", str(self._threads))
+            variables.setdefault("OMP_NUM_THREADS", str(self._threads))
+        if self._gpus:
+            variables[VISIBLE] = self._gpus[number % len(self._gpus)]
+        return variables
+
+    def heard(self, process: int, said: Said) -> None:
+        """Take what a child says beside its answers."""
+        if said.state is not None:
+            at_work.of_child(process, said.state)
+        if said.log is not None:
+            with self.lock:
+                is_new = said.log not in self._logged
+                self._logged.append(said.log)
+            name, level, message = said.log
+            if is_new:
+                logging.getLogger(name).log(level, "%s", message)
+
+    def died(self, name: str, code: int, cause: str) -> WorkersDiedError | None:
+        """Take note of a death.
+
+        Args:
+            name: The element that the child was at work on.
+            code: Its return code.
+            cause: Why it ended, as far as it could say; "" if it could not.
+
+        Returns:
+            None if the element may be tried again.
+        """
+        death = _Death(name, cause or f"return code {code}")
+        words = f"a worker process died ({death.cause}) at work on {name}. {_advice(code)}"
+        if not is_death(code):  # a new one would fare no better
+            return WorkersDiedError(words)
+        with self.lock:
+            self._deaths.append(death)
+            deaths = list(self._deaths)
+        if len(deaths) > self._restarts:
+            return WorkersDiedError(f"{words}{self._last_words(deaths)}")
+        logger.warning(
+            "%s That is tried again in a new process (restart %d of %d).",
+            words,
+            len(deaths),
+            self._restarts,
+        )
+        return None
+
+    def _last_words(self, deaths: Sequence[_Death]) -> str:
+        before = [death.name for death in deaths[:-1]]
+        words = f" --restarts allowed for {self._restarts}."
+        if not before:
+            return words
+        same = set(before) == {deaths[-1].name}
+        names = "the same" if same else ", ".join(dict.fromkeys(before[-_MOST_NAMED:]))
+        times = "once" if len(before) == 1 else f"{len(before)} times"
+        return f" It had happened {times} before in this run, at work on {names}.{words}"
+
+    def kill(self) -> None:
+        """Kill all children, and wait until their last file operations have ended.
+
+        Waiting makes sure that a run that has ended no longer changes its folder.
+        """
+        # Without the lock after a while: its owner may wait for what a signal has interrupted.
+        is_held = self.lock.acquire(timeout=_LOCK_SECONDS)
+        try:
+            self.closing = True
+            children = list(self._children)
+            for child in children:
+                child.kill()
+        finally:
+            if is_held:
+                self.lock.release()
+        for _ in children:
+            self._tasks.put(None)
+        end = time.monotonic() + _LAST_CALL_SECONDS
+        for child in children:
+            child.join(max(end - time.monotonic(), 0))
+
+
+class _Child(threading.Thread):
+    """A thread that starts a child, hands it one element after the other, and replaces it."""
+
+    def __init__(self, pool: Pool, number: int) -> None:
+        super().__init__(name=f"child-{number}", daemon=True)
+        self._pool = pool
+        self._number = number
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._cause = ""  # why the child is about to end, as far as it said so
+        self._known: set[str] = set()  # the steps that the child has
+        self.start()
+
+    def kill(self) -> None:
+        """Kill the child, if there is one."""
+        child = self._child
+        if child is not None:
+            with suppress(OSError):
+                child[0].kill()
+
+    def end(self) -> None:
+        """End the child, which has no element in its hands; another one starts if it is needed."""
+        self._bury()
+
+    def run(self) -> None:
+        """Work until the pool is closed."""
+        # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while (task := self._pool.next_task()) is not None:
+            try:
+                answer = self._try(task)
+            except Exception as error:  # whatever it is, no element may stay without an answer
+                self._bury()  # its own answer would come later
+                answer = Answer(None, error=error)
+            task.tell(answer)
+        self._bury()
+
+    def _try(self, task: Task) -> Answer:
+        """Work on an element until there is an answer."""
+        if self._child is not None and (code := self._child[0].poll()) is not None:
+            logger.warning("a worker process died without work (return code %d)", code)
+            self._bury()
+        while not self._pool.closing:
+            if self._child is None:
+                try:
+                    self._start()
+                except OSError as error:
+                    return Answer(None, error=RuntimeError(_NO_PROCESS.format(error)))
+            answer = self._answer_of(task)
+            if answer is not None:
+                return answer
+            code = self._bury()
+            if not self._pool.closing:
+                died = self._pool.died(task.name, code, self._cause)
+                if died is not None:
+                    return Answer(None, error=died)
+        return Answer(None, error=RuntimeError(_CLOSED))
+
+    def _answer_of(self, task: Task) -> Answer | None:
+        """Hand over an element and wait for the answer; None if the child has died."""
+        if self._child is None:
+            return None
+        process, pipe = self._child
+        digest = task.step.digest
+        try:
+            pipe.send((digest, None if digest in self._known else task.step.data, task.element))
+            while True:
+                # What a child has started may keep the pipe open when the child is dead.
+                while not pipe.poll(_ALIVE_SECONDS):
+                    if process.poll() is not None and not pipe.poll(0):
+                        return None
+                data = pipe.recv_bytes()
+                said = pickle.loads(data)  # noqa: S301 - from our own child
+                if isinstance(said, Answer):
+                    break
+                self._cause = said.dying or self._cause
+                self._pool.heard(process.pid, said)
+        except (EOFError, ConnectionError):
+            return None
+        if said.error is None:
+            self._known.add(digest)  # the child has it open
+        return said
+
+    def _start(self) -> None:
+        """Start a child, unless the pool is closed.
+
+        Raises:
+            OSError: There is no room for another process.
+        """
+        ours, its = Pipe()
+        self._cause = ""
+        with its, self._pool.lock:  # the child alone keeps its end, which so ends with the child
+            if self._pool.closing:
+                return
+            process = subprocess.Popen(  # noqa: S603 - this program itself
+                [*_PROGRAM, str(its.fileno()), str(os.getpid())],
+                env=self._pool.environment(self._number),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what a library prints is no result
+                pass_fds=[its.fileno()],
+            )
+            self._child = process, ours
+
+    def _bury(self) -> int:
+        """End the child, if there is one, and return its return code."""
+        child = self._child
+        if child is None:
+            return 0
+        process, pipe = child
+        if process.poll() is None:
+            self.kill()
+        code = process.wait()
+        self._child = None
+        self._known.clear()
+        pipe.close()
+        at_work.of_lost_child(process.pid)
+        return code
+
+
+def _advice(code: int) -> str:
+    if code == DEVICE_LOST:
+        return "The driver's log (dmesg) says more about a GPU that fails again and again."
+    if code == -signal.SIGKILL:
+        return (
+            "It was killed, most often for lack of memory: try fewer --workers or a smaller "
+            "--split-rows."
+        )
+    return "What it has printed may say more."
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Keep the garbage collector away while libraries are imported.
+
+    It would look at all of their objects again and again, which takes a fifth of the time, and find
+    next to nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> Iterator[Any]:
+    function, arguments = asked
+    with unwatched():  # it imports what it needs
+        result = function(*arguments)
+    yield result
+
+
+def _name_of_call(asked: tuple[Callable[..., Any], Sequence[Any]]) -> str:
+    return asked[0].__name__.replace("_", " ")
+
+
+_CALL = SentStep.of(Each(_call, _name_of_call))
+
+_opened: Pool | None = None
+
+
+def opened() -> Pool | None:
+    """Return the pool of the run that is under way; None if steps run in this process."""
+    return _opened
+
+
+def needed() -> Pool:
+    """Return the pool of the run that is under way.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    if _opened is None:
+        raise RuntimeError("the pool was closed while elements were in it")
+    return _opened
+
+
+def ask(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function in a child of the open pool, or here without one."""
+    return function(*arguments) if _opened is None else _opened.ask(function, *arguments)
+
+
+def restarts() -> int:
+    """Return how often an element was tried again in the run that is under way."""
+    return 0 if _opened is None else _opened.restarts
+
+
+@contextmanager
+def opening(pool: Pool | None) -> Iterator[None]:
+    """Run steps in a pool while the body runs; None for this process."""
+    global _opened
+    before, _opened = _opened, pool
+    try:
+        yield
+    finally:
+        _opened = before
+        if pool is not None:
+            pool.kill()
+
+
+def kill_opened() -> None:
+    """Kill the children of the open pool, before this process ends."""
+    if _opened is not None:
+        _opened.kill()

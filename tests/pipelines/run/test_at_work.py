@@ -1,0 +1,56 @@
+"""What this process and its children are at work on is added up."""
+
+import pytest
+
+from bertscore_beam.run import at_work
+from bertscore_beam.run.at_work import AtWork
+
+
+@pytest.fixture(autouse=True)
+def _nothing_before():
+    at_work.forget()
+    yield
+    at_work.forget()
+
+
+def test_shares_are_asked_for_while_the_work_goes_on():
+    shares = iter([0.25, 0.5])
+    at_work.counted(30)
+    at_work.counted(12)
+    with at_work.doing("part", lambda: next(shares)):
+        assert at_work.now() == AtWork(counted=42, doing={"part": 0.25})
+        assert at_work.now() == AtWork(counted=42, doing={"part": 0.5})
+    assert at_work.now() == AtWork(counted=42)
+
+
+def test_share_that_cannot_be_told_does_not_hide_the_others():
+    with at_work.doing("bad", lambda: 1 / 0), at_work.doing("good", lambda: 0.5):
+        assert at_work.now().doing == {"good": 0.5}
+
+
+def test_last_words_are_said_and_taken_back():
+    with at_work.saying("loading the model"):
+        with at_work.saying("compiling it"):
+            assert at_work.now().words == "compiling it"
+        assert at_work.now().words == "loading the model"
+    assert at_work.now().words == ""
+
+
+def test_children_are_added_and_what_a_lost_one_had_in_hand_is_forgotten():
+    at_work.counted(1)
+    at_work.of_child(7, AtWork(counted=10, doing={"a": 0.5}, words="loading"))
+    at_work.of_child(8, AtWork(counted=100, doing={"b": 0.25}))
+    at_work.of_child(8, AtWork(counted=200, doing={"b": 0.75}))  # in the place of the one before
+    both = AtWork(counted=211, doing={"a": 0.5, "b": 0.75}, words="loading")
+    assert at_work.now() == both
+    at_work.of_lost_child(7)
+    assert at_work.now() == AtWork(counted=211, doing={"b": 0.75})
+
+
+def test_every_stage_counts_from_zero():
+    at_work.counted(5)
+    at_work.of_child(7, AtWork(counted=10))
+    at_work.forget()
+    assert at_work.now() == AtWork()
+    at_work.counted(7)
+    assert at_work.now() == AtWork(counted=7)

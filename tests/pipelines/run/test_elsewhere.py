@@ -1,0 +1,76 @@
+"""Planning a run can leave torch, transformers and the model's files to another process."""
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+import bertscore_beam.baseline.job
+import bertscore_beam.crawl.fetch
+import bertscore_beam.score.job  # noqa: F401  with the modules of all errors
+from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.score.plan_settings import settle_each
+from bertscore_beam.scorer import KnownWorkers, tokenizer_facts
+from bertscore_core import BertScoreError, ScorerConfig, UnknownModelError
+
+LOCAL = KnownWorkers(is_local=True, threads=1)
+
+
+def kinds(base: type[BertScoreError]) -> Iterator[type[BertScoreError]]:
+    """Yield a class of errors and all below it."""
+    yield base
+    for below in base.__subclasses__():
+        yield from kinds(below)
+
+
+def loaded_with(imports: str, modules: set[str]) -> str:
+    """Return which modules a new process has loaded after some imports."""
+    code = f"import sys\nimport {imports}\nprint(sorted({modules!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.strip()
+
+
+def test_every_error_on_purpose_goes_from_one_process_to_another():
+    found = set(kinds(BertScoreError))
+    assert {"UnknownModelError", "FolderLostError", "FetchError"} <= {one.__name__ for one in found}
+    for kind in found:
+        error = pickle.loads(pickle.dumps(kind("the model is unknown")))  # noqa: S301
+        assert (type(error), str(error)) == (kind, "the model is unknown")
+
+
+@pytest.mark.process
+def test_who_starts_a_scoring_run_needs_no_torch_for_its_imports():
+    launcher = "bertscore_beam.cli.score, bertscore_beam.score.job, bertscore_core.scorer_config"
+    assert loaded_with(launcher, {"torch", "transformers", "tokenizers"}) == "[]"
+
+
+@pytest.mark.process
+def test_who_settles_needs_no_beam():
+    assert loaded_with("bertscore_beam.score.plan_settings", {"apache_beam"}) == "[]"
+
+
+@pytest.mark.process
+@pytest.mark.model
+def test_another_process_settles_alike(tiny_folder):
+    folder = str(tiny_folder("bert"))
+    options = ScoreOptions(
+        input=("in",), output="out", model=folder, num_layers=1, max_length=16, device="cpu"
+    )
+    config = ScorerConfig(model=folder, max_length=16)
+    unknown = replace(options, model="no-such-model")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        there = pool.submit(settle_each, options, LOCAL, ("",)).result()
+        facts = pool.submit(tokenizer_facts, config).result()
+        with pytest.raises(UnknownModelError, match="no-such-model"):
+            pool.submit(settle_each, unknown, LOCAL, ("",)).result()
+    assert there == settle_each(options, LOCAL, ("",))
+    assert there.by_language[""].weight_bytes > 0
+    assert facts == tokenizer_facts(config) == (there.by_language[""].signature.tokenizer, 16)

@@ -1,0 +1,331 @@
+"""The pool: each element once, a death costs one, and no child outlives the launcher."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+
+from bertscore_beam.run import at_work, pool
+from bertscore_beam.run.pool import Pool, SentStep, WorkersDiedError
+from bertscore_beam.run.run_step import RunStep
+from bertscore_core import ConfigError
+from tests.support.pool_steps import Work, notes
+from tests.support.processes import session_members, wait_until_gone
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.process
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _tests_can_be_imported(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def run(folder: Path, elements: list[str], processes=2, restarts=1) -> tuple[list, Pool]:
+    """Work on elements, and return the results of each, by element, and the closed pool."""
+    made = Pool(processes, restarts=restarts)
+    step, waiting, found = SentStep.of(Work(str(folder))), [], []
+    with pool.opening(made):
+        for element in elements:
+            answers = queue.SimpleQueue()
+            made.submit(step, element, answers.put)
+            waiting.append(answers)
+        found += [made.take(answers.get(timeout=60)) for answers in waiting]
+    return [results for results, _ in found], made
+
+
+def begun(folder: Path) -> Counter[str]:
+    return Counter(words for _, words in notes(folder) if words.startswith("begun"))
+
+
+def test_pipeline_yields_the_results_of_each_element_once_and_counts(tmp_path):
+    elements = [f"echo {number:02d}" for number in range(30)]
+    made = Pool(3, restarts=0)
+    with pool.opening(made):
+        root = beam.Pipeline(runner=FnApiRunner())
+        results = root | beam.Create(elements) | beam.ParDo(RunStep(Work(str(tmp_path))))
+        texts = results | beam.Filter(lambda result: isinstance(result, str))
+        assert_that(texts, equal_to([element.partition(" ")[2] for element in elements]))
+        ran = root.run()
+        ran.wait_until_finish()
+    found = ran.metrics().query()
+    assert {one.key.metric.name: one.committed for one in found["counters"]} == {"echoes": 30}
+    (lengths,) = found["distributions"]
+    assert (lengths.committed.count, lengths.committed.sum) == (30, 60)
+    assert set(begun(tmp_path).values()) == {1}
+    processes = {process for process, words in notes(tmp_path) if words == "opened"}
+    assert len(processes) == [words for _, words in notes(tmp_path)].count("opened")
+    assert os.getpid() not in processes
+    assert 1 <= len(processes) <= 3
+
+
+def test_without_a_pool_the_step_runs_in_this_process(tmp_path):
+    with beam.Pipeline(runner=FnApiRunner()) as root:
+        results = root | beam.Create(["echo a"]) | beam.ParDo(RunStep(Work(str(tmp_path))))
+        assert_that(results, equal_to(["a", os.getpid()]))
+
+
+def test_children_are_started_only_for_work_there_is(tmp_path):
+    run(tmp_path, ["echo a"], processes=8)
+    assert len({process for process, _ in notes(tmp_path)}) == 1
+
+
+def test_a_death_costs_the_element_in_hand_alone(tmp_path, caplog):
+    elements = ["die-once x", *(f"echo {number}" for number in range(20))]
+    results, made = run(tmp_path, elements)
+    assert results[0] == ["x"]
+    assert [first for first, _ in results[1:]] == [str(number) for number in range(20)]
+    assert made.restarts == 1
+    again = {words for words, times in begun(tmp_path).items() if times > 1}
+    assert again == {"begun die-once x"}
+    assert "died (return code -9) at work on element die-once x" in caplog.text
+    assert "(restart 1 of 1)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("elements", "restarts", "words"),
+    [
+        (["die"], 0, "died (return code -9) at work on element die."),
+        (["die"], 2, "It had happened 2 times before in this run, at work on the same."),
+        (["die SIGSEGV"], 0, "died (return code -11) at work on element die SIGSEGV."),
+        (["die-once a", "die"], 1, "It had happened once before in this run, at work on"),
+        (["lose"], 0, "died (its GPU failed: CUDA error: unspecified) at work on element lose."),
+    ],
+)
+def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements, restarts, words):
+    with pytest.raises(WorkersDiedError) as caught:
+        run(tmp_path, elements, processes=1, restarts=restarts)
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(f"--restarts allowed for {restarts}.")
+
+
+def test_child_that_somebody_has_ended_is_not_replaced(tmp_path):
+    with pytest.raises(
+        WorkersDiedError, match=r"\(return code -15\) at work on element die"
+    ) as caught:
+        run(tmp_path, ["die SIGTERM"], restarts=5)
+    assert "--restarts" not in str(caught.value)
+
+
+def test_child_that_cannot_be_started_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_PROGRAM", (str(tmp_path / "no-program"),))
+    with pytest.raises(RuntimeError, match=r"no worker process can be started: got .*No such file"):
+        run(tmp_path, ["echo a"])
+
+
+def test_death_is_seen_though_the_pipe_stays_open(tmp_path):
+    try:
+        assert run(tmp_path, ["leave a"])[0] == [["a"]]
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+
+
+def test_nothing_is_handed_to_a_pool_that_is_closed(tmp_path):
+    _, made = run(tmp_path, ["echo a"])
+    with pytest.raises(RuntimeError, match="closed"):
+        made.submit(SentStep.of(Work(str(tmp_path))), "echo b", print)
+
+
+def test_elements_in_a_pool_that_is_closed_get_an_answer(tmp_path):
+    made, answers = Pool(1, restarts=0), queue.SimpleQueue()
+    with pool.opening(made):
+        for element in ("wait a", "wait b"):
+            made.submit(SentStep.of(Work(str(tmp_path))), element, answers.put)
+        wait_until(lambda: begun(tmp_path), 60)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="closed"):
+            made.take(answers.get(timeout=60))
+
+
+def test_line_that_a_library_logs_wrongly_is_no_error_of_the_step(tmp_path):
+    assert run(tmp_path, ["log many"])[0] == [["many"]]
+
+
+def test_lost_device_is_tried_again_in_another_process(tmp_path):
+    with pytest.raises(WorkersDiedError):
+        run(tmp_path, ["lose"], processes=1)
+    first, second = (process for process, words in notes(tmp_path) if words == "begun lose")
+    assert first != second
+
+
+def test_error_of_a_step_keeps_its_class_and_is_not_tried_again(tmp_path):
+    with pytest.raises(ConfigError, match="got it") as caught:
+        run(tmp_path, ["refuse it"])
+    assert "in _refuse" in caught.value.__notes__[0]
+    assert begun(tmp_path) == {"begun refuse it": 1}
+
+
+@pytest.mark.parametrize(
+    ("element", "words"), [("local-error it", "Local: it"), ("exit 0", "Exit: 0")]
+)
+def test_error_that_cannot_be_sent_is_told_in_words(tmp_path, element, words):
+    with pytest.raises(RuntimeError, match=words):
+        run(tmp_path, [element])
+
+
+def test_pipeline_ends_with_the_error_of_the_pool(tmp_path):
+    made = Pool(2, restarts=0)
+    with pool.opening(made):
+        root = beam.Pipeline(runner=FnApiRunner())
+        _ = root | beam.Create(["die", "wait"]) | beam.ParDo(RunStep(Work(str(tmp_path))))
+        with pytest.raises(Exception, match="return code -9"):
+            root.run().wait_until_finish()
+    assert isinstance(made.failure, WorkersDiedError)
+
+
+def test_child_that_dies_without_work_costs_nothing(tmp_path):
+    made = Pool(1, restarts=0)
+    with pool.opening(made):
+        assert made.ask(os.getpid) != os.getpid()
+        before = made.ask(os.getpid)
+        os.kill(before, signal.SIGKILL)
+        os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)  # it stays for its thread to find
+        assert made.ask(os.getpid) not in (before, os.getpid())
+    assert made.restarts == 0
+
+
+def test_questions_are_answered_by_a_child_or_here(tmp_path):
+    assert pool.ask(os.getpid) == os.getpid()
+    with pool.opening(Pool(1, restarts=0)):
+        assert pool.ask(os.getpid) != os.getpid()
+        with pytest.raises(ZeroDivisionError):
+            pool.ask(divmod, 1, 0)
+        assert pool.ask(divmod, 7, 2) == (3, 1)
+
+
+def test_a_stage_drops_what_the_one_before_had_opened(tmp_path):
+    made, step = Pool(1, restarts=0), SentStep.of(Work(str(tmp_path)))
+    with pool.opening(made):
+        for _ in range(2):
+            made.begin_stage()
+            for _ in range(2):
+                answers = queue.SimpleQueue()
+                made.submit(step, "echo a", answers.put)
+                made.take(answers.get(timeout=60))
+    assert [words for _, words in notes(tmp_path)].count("opened") == 2
+
+
+def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
+    """Modules of the current folder replace none; Ctrl-C is for the launcher; no Beam is loaded."""
+    for name in ("signal.py", "pickle.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    (tmp_path / "multiprocessing").mkdir()
+    (tmp_path / "multiprocessing" / "__init__.py").write_text((tmp_path / "signal.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    made = Pool(2, restarts=0, threads=3, gpus=("4", "7"))
+    step, answers = SentStep.of(Work(str(tmp_path))), queue.SimpleQueue()
+    with pool.opening(made):
+        for _ in range(2):
+            made.submit(step, "tell", answers.put)
+        (first,), (second,) = (made.take(answers.get(timeout=60))[0] for _ in range(2))
+    assert not (tmp_path / "executed").exists()
+    for told in (first, second):
+        assert "" not in told["path"]
+        assert str(tmp_path) not in told["path"]
+        assert told["environment"]["OMP_NUM_THREADS"] == "3"
+        assert told["environment"]["PYTHONSAFEPATH"] == "1"
+        assert not {"apache_beam", "torch", "transformers"} & set(told["modules"])
+        assert told["sigint"]
+    assert {one["environment"]["CUDA_VISIBLE_DEVICES"] for one in (first, second)} <= {"4", "7"}
+
+
+def test_threads_that_the_user_has_chosen_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert Pool(1, restarts=0, threads=3).environment(0)["OMP_NUM_THREADS"] == "5"
+
+
+def test_warnings_come_through_once_and_prints_do_not(tmp_path, caplog, capfd):
+    run(tmp_path, ["say something", "say something"], processes=2)
+    assert caplog.text.count("UserWarning: something") == 1
+    assert capfd.readouterr().out == ""
+
+
+def test_progress_of_children_is_added_up(tmp_path):
+    made, step = Pool(2, restarts=0), SentStep.of(Work(str(tmp_path)))
+    with pool.opening(made):
+        for element in ("wait a", "wait b"):
+            made.submit(step, element, lambda _: None)
+        wait_until(lambda: at_work.now().doing == {"wait a": 0.25, "wait b": 0.25}, 60)
+        made.begin_stage()
+        assert at_work.now().doing == {}
+
+
+LAUNCHER = textwrap.dedent(
+    """
+    import queue, sys
+    from bertscore_beam.run import pool
+    from bertscore_beam.run.ending import end_when_interrupted
+    from bertscore_beam.run.pool import Pool, SentStep
+    from tests.support.pool_steps import Work
+
+    made, answers = Pool(2, restarts=5), queue.SimpleQueue()
+    with pool.opening(made), end_when_interrupted():
+        for element in sys.argv[2:]:
+            made.submit(SentStep.of(Work(sys.argv[1])), element, answers.put)
+        answers.get()
+    """
+)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+@pytest.mark.parametrize("act", ["wait", "hold"])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+)
+def test_no_child_outlives_the_launcher(tmp_path, act, number, status):
+    """Not even one in native code, whose threads of Python cannot run."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(tmp_path), f"{act} a", f"{act} b"],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: len(begun(tmp_path)) == 2, 60, process=process)
+        # Ctrl-C of a terminal reaches every process.
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == status
+        assert not wait_until_gone(process.pid, 20)
+        assert (b"interrupted" in said) is (number != signal.SIGKILL)
+        assert b"died" not in said
+    finally:
+        for left in session_members(process.pid):
+            os.kill(left, signal.SIGKILL)
+
+
+def test_closing_waits_until_the_children_are_gone(tmp_path):
+    made, step = Pool(2, restarts=5), SentStep.of(Work(str(tmp_path)))
+    with pool.opening(made):
+        for element in ("wait a", "wait b"):
+            made.submit(step, element, lambda _: None)
+        wait_until(lambda: len(begun(tmp_path)) == 2, 60)
+        children = {process for process, _ in notes(tmp_path)}
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    assert not any(map(_is_alive, children))
+    assert set(begun(tmp_path).values()) == {1}
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

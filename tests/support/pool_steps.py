@@ -1,0 +1,161 @@
+"""Steps for the tests of the pool; its children import this module, so it imports little."""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertscore_beam.run import at_work, counters
+from bertscore_core import ConfigError, DeviceLostError
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a child does with an element, by the word it begins with.
+
+    Attributes:
+        folder: Where the calls are noted.
+    """
+
+    folder: str
+
+    def open(self) -> Callable[[str], Iterator[Any]]:
+        """Note that the step was opened."""
+        note(self.folder, "opened")
+        return self._work
+
+    def name(self, element: str, /) -> str:
+        """Return the element in words."""
+        return f"element {element}"
+
+    def _work(self, element: str) -> Iterator[Any]:
+        note(self.folder, f"begun {element}")
+        word, _, rest = element.partition(" ")
+        yield from ACTS[word](self, rest)
+        note(self.folder, f"done {element}")
+
+
+def note(folder: str, words: str) -> None:
+    """Note something with the number of this process."""
+    with (Path(folder) / "notes").open("a") as file:
+        file.write(f"{os.getpid()} {words}\n")
+
+
+def notes(folder: Path) -> list[tuple[int, str]]:
+    """Return what was noted: process numbers and words."""
+    file = folder / "notes"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
+
+
+def _echo(_: Work, rest: str) -> Iterator[Any]:
+    counters.count("echoes")
+    counters.observe("lengths", len(rest))
+    yield rest
+    yield os.getpid()
+
+
+def _die_once(work: Work, rest: str) -> Iterator[Any]:
+    flag = Path(work.folder) / f"died-{rest}"
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield rest
+
+
+def _die(_: Work, rest: str) -> Iterator[Any]:
+    os.kill(os.getpid(), getattr(signal, rest or "SIGKILL"))
+    yield rest
+
+
+def _lose_the_device(_: Work, rest: str) -> Iterator[Any]:
+    raise DeviceLostError("the GPU does not answer") from RuntimeError("CUDA error: unspecified")
+
+
+def _refuse(_: Work, rest: str) -> Iterator[Any]:
+    yield rest  # a result before the error must not count
+    raise ConfigError(f"got {rest}")
+
+
+def _raise_a_local_error(_: Work, rest: str) -> Iterator[Any]:
+    class Local(Exception):
+        pass
+
+    raise Local(rest)
+    yield
+
+
+def _wait(_: Work, rest: str) -> Iterator[Any]:
+    with at_work.doing(f"wait {rest}", lambda: 0.25):
+        time.sleep(600)
+    yield rest
+
+
+def _hold(_: Work, rest: str) -> Iterator[Any]:
+    ctypes.PyDLL(None).sleep(600)  # with the lock of the interpreter, as native code may
+    yield rest
+
+
+def _exit(_: Work, rest: str) -> Iterator[Any]:
+    sys.exit(rest)
+    yield
+
+
+def _leave(work: Work, rest: str) -> Iterator[Any]:
+    """Die, and leave a process behind that has all that was open."""
+    flag = Path(work.folder) / "left"
+    if not flag.exists():
+        left = os.fork()
+        if left == 0:
+            time.sleep(30)
+            os._exit(0)
+        flag.write_text(str(left))
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield rest
+
+
+def _log(_: Work, rest: str) -> Iterator[Any]:
+    logging.getLogger("library").warning("%d rows", rest)
+    yield rest
+
+
+def _say(_: Work, rest: str) -> Iterator[Any]:
+    warnings.warn(rest, stacklevel=1)
+    print("what a library prints")
+    yield rest
+
+
+def _tell(_: Work, rest: str) -> Iterator[Any]:
+    child = subprocess.run([sys.executable, "-c", "pass"], check=True)
+    yield {
+        "modules": sorted(name for name in sys.modules if "." not in name),
+        "environment": dict(os.environ),
+        "path": list(sys.path),
+        "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+        "child": child.returncode,
+    }
+
+
+ACTS: dict[str, Callable[[Work, str], Iterator[Any]]] = {
+    "die": _die,
+    "die-once": _die_once,
+    "echo": _echo,
+    "exit": _exit,
+    "hold": _hold,
+    "leave": _leave,
+    "local-error": _raise_a_local_error,
+    "log": _log,
+    "lose": _lose_the_device,
+    "refuse": _refuse,
+    "say": _say,
+    "tell": _tell,
+    "wait": _wait,
+}
