@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -78,6 +79,26 @@ def _die(_: Work, rest: str) -> Iterator[Any]:
 
 def _lose_the_device(_: Work, rest: str) -> Iterator[Any]:
     raise DeviceLostError("the GPU does not answer") from RuntimeError("CUDA error: unspecified")
+
+
+_meeting = threading.Barrier(3)
+
+
+def _meet(_: Work, rest: str) -> Iterator[Any]:
+    _meeting.wait(60)  # for two others in this process
+    counters.count("met")
+    yield rest
+    yield os.getpid()
+
+
+def _meet_and_die(work: Work, rest: str) -> Iterator[Any]:
+    flag = Path(work.folder) / "met-and-died"
+    if _meeting.wait(60) == 0 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if not flag.exists():
+        time.sleep(600)
+    yield rest
 
 
 def _refuse(_: Work, rest: str) -> Iterator[Any]:
@@ -154,6 +175,8 @@ ACTS: dict[str, Callable[[Work, str], Iterator[Any]]] = {
     "local-error": _raise_a_local_error,
     "log": _log,
     "lose": _lose_the_device,
+    "meet": _meet,
+    "meet-and-die": _meet_and_die,
     "refuse": _refuse,
     "say": _say,
     "tell": _tell,

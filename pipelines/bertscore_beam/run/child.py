@@ -1,8 +1,9 @@
-"""A child of the pool: runs steps, one element at a time, and knows no Beam.
+"""A child of the pool: runs steps, and knows no Beam.
 
-    python -P -m bertscore_beam.run.child DESCRIPTOR LAUNCHER
+    python -P -m bertscore_beam.run.child DESCRIPTOR LAUNCHER THREADS
 
-The descriptor is that of the pipe to the launcher. When the launcher ends, so does the child.
+The descriptor is that of the pipe to the launcher. When the launcher ends, so does the child. Each
+thread works on one element at a time.
 """
 
 import ctypes
@@ -33,17 +34,18 @@ _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
 """Where the classes of errors are that the launcher knows, too."""
 
 
-def main(descriptor: int, launcher: int) -> NoReturn:
+def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
     """Work for the launcher until it ends.
 
     Args:
         descriptor: Of the pipe.
         launcher: Process number of the launcher.
+        threads: How many elements to work on at the same time.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
     os.set_inheritable(descriptor, False)
     _end_with(launcher)
-    _Child(Connection(descriptor)).run()
+    _Child(Connection(descriptor)).run(threads)
 
 
 def _end_with(launcher: int) -> None:
@@ -59,15 +61,19 @@ class _Child:
         self._pipe = pipe
         # Whatever a destructor logs while something is sent: putting cannot wait for itself.
         self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
-        self._tasks: queue.SimpleQueue[tuple[str, bytes | None, bytes]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[int, str, bytes | None, bytes]] = queue.SimpleQueue()
         self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
+        self._opening = threading.Lock()
 
-    def run(self) -> NoReturn:
+    def run(self, threads: int) -> NoReturn:
         counters.collect()
         logging.captureWarnings(capture=True)
         logging.getLogger().addHandler(_ToLauncher(self._to_send.put))
-        for work in (self._receive, self._send, self._say_often):
+        for work in (self._receive, self._send, self._say_often, *[self._work] * (threads - 1)):
             threading.Thread(target=work, daemon=True).start()
+        self._work()
+
+    def _work(self) -> NoReturn:
         while True:
             answer = self._answer(*self._tasks.get())
             self._to_send.put(Said(state=at_work.now()))
@@ -96,13 +102,9 @@ class _Child:
                 self._to_send.put(Said(state=state))
             before = state
 
-    def _answer(self, digest: str, step: bytes | None, element: bytes) -> Answer:
-        counters.collect()
+    def _answer(self, number: int, digest: str, step: bytes | None, element: bytes) -> Answer:
         try:
-            if step is not None:
-                with unwatched():  # it imports what it needs
-                    self._opened[digest] = pickle.loads(step).open()  # noqa: S301
-            results = list(self._opened[digest](pickle.loads(element)))  # noqa: S301
+            results = list(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
             data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
         except DeviceLostError as error:
             # Nothing else leaves a GPU that has failed.
@@ -112,8 +114,17 @@ class _Child:
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            return Answer(None, error=_portable(error))
-        return Answer(data, counted=counters.collect())
+            return Answer(None, number, error=_portable(error))
+        # With several threads it may hold counts of elements that are not done yet: the sums agree.
+        return Answer(data, number, counters.collect())
+
+    def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:
+        """Return the function of a step, which one thread opens for all."""
+        with self._opening:
+            if digest not in self._opened and step is not None:
+                with unwatched():  # it imports what it needs
+                    self._opened[digest] = pickle.loads(step).open()  # noqa: S301
+            return self._opened[digest]
 
 
 def _portable(error: BaseException) -> BaseException:
@@ -164,4 +175,4 @@ class _ToLauncher(logging.Handler):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

@@ -145,7 +145,13 @@ def _pool_of(runner: Runner) -> Pool | None:
     """Return the pool of a run; None if its steps run in this process, or on other machines."""
     if not runner.children:
         return None
-    return Pool(runner.children, restarts=runner.restarts, threads=runner.threads, gpus=runner.gpus)
+    return Pool(
+        runner.children,
+        restarts=runner.restarts,
+        at_once=runner.at_once,
+        threads=runner.threads,
+        gpus=runner.gpus,
+    )
 
 
 @contextmanager

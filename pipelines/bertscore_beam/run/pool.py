@@ -1,17 +1,21 @@
-"""The processes of this machine that run steps: a pipe each, one element at a time.
+"""The processes of this machine that run steps, with a pipe to each.
 
     launcher: `submit` --> a thread for each child --pipe--> child: `bertscore_beam.run.child`
 
-A child that dies costs the element in its hands alone. That one is named, and tried again in a new
-child, `restarts` times in all. No child outlives the launcher: its pipe ends then, and on Linux it
-gets SIGKILL at once. A thread starts its child and every replacement, and lives as long as the
-pool, since that signal is sent when the thread that has started a child ends.
+A child has one element in its hands, or a few where it works for a GPU: while that computes for
+one, others are read and written. A child that dies costs these alone. They are named, and tried
+again in a new child, `restarts` times in all.
+
+No child outlives the launcher: its pipe ends then, and on Linux it gets SIGKILL at once. A thread
+starts its child and every replacement, and lives as long as the pool, since that signal is sent
+when the thread that has started a child ends.
 
 No port is opened, and no socket that another process could find.
 """
 
 import gc
 import hashlib
+import itertools
 import logging
 import os
 import pickle
@@ -58,6 +62,9 @@ _LOCK_SECONDS = 1.0
 _ALIVE_SECONDS = 1.0
 """How often to look whether a child that says nothing lives."""
 
+_LOOK_SECONDS = 0.05
+"""How often to look for another element while a child has room for it."""
+
 _MOST_LOGGED = 100
 """Log lines that are remembered: the children of a pool say the same at their start."""
 
@@ -75,11 +82,13 @@ class Answer:
 
     Attributes:
         results: Its results, pickled; None if there are none.
+        number: The number that the child got with the element.
         counted: What was counted for it.
         error: Why there are none.
     """
 
     results: bytes | None
+    number: int = 0
     counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
 
@@ -139,7 +148,7 @@ class SentStep:
 
 @dataclass(frozen=True, slots=True)
 class _Death:
-    name: str
+    names: tuple[str, ...]
     cause: str
 
 
@@ -151,6 +160,7 @@ class Pool:
         processes: int,
         *,
         restarts: int,
+        at_once: int = 1,
         threads: int | None = None,
         gpus: Sequence[str] = (),
     ) -> None:
@@ -159,11 +169,13 @@ class Pool:
         Args:
             processes: Most children.
             restarts: How often, in all, an element is tried again whose child has died.
+            at_once: How many elements a child works on at the same time, each in a thread.
             threads: Threads of each child, those of the tokenizers included; None for their choice.
             gpus: The GPUs that children are spread over, as `gpus_to_share` returns them.
         """
         self._processes = processes
         self._restarts = restarts
+        self.at_once = at_once
         self._threads = threads
         self._gpus = gpus
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -180,7 +192,7 @@ class Pool:
     @property
     def most_in_flight(self) -> int:
         """How many elements to submit before an answer is waited for."""
-        return 2 * self._processes
+        return 2 * self._processes * self.at_once
 
     @property
     def restarts(self) -> int:
@@ -257,9 +269,13 @@ class Pool:
             raise
         return result  # type: ignore[no-any-return] # what the function returns
 
-    def next_task(self) -> Task | None:
-        """Return the next element to be worked on; None at the end."""
-        return self._tasks.get()
+    def next_task(self, *, wait: bool) -> Task | None:
+        """Return the next element to be worked on; None at the end.
+
+        Raises:
+            queue.Empty: There is none at the moment, and it is not to be waited for.
+        """
+        return self._tasks.get(block=wait)
 
     def environment(self, number: int) -> dict[str, str]:
         """Return the environment variables of a child."""
@@ -283,26 +299,28 @@ class Pool:
             if is_new:
                 logging.getLogger(name).log(level, "%s", message)
 
-    def died(self, name: str, code: int, cause: str) -> WorkersDiedError | None:
+    def died(self, names: Sequence[str], code: int, cause: str) -> WorkersDiedError | None:
         """Take note of a death.
 
         Args:
-            name: The element that the child was at work on.
+            names: The elements that the child was at work on.
             code: Its return code.
             cause: Why it ended, as far as it could say; "" if it could not.
 
         Returns:
-            None if the element may be tried again.
+            None if the elements may be tried again.
         """
-        death = _Death(name, cause or f"return code {code}")
-        words = f"a worker process died ({death.cause}) at work on {name}. {_advice(code)}"
+        death = _Death(tuple(names), cause or f"return code {code}")
+        words = (
+            f"a worker process died ({death.cause}) at work on {_listed(names)}. {_advice(code)}"
+        )
         if not is_death(code):  # a new one would fare no better
             return WorkersDiedError(words)
         with self.lock:
             self._deaths.append(death)
             deaths = list(self._deaths)
         if len(deaths) > self._restarts:
-            return WorkersDiedError(f"{words}{self._last_words(deaths)}")
+            return WorkersDiedError(f"{words}{_last_words(deaths, self._restarts)}")
         logger.warning(
             "%s That is tried again in a new process (restart %d of %d).",
             words,
@@ -310,16 +328,6 @@ class Pool:
             self._restarts,
         )
         return None
-
-    def _last_words(self, deaths: Sequence[_Death]) -> str:
-        before = [death.name for death in deaths[:-1]]
-        words = f" --restarts allowed for {self._restarts}."
-        if not before:
-            return words
-        same = set(before) == {deaths[-1].name}
-        names = "the same" if same else ", ".join(dict.fromkeys(before[-_MOST_NAMED:]))
-        times = "once" if len(before) == 1 else f"{len(before)} times"
-        return f" It had happened {times} before in this run, at work on {names}.{words}"
 
     def kill(self) -> None:
         """Kill all children, and wait until their last file operations have ended.
@@ -341,10 +349,14 @@ class Pool:
         end = time.monotonic() + _LAST_CALL_SECONDS
         for child in children:
             child.join(max(end - time.monotonic(), 0))
+        with suppress(queue.Empty):
+            while True:
+                if (task := self.next_task(wait=False)) is not None:
+                    task.tell(Answer(None, error=RuntimeError(_CLOSED)))
 
 
 class _Child(threading.Thread):
-    """A thread that starts a child, hands it one element after the other, and replaces it."""
+    """A thread that starts a child, keeps its hands full, and replaces it."""
 
     def __init__(self, pool: Pool, number: int) -> None:
         super().__init__(name=f"child-{number}", daemon=True)
@@ -353,6 +365,9 @@ class _Child(threading.Thread):
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._cause = ""  # why the child is about to end, as far as it said so
         self._known: set[str] = set()  # the steps that the child has
+        self._numbers = itertools.count()
+        self._hand: dict[int, Task] = {}
+        self._sent: set[int] = set()  # those of them that the child has
         self.start()
 
     def kill(self) -> None:
@@ -370,60 +385,75 @@ class _Child(threading.Thread):
         """Work until the pool is closed."""
         # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        while (task := self._pool.next_task()) is not None:
+        while self._fill():
             try:
-                answer = self._try(task)
+                self._work()
             except Exception as error:  # whatever it is, no element may stay without an answer
-                self._bury()  # its own answer would come later
-                answer = Answer(None, error=error)
-            task.tell(answer)
+                self._bury()  # its own answers would come later
+                self._answer_all(error)
         self._bury()
+        self._answer_all(RuntimeError(_CLOSED))
 
-    def _try(self, task: Task) -> Answer:
-        """Work on an element until there is an answer."""
-        if self._child is not None and (code := self._child[0].poll()) is not None:
+    def _fill(self) -> bool:
+        """Take elements, and wait for one if there is none in hand; False if the pool is closed."""
+        while len(self._hand) < self._pool.at_once and not self._pool.closing:
+            try:
+                task = self._pool.next_task(wait=not self._hand)
+            except queue.Empty:
+                break
+            if task is None:
+                return False
+            self._hand[next(self._numbers)] = task
+        return not self._pool.closing
+
+    def _work(self) -> None:
+        """Hand over what is new, and take what the child says next, if that is soon."""
+        code = None if self._child is None or self._sent else self._child[0].poll()
+        if code is not None:
             logger.warning("a worker process died without work (return code %d)", code)
             self._bury()
-        while not self._pool.closing:
-            if self._child is None:
-                try:
-                    self._start()
-                except OSError as error:
-                    return Answer(None, error=RuntimeError(_NO_PROCESS.format(error)))
-            answer = self._answer_of(task)
-            if answer is not None:
-                return answer
-            code = self._bury()
-            if not self._pool.closing:
-                died = self._pool.died(task.name, code, self._cause)
-                if died is not None:
-                    return Answer(None, error=died)
-        return Answer(None, error=RuntimeError(_CLOSED))
-
-    def _answer_of(self, task: Task) -> Answer | None:
-        """Hand over an element and wait for the answer; None if the child has died."""
         if self._child is None:
-            return None
-        process, pipe = self._child
-        digest = task.step.digest
+            try:
+                self._start()
+            except OSError as error:
+                raise RuntimeError(_NO_PROCESS.format(error)) from error
         try:
-            pipe.send((digest, None if digest in self._known else task.step.data, task.element))
-            while True:
-                # What a child has started may keep the pipe open when the child is dead.
-                while not pipe.poll(_ALIVE_SECONDS):
-                    if process.poll() is not None and not pipe.poll(0):
-                        return None
-                data = pipe.recv_bytes()
-                said = pickle.loads(data)  # noqa: S301 - from our own child
-                if isinstance(said, Answer):
-                    break
-                self._cause = said.dying or self._cause
-                self._pool.heard(process.pid, said)
+            lives = self._child is None or self._talk(*self._child)
         except (EOFError, ConnectionError):
-            return None
-        if said.error is None:
-            self._known.add(digest)  # the child has it open
-        return said
+            lives = False
+        if not lives:
+            names = [task.name for number, task in self._hand.items() if number in self._sent]
+            code = self._bury()
+            died = None if self._pool.closing else self._pool.died(names, code, self._cause)
+            if died is not None:
+                self._answer_all(died)
+
+    def _talk(self, process: "subprocess.Popen[bytes]", pipe: Connection) -> bool:
+        """Send new elements and take one message; False if the child has died."""
+        for number in self._hand.keys() - self._sent:
+            task = self._hand[number]
+            self._sent.add(number)
+            step = None if task.step.digest in self._known else task.step.data
+            pipe.send((number, task.step.digest, step, task.element))
+        # What a child has started may keep the pipe open when the child is dead.
+        is_full = len(self._hand) == self._pool.at_once
+        if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
+            return process.poll() is None or pipe.poll(0)
+        said = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own child
+        if isinstance(said, Answer):
+            self._sent.discard(said.number)
+            task = self._hand.pop(said.number)
+            if said.error is None:
+                self._known.add(task.step.digest)  # the child has it open
+            task.tell(said)
+        else:
+            self._cause = said.dying or self._cause
+            self._pool.heard(process.pid, said)
+        return True
+
+    def _answer_all(self, error: Exception) -> None:
+        for number in list(self._hand):
+            self._hand.pop(number).tell(Answer(None, error=error))
 
     def _start(self) -> None:
         """Start a child, unless the pool is closed.
@@ -437,7 +467,7 @@ class _Child(threading.Thread):
             if self._pool.closing:
                 return
             process = subprocess.Popen(  # noqa: S603 - this program itself
-                [*_PROGRAM, str(its.fileno()), str(os.getpid())],
+                [*_PROGRAM, *map(str, (its.fileno(), os.getpid(), self._pool.at_once))],
                 env=self._pool.environment(self._number),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what a library prints is no result
@@ -456,9 +486,31 @@ class _Child(threading.Thread):
         code = process.wait()
         self._child = None
         self._known.clear()
+        self._sent.clear()
         pipe.close()
         at_work.of_lost_child(process.pid)
         return code
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+
+
+def _last_words(deaths: Sequence[_Death], restarts: int) -> str:
+    *before, last = deaths
+    words = f" --restarts allowed for {restarts}."
+    if not before:
+        return words
+    common = set(last.names).intersection(*(death.names for death in before))
+    every = [name for death in before for name in death.names]
+    if not common:
+        at_work = f"at work on {_listed(list(dict.fromkeys(every)))}"
+    elif common == {*last.names, *every}:
+        at_work = "at work on the same"
+    else:
+        at_work = f"each time at work on {_listed(sorted(common))}"
+    times = "once" if len(before) == 1 else f"{len(before)} times"
+    return f" It had happened {times} before in this run, {at_work}.{words}"
 
 
 def _advice(code: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
+    DebugOptions,
     GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
@@ -44,6 +45,7 @@ _OF_THIS_MACHINE = {_FN_API, "switchingdirect", "direct"}
 """Runners whose workers are on this machine, without a job server."""
 _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
 _ENVIRONMENT_OPTION = "--environment_"
+_AT_ONCE_ON_GPU = 4
 _RESTARTS = 1
 """How often elements of dead workers of this machine are tried again if nothing else is said."""
 
@@ -69,6 +71,8 @@ class Runner:
             tried again.
         children: Processes that this one starts for the work; 0 if it works itself, or others do.
         detached: Whether the job is detached: this process submits it and does not wait for it.
+        at_once: How many elements a worker process of this machine works on at the same time: a few
+            for a GPU, which computes for one while others are read and written.
         gpus: The GPUs that local worker processes are spread over; none if they use none, or if the
             options name one.
     """
@@ -79,6 +83,7 @@ class Runner:
     restarts: int
     children: int
     detached: bool
+    at_once: int = 1
     gpus: tuple[str, ...] = ()
 
     @classmethod
@@ -121,6 +126,7 @@ class Runner:
             restarts=restarts if is_local else 0,
             children=workers if is_local and needs_child else 0,
             detached=bool(template) or not waits,
+            at_once=_at_once(parsed, on_gpu=bool(gpus) or device.startswith("cuda")),
             gpus=gpus,
         )
 
@@ -310,6 +316,12 @@ def _check_local(flags: Sequence[str]) -> None:
                 "since the workers are on this machine. Run this command inside the container, "
                 "with --workers."
             )
+
+
+def _at_once(parsed: PipelineOptions, *, on_gpu: bool) -> int:
+    """Return how many elements a worker process of this machine works on at the same time."""
+    given: int | None = parsed.view_as(DebugOptions).number_of_worker_harness_threads
+    return given or (_AT_ONCE_ON_GPU if on_gpu else 1)
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:

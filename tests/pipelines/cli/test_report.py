@@ -87,7 +87,7 @@ def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, m
     command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html"), "--json"]
     assert cli.main(command) == cli.BROKEN
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error == "the command stopped: division by zero"
+    assert error == "the command stopped: ZeroDivisionError: division by zero"
 
 
 def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, capsys, monkeypatch):

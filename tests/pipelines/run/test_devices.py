@@ -87,6 +87,14 @@ def test_one_worker_is_the_default_on_a_device_that_is_named(device):
 
 
 @pytest.mark.usefixtures("_three_gpus")
+def test_worker_of_a_gpu_works_on_several_splits_at_once():
+    assert runner_of().at_once == runner_of(device="cuda:1").at_once == 4
+    assert runner_of(device="cpu").at_once == 1
+    given = ("--number_of_worker_harness_threads=7",)
+    assert runner_of(beam=given).at_once == runner_of(device="cpu", beam=given).at_once == 7
+
+
+@pytest.mark.usefixtures("_three_gpus")
 def test_gpus_play_no_part_where_nothing_is_scored_here():
     assert Runner.of(IdfOptions(input=("in",), output="out")).workers == 1
     runner = runner_of(device="cuda", beam=("--runner=FlinkRunner",))

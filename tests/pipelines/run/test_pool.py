@@ -33,9 +33,9 @@ def _tests_can_be_imported(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
-def run(folder: Path, elements: list[str], processes=2, restarts=1) -> tuple[list, Pool]:
+def run(folder: Path, elements: list[str], processes=2, restarts=1, at_once=1) -> tuple[list, Pool]:
     """Work on elements, and return the results of each, by element, and the closed pool."""
-    made = Pool(processes, restarts=restarts)
+    made = Pool(processes, restarts=restarts, at_once=at_once)
     step, waiting, found = SentStep.of(Work(str(folder))), [], []
     with pool.opening(made):
         for element in elements:
@@ -109,6 +109,33 @@ def test_when_no_restart_is_left_element_and_cause_are_named(tmp_path, elements,
         run(tmp_path, elements, processes=1, restarts=restarts)
     assert words in str(caught.value)
     assert str(caught.value).endswith(f"--restarts allowed for {restarts}.")
+
+
+def test_child_works_on_several_elements_at_once_with_one_opened_step(tmp_path):
+    elements = [f"meet {number}" for number in range(6)]
+    results, _ = run(tmp_path, elements, processes=1, at_once=3)
+    assert [first for first, _ in results] == [str(number) for number in range(6)]
+    assert len({process for _, process in results}) == 1
+    assert [words for _, words in notes(tmp_path)].count("opened") == 1
+
+
+def test_counts_of_elements_at_once_add_up(tmp_path):
+    made, answers = Pool(1, restarts=0, at_once=3), queue.SimpleQueue()
+    with pool.opening(made):
+        for number in range(6):
+            made.submit(SentStep.of(Work(str(tmp_path))), f"meet {number}", answers.put)
+        counted = [made.take(answers.get(timeout=60))[1].counters for _ in range(6)]
+    assert sum(counted, Counter()) == {"met": 6}
+
+
+def test_a_death_costs_all_elements_in_the_hands_of_the_child(tmp_path, caplog):
+    elements = [f"meet-and-die {number}" for number in range(3)]
+    results, made = run(tmp_path, elements, processes=1, at_once=3)
+    assert results == [["0"], ["1"], ["2"]]
+    assert made.restarts == 1
+    assert set(begun(tmp_path).values()) == {2}
+    for element in elements:
+        assert f"element {element}" in caplog.text
 
 
 def test_child_that_somebody_has_ended_is_not_replaced(tmp_path):
