@@ -181,7 +181,7 @@ def measure_reading(recorder: Recorder, workers: Sequence[int], files: int, page
                     for stage in collect_samples(job, SentenceIndex(job.folder)):
                         wall, cpu = time.perf_counter(), _cpu_seconds()
                         with pool.opening(_pool_of(job.plan.runner)):
-                            _run_stage(stage, job.folder, print)
+                            _run_stage(stage, job.plan.runner, job.folder, print, quiet=True)
                         wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
                         if stage.name in ("fetch", "read"):
                             recorder.add(

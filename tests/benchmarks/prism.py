@@ -3,7 +3,7 @@
     python -m tests.benchmarks.prism --prism PATH
 
 Scores one dump of made-up English pairs in turn on both runners, without idf and with corpus idf.
-Each run has one worker process: in the command itself, and in a worker pool. The seconds are of
+Each run has one worker process: a child of the command, or one of a worker pool. The seconds are of
 scoring, as the summary states them; CPU seconds are of the command, the pool and Prism together,
 start-up included.
 """

@@ -47,9 +47,9 @@ class RunOptions:
         output: Where the result is written.
         workers: Number of worker processes; `auto` takes one for each GPU of this machine that
             scores here, and 1 where there is none.
-        restarts: How often, in all, a worker process of this machine that has died is replaced, and
-            what it had in hand is tried again. By default 1. Other runners replace their workers
-            themselves.
+        restarts: How many deaths of worker processes of this machine a run survives. After each one
+            a new process tries again what the dead one was working on. By default 1. Most other
+            runners replace their workers themselves.
         overwrite: Replace results that were made with other settings.
         dry_run: Check everything, print the plan and stop.
         print_job: Print the job as it would be submitted, as JSON, and stop; input, output and

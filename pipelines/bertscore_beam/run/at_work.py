@@ -1,7 +1,8 @@
 """What this machine's processes are at work on, for the progress of a run.
 
-A step says how far it is with `doing`, `counted` and `words`. A child of the pool sends that to the
-launcher, which adds it up. Workers elsewhere say it to nobody: files alone show their progress.
+A step says how far it is with `doing`, `counted` and `saying`. A child of the pool sends that to
+the launcher, which adds it up. Workers elsewhere do not send it: only the files that they write
+show progress.
 """
 
 import threading
@@ -98,7 +99,7 @@ def now() -> AtWork:
 
 
 def forget() -> None:
-    """Forget all, at the start of a stage."""
+    """Forget what was counted and what children have sent, at the start of a stage."""
     global _counted
     with _lock:
         _counted = 0

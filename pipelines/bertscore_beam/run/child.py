@@ -31,7 +31,7 @@ _SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
 
 _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
-"""Where the classes of errors are that the launcher knows, too."""
+"""Packages whose classes of errors the launcher can import."""
 
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
@@ -59,7 +59,7 @@ def _end_with(launcher: int) -> None:
 class _Child:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        # Whatever a destructor logs while something is sent: putting cannot wait for itself.
+        # A destructor may log in the middle of `put`, and `put` may be called again there.
         self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
         self._tasks: queue.SimpleQueue[tuple[int, str, bytes | None, bytes]] = queue.SimpleQueue()
         self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
@@ -107,7 +107,7 @@ class _Child:
             results = list(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
             data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
         except DeviceLostError as error:
-            # Nothing else leaves a GPU that has failed.
+            # Only a new process can use the GPU again.
             words = str(error.__cause__ or error).partition("\n")[0]
             self._to_send.put(Said(dying=f"its GPU failed: {words}"))
             self._to_send.put(DEVICE_LOST)
@@ -115,7 +115,8 @@ class _Child:
                 time.sleep(_SECONDS)
         except BaseException as error:
             return Answer(None, number, error=_portable(error))
-        # With several threads it may hold counts of elements that are not done yet: the sums agree.
+        # With several threads it may hold counts of elements that are not done yet. The sums are
+        # right unless the process dies: then such elements are counted twice.
         return Answer(data, number, counters.collect())
 
     def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:

@@ -1,6 +1,6 @@
 """End a worker of Beam whose GPU has failed, so that the runner starts another one.
 
-Nothing else leaves such a process: the runner would try each of its splits again in the same one.
+Only a new process helps: the runner would try each of its splits again in the same one.
 """
 
 import logging
@@ -34,12 +34,12 @@ def ending_with_the_device() -> Iterator[None]:
         yield
     except DeviceLostError as error:
         logger.error(event("device_lost", error=error), exc_info=error)
-        if is_worker_process():
+        if _is_worker_process():
             _end_process()
         raise
 
 
-def is_worker_process() -> bool:
+def _is_worker_process() -> bool:
     """Tell whether Beam has started this process as a worker."""
     return any(_WORKER_MODULE in word for word in sys.orig_argv)
 

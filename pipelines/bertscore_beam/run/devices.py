@@ -1,7 +1,7 @@
 """Which GPU each worker process of this machine computes on.
 
 A worker sees one GPU alone, which is `cuda:0` to it: what libraries and threads take as the current
-device is right without a word to them. Scores do not depend on which one it is.
+device is then the right one. Scores do not depend on which one it is.
 """
 
 import os
@@ -16,7 +16,7 @@ DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 
 def has_accelerator(device: str) -> bool:
-    """Tell whether this machine may have what a device names, without importing torch."""
+    """Tell whether this machine may have the device, without importing torch."""
     if device == "cpu":
         return False
     return sys.platform != "linux" or any(Path(name).exists() for name in DRIVER_FILES)

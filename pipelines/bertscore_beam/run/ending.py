@@ -21,8 +21,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def worker_errors() -> Iterator[None]:
     """Turn errors of the work into `RuntimeError`s.
 
-    The same classes mean before the work that a command cannot work as given, which is another exit
-    status.
+    Before the work, errors of these classes mean that the command cannot work as given, which has
+    another exit status.
     """
     try:
         yield
@@ -48,7 +48,7 @@ def end_when_interrupted(*, elsewhere: bool = False) -> Iterator[None]:
 
     def stop(number: int, _: FrameType | None) -> None:
         for one in _SIGNALS:
-            signal.signal(one, signal.SIG_IGN)  # it ends already
+            signal.signal(one, signal.SIG_IGN)  # it is ending already
         words = (
             f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). Finished parts are "
             "kept; the same command continues from there.\n"

@@ -37,9 +37,9 @@ def interrupted(number: int) -> int:
 
 
 def is_death(code: int) -> bool:
-    """Tell whether a return code means that a process died, and a new one may not.
+    """Tell whether a process died in such a way that a new one may succeed.
 
     Args:
-        code: As `subprocess` gives it, -9 for SIGKILL; or as a shell does, 137.
+        code: Its return code, -9 after SIGKILL.
     """
-    return code == DEVICE_LOST or any(code in (-one, 128 + one) for one in DEADLY)
+    return code == DEVICE_LOST or -code in DEADLY

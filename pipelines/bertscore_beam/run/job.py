@@ -129,7 +129,7 @@ def run_job(
             folder = OutputFolder(planned.output, lock)
             # Not before the lock is held: until then another run may change the folder.
             job = kind.begin(planned, folder, say)
-        del planned  # of many splits it is large
+        del planned  # it is large when there are many splits
         at_work.set()
         try:
             for stage in kind.stages(job):
@@ -168,7 +168,7 @@ def _first_writing(options: RunOptions) -> Iterator[None]:
 
 
 def _with_restarts(outcome: Outcome) -> Outcome:
-    """Say how often an element was tried again, if any was."""
+    """Say how many deaths of workers the run has survived, if any."""
     if not (restarts := pool.restarts()):
         return outcome
     times = "once" if restarts == 1 else f"{restarts} times"
@@ -225,7 +225,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
 
 @contextmanager
 def _without_tracebacks() -> Iterator[None]:
-    """Keep Beam from logging the traceback of each error that it raises: it is told in one line."""
+    """Keep Beam from logging tracebacks of errors that it raises: the command prints a line."""
     logger = logging.getLogger("apache_beam.runners")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

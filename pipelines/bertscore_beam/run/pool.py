@@ -2,9 +2,9 @@
 
     launcher: `submit` --> a thread for each child --pipe--> child: `bertscore_beam.run.child`
 
-A child has one element in its hands, or a few where it works for a GPU: while that computes for
-one, others are read and written. A child that dies costs these alone. They are named, and tried
-again in a new child, `restarts` times in all.
+A child works on one element at a time, or on a few if it has a GPU: while the GPU computes for one,
+others are read and written. If a child dies, only these are lost. They are named, and tried again
+in a new child. A run survives `restarts` deaths.
 
 No child outlives the launcher: its pipe ends then, and on Linux it gets SIGKILL at once. A thread
 starts its child and every replacement, and lives as long as the pool, since that signal is sent
@@ -168,7 +168,7 @@ class Pool:
 
         Args:
             processes: Most children.
-            restarts: How often, in all, an element is tried again whose child has died.
+            restarts: How many deaths of children the run survives.
             at_once: How many elements a child works on at the same time, each in a thread.
             threads: Threads of each child, those of the tokenizers included; None for their choice.
             gpus: The GPUs that children are spread over, as `gpus_to_share` returns them.
@@ -196,7 +196,7 @@ class Pool:
 
     @property
     def restarts(self) -> int:
-        """How often an element was tried again."""
+        """How many deaths of children the run has survived."""
         return min(len(self._deaths), self._restarts)
 
     def begin_stage(self) -> None:
@@ -314,7 +314,7 @@ class Pool:
         words = (
             f"a worker process died ({death.cause}) at work on {_listed(names)}. {_advice(code)}"
         )
-        if not is_death(code):  # a new one would fare no better
+        if not is_death(code):  # a new one would end in the same way
             return WorkersDiedError(words)
         with self.lock:
             self._deaths.append(death)
@@ -356,7 +356,7 @@ class Pool:
 
 
 class _Child(threading.Thread):
-    """A thread that starts a child, keeps its hands full, and replaces it."""
+    """A thread that starts a child, gives it work, and replaces it if it dies."""
 
     def __init__(self, pool: Pool, number: int) -> None:
         super().__init__(name=f"child-{number}", daemon=True)
@@ -379,19 +379,19 @@ class _Child(threading.Thread):
 
     def end(self) -> None:
         """End the child, which has no element in its hands; another one starts if it is needed."""
-        self._bury()
+        self._end_child()
 
     def run(self) -> None:
         """Work until the pool is closed."""
-        # A child inherits what is blocked: Ctrl-C reaches it from its first moment on as nothing.
+        # A child inherits what is blocked, so Ctrl-C never reaches it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while self._fill():
             try:
                 self._work()
             except Exception as error:  # whatever it is, no element may stay without an answer
-                self._bury()  # its own answers would come later
+                self._end_child()  # its own answers would come later
                 self._answer_all(error)
-        self._bury()
+        self._end_child()
         self._answer_all(RuntimeError(_CLOSED))
 
     def _fill(self) -> bool:
@@ -407,11 +407,11 @@ class _Child(threading.Thread):
         return not self._pool.closing
 
     def _work(self) -> None:
-        """Hand over what is new, and take what the child says next, if that is soon."""
+        """Send new elements, and read the next message of the child if it comes soon."""
         code = None if self._child is None or self._sent else self._child[0].poll()
         if code is not None:
-            logger.warning("a worker process died without work (return code %d)", code)
-            self._bury()
+            logger.warning("a worker process died while it had no work (return code %d)", code)
+            self._end_child()
         if self._child is None:
             try:
                 self._start()
@@ -423,7 +423,7 @@ class _Child(threading.Thread):
             lives = False
         if not lives:
             names = [task.name for number, task in self._hand.items() if number in self._sent]
-            code = self._bury()
+            code = self._end_child()
             died = None if self._pool.closing else self._pool.died(names, code, self._cause)
             if died is not None:
                 self._answer_all(died)
@@ -463,7 +463,7 @@ class _Child(threading.Thread):
         """
         ours, its = Pipe()
         self._cause = ""
-        with its, self._pool.lock:  # the child alone keeps its end, which so ends with the child
+        with its, self._pool.lock:  # only the child keeps its end, so the pipe closes when it ends
             if self._pool.closing:
                 return
             process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -475,7 +475,7 @@ class _Child(threading.Thread):
             )
             self._child = process, ours
 
-    def _bury(self) -> int:
+    def _end_child(self) -> int:
         """End the child, if there is one, and return its return code."""
         child = self._child
         if child is None:
@@ -504,13 +504,13 @@ def _last_words(deaths: Sequence[_Death], restarts: int) -> str:
     common = set(last.names).intersection(*(death.names for death in before))
     every = [name for death in before for name in death.names]
     if not common:
-        at_work = f"at work on {_listed(list(dict.fromkeys(every)))}"
+        where = f"at work on {_listed(list(dict.fromkeys(every)))}"
     elif common == {*last.names, *every}:
-        at_work = "at work on the same"
+        where = "at work on the same"
     else:
-        at_work = f"each time at work on {_listed(sorted(common))}"
+        where = f"each time at work on {_listed(sorted(common))}"
     times = "once" if len(before) == 1 else f"{len(before)} times"
-    return f" It had happened {times} before in this run, {at_work}.{words}"
+    return f" It had happened {times} before in this run, {where}.{words}"
 
 
 def _advice(code: int) -> str:
@@ -521,7 +521,7 @@ def _advice(code: int) -> str:
             "It was killed, most often for lack of memory: try fewer --workers or a smaller "
             "--split-rows."
         )
-    return "What it has printed may say more."
+    return "Its output above may say more."
 
 
 @contextmanager
@@ -578,7 +578,7 @@ def ask(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def restarts() -> int:
-    """Return how often an element was tried again in the run that is under way."""
+    """Return how many deaths of children the run that is under way has survived."""
     return 0 if _opened is None else _opened.restarts
 
 

@@ -31,7 +31,7 @@ class RunStep(beam.DoFn):
             self._sent = SentStep.of(self._step)
             return
         step = self._step
-        # Beam keeps one shared object alive: what loads nothing must not take a model's place.
+        # Beam keeps only the last shared object alive: what loads nothing must not replace a model.
         loads_nothing = isinstance(step, Each)
         with ending_with_the_device():
             self._run = step.open() if loads_nothing else self._shared.acquire(step.open)

@@ -47,7 +47,7 @@ _DIRECT_OPTIONS = ("--direct_running_mode", "--direct_num_workers")
 _ENVIRONMENT_OPTION = "--environment_"
 _AT_ONCE_ON_GPU = 4
 _RESTARTS = 1
-"""How often elements of dead workers of this machine are tried again if nothing else is said."""
+"""How many deaths of workers of this machine a run survives if nothing else is said."""
 
 # The workers' image holds all code. Without these flags Beam would upload code of this process.
 _NOTHING_STAGED = ("--no_save_main_session", "--experiments=disable_logging_submission_environment")
@@ -67,8 +67,7 @@ class Runner:
         name: Beam's name of the runner, in lower case and without "Runner" at its end.
         flags: Beam's options: the given ones and those that are added here.
         workers: Number of worker processes.
-        restarts: How often, in all, elements of a worker process of this machine that has died are
-            tried again.
+        restarts: How many deaths of worker processes of this machine a run survives.
         children: Processes that this one starts for the work; 0 if it works itself, or others do.
         detached: Whether the job is detached: this process submits it and does not wait for it.
         at_once: How many elements a worker process of this machine works on at the same time: a few
@@ -117,7 +116,7 @@ class Runner:
         if not is_local:
             flags.extend(_NOTHING_STAGED)
         restarts = _RESTARTS if options.restarts is None else options.restarts
-        # A death would end this process as well. Where a GPU fails, only a new process helps.
+        # Without a child, a death ends this process. After a GPU has failed, only a new one helps.
         needs_child = workers > 1 or restarts > 0 or has_accelerator(device)
         return cls(
             name=name,
@@ -232,7 +231,7 @@ class Runner:
             raise ConfigError(
                 f"output {output!r} is in this process's memory, which other worker processes "
                 "cannot reach; expected a folder or an object store. Use another --output, or "
-                "--workers 1 --restarts 0."
+                "--workers 1 --restarts 0 --device cpu."
             )
         if is_file(output):
             raise ConfigError(
@@ -308,7 +307,7 @@ def _check_local(flags: Sequence[str]) -> None:
         if name in _DIRECT_OPTIONS:
             raise ConfigError(
                 f"{name} cannot be used: got {flag!r}; expected none, since this command starts "
-                "its workers itself. Leave it out, and give --workers."
+                "its workers itself. Leave it and --runner out, and give --workers."
             )
         if name.startswith(_ENVIRONMENT_OPTION):
             raise ConfigError(

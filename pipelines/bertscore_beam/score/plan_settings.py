@@ -139,7 +139,7 @@ def settle_languages(
 
 
 def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) -> SettledLanguages:
-    """Settle languages where the libraries for it are."""
+    """Settle languages in a child if there is a pool: it loads torch, and the launcher need not."""
     if not (chosen := tuple(languages)):
         return SettledLanguages()
     return ask(settle_each, options, KnownWorkers.of(workers), chosen)

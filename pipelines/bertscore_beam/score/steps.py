@@ -1,7 +1,8 @@
 """What is done with each split and each part of a scoring run; knows no Beam.
 
 A split is scored: its rows are read and scored on the device, its part is written and, last, its
-record. Before that, the references of splits may be compared; after that, groups are read of parts.
+record. Before that, the references of splits may be compared; after that, groups are read from
+parts.
 """
 
 import json

@@ -180,7 +180,7 @@ class RunGoal:
         num_orphan_parts: Parts in the output folder whose input is not in the plan.
         orphan_parts: Some of these parts.
         started: When the run began, in seconds since the epoch.
-        restarts: How often it was restarted before this, since a worker had died.
+        restarts: How many deaths of workers the run has survived.
         carried: Totals of the parts of earlier runs that are done.
         rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
             compared, or deleted since they do not fit the plan.
