@@ -84,9 +84,15 @@ class Pool:
 
     def start(self) -> None:
         self.spec = self.job.spec
-        self.most_tries = self.fleet.world.random.randint(1, 2) if self.manner == LOCAL else 4
+        # Without a draw: the nights stay those that are known to find each hole.
+        self.most_tries = 2 - len(self.fleet.watch.begun) % 2 if self.manner == LOCAL else 4
         self.stages = [self._packs, self._end]
-        plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
+        try:
+            plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
+        except OSError as error:  # another run may have taken over since
+            self.fleet.check_error(error, self.spec.folder.lock)
+            self._fail(error)
+            return
         self.tasks = [Task(self._scores(split)) for split in splits_from_bytes(plan, PENDING_FILE)]
         self._step()
         for _ in range(2):

@@ -340,7 +340,14 @@ class World:
     def outside(self, work: Callable[[], Any]) -> Any:
         """Do something that is no step and takes no time, in a thread that is no actor."""
         done = Future[Any]()
-        thread = threading.Thread(target=lambda: done.set_result(work()))
+
+        def do() -> None:
+            try:
+                done.set_result(work())
+            except Exception as error:
+                done.set_exception(error)
+
+        thread = threading.Thread(target=do)
         thread.start()
         thread.join()
         return done.result(0)

@@ -8,7 +8,7 @@ Without a page it is the made-up one, with texts.
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Error, Page
 
 from bertscore_beam.results.report.page import render
 from tests.support.browsers import chromium, opened
@@ -23,11 +23,24 @@ def take_pictures(browser: Browser, page: Path, folder: Path) -> list[Path]:
     for name, width in WIDTHS.items() | {("dark", WIDTHS["desktop"])}:
         with opened(browser, page, width=width, dark=name == "dark") as seen:
             taken.append(folder / f"{name}.png")
-            seen.page.screenshot(path=taken[-1], full_page=True)
+            _take(seen.page, taken[-1])
             if name == "dark":
                 taken.append(folder / "print.pdf")
                 seen.page.pdf(path=taken[-1], format="A4")
     return taken
+
+
+def _take(page: Page, path: Path) -> None:
+    """Take a picture; a Chromium that is short of time may refuse it twice."""
+    for _ in range(2):
+        try:
+            page.screenshot(path=path, full_page=True)
+            return
+        except Error as error:
+            if "Unable to capture screenshot" not in str(error):
+                raise
+            page.wait_for_timeout(1000)
+    page.screenshot(path=path, full_page=True)
 
 
 def main(folder: Path, page: Path | None) -> None:

@@ -136,6 +136,8 @@ def run_job(
                 _run_stage(stage, runner, folder, say, quiet=quiet)
         except NotBegunError as error:  # by now something has begun
             raise ConnectionError(str(error)) from error
+        if pool.restarts():
+            folder.delete_temporary()  # of processes that died while they wrote
         if runner.detached:
             handed_over.set()  # the workers still need the lock when this process has ended
         return _with_restarts(kind.conclude(job))
