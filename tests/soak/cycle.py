@@ -242,7 +242,8 @@ def _allowed_statuses(done: list[Fault], restarts: int | None) -> tuple[int, ...
     if set(done) <= harmless:
         return (_DONE,)
     if done[-1] in (Fault.KILL_MAIN, Fault.KILL_GROUP):
-        return (-9, _DONE, _BROKEN) if Fault.STORE_BURST in done else (-9,)
+        # A command that has just ended by itself still takes the signal.
+        return (-9, _DONE, _BROKEN) if Fault.STORE_BURST in done else (-9, _DONE)
     return (_DONE, _BROKEN)
 
 
