@@ -377,10 +377,6 @@ class _Child(threading.Thread):
             with suppress(OSError):
                 child[0].kill()
 
-    def end(self) -> None:
-        """End the child, which has no element in its hands; another one starts if it is needed."""
-        self._end_child()
-
     def run(self) -> None:
         """Work until the pool is closed."""
         # A child inherits what is blocked, so Ctrl-C never reaches it.
@@ -389,9 +385,9 @@ class _Child(threading.Thread):
             try:
                 self._work()
             except Exception as error:  # whatever it is, no element may stay without an answer
-                self._end_child()  # its own answers would come later
+                self.end()  # its own answers would come later
                 self._answer_all(error)
-        self._end_child()
+        self.end()
         self._answer_all(RuntimeError(_CLOSED))
 
     def _fill(self) -> bool:
@@ -411,7 +407,7 @@ class _Child(threading.Thread):
         code = None if self._child is None or self._sent else self._child[0].poll()
         if code is not None:
             logger.warning("a worker process died while it had no work (return code %d)", code)
-            self._end_child()
+            self.end()
         if self._child is None:
             try:
                 self._start()
@@ -423,7 +419,7 @@ class _Child(threading.Thread):
             lives = False
         if not lives:
             names = [task.name for number, task in self._hand.items() if number in self._sent]
-            code = self._end_child()
+            code = self.end()
             died = None if self._pool.closing else self._pool.died(names, code, self._cause)
             if died is not None:
                 self._answer_all(died)
@@ -475,7 +471,7 @@ class _Child(threading.Thread):
             )
             self._child = process, ours
 
-    def _end_child(self) -> int:
+    def end(self) -> int:
         """End the child, if there is one, and return its return code."""
         child = self._child
         if child is None:
