@@ -1,17 +1,20 @@
 """Sums over the scores of pairs by the bucket of their hosts: exact in any order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import InputError
 from bertscore_core.host_errors import HOST_BUCKETS
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HostSums:
+class HostSums(Sums):
     """Sums over the scores of the pairs that touch each bucket of hosts.
 
     Attributes:
@@ -38,56 +41,41 @@ class HostSums:
         Raises:
             InputError: there are not two buckets for each pair, or one is out of range.
         """
-        rows, number, _ = steps.shape
+        number = steps.shape[1]
         _check_hosts(hosts, number)
         first, second = hosts.astype(np.int64).T
         other = np.flatnonzero(first != second)  # a pair within one bucket touches it once
-        touched = np.concatenate([first, second[other]])
         which = np.concatenate([np.arange(number), other])
-        order = np.argsort(touched, kind="stable")
-        buckets, starts, pairs = np.unique(touched[order], return_index=True, return_counts=True)
-        # Sorted by bucket, each is one run, and `reduceat` adds up runs. It refuses no runs.
-        sums = np.zeros((0, rows, 3), dtype=np.int64)
-        if number:
-            by_pair = np.ascontiguousarray(steps.transpose(1, 0, 2))
-            sums = np.add.reduceat(by_pair[which[order]], starts, axis=0)
-        return cls(
-            buckets=buckets,
-            sides=np.bincount(hosts.ravel(), minlength=HOST_BUCKETS)[buckets].astype(np.int64),
-            pairs=pairs.astype(np.int64),
-            sums=sums,
+        return cls._summed(
+            np.concatenate([first, second[other]]),
+            np.where(first == second, 2, 1)[which],
+            np.ones(len(which), dtype=np.int64),
+            steps.transpose(1, 0, 2)[which],
         )
 
     @classmethod
     def zero(cls, rows: int) -> "HostSums":
         """Return the sums of no pairs, of so many layers."""
-        return cls.spread_out(rows).packed()
+        none = np.zeros(0, dtype=np.int64)
+        return cls(
+            buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
+        )
 
     @classmethod
-    def spread_out(cls, rows: int) -> "HostSums":
-        """Return the sums of no pairs with a place for every bucket, for `add`."""
-        return cls(
-            buckets=np.arange(HOST_BUCKETS, dtype=np.int64),
-            sides=np.zeros(HOST_BUCKETS, dtype=np.int64),
-            pairs=np.zeros(HOST_BUCKETS, dtype=np.int64),
-            sums=np.zeros((HOST_BUCKETS, rows, 3), dtype=np.int64),
+    def merge(cls, every: Sequence[Self]) -> Self:
+        """Return the sums over several sets of pairs together; at least one."""
+        return cls._summed(
+            *(np.concatenate([getattr(one, name) for one in every]) for name in cls.__slots__)
         )
 
-    def add(self, part: "HostSums") -> None:
-        """Add the sums of other pairs to this one, which has a place for every bucket."""
-        self.sides[part.buckets] += part.sides
-        self.pairs[part.buckets] += part.pairs
-        self.sums[part.buckets] += part.sums
-
-    def packed(self) -> "HostSums":
-        """Return the sums without the buckets that no pair touches."""
-        (present,) = np.nonzero(self.sides)
-        return HostSums(
-            buckets=self.buckets[present],
-            sides=self.sides[present],
-            pairs=self.pairs[present],
-            sums=self.sums[present],
-        )
+    @classmethod
+    def _summed(cls, buckets: IntArray, sides: IntArray, pairs: IntArray, sums: IntArray) -> Self:
+        """Add up what has the same bucket."""
+        order = np.argsort(buckets, kind="stable")
+        names, starts = np.unique(buckets[order], return_index=True)
+        if len(names):  # `reduceat` adds up runs, such as those of equal buckets; it refuses none
+            sides, pairs, sums = (np.add.reduceat(v[order], starts) for v in (sides, pairs, sums))
+        return cls(buckets=names, sides=sides, pairs=pairs, sums=sums)
 
     def check(self, rows: int, pairs: int) -> None:
         """Check that the sums belong together, and to so many layers and pairs.

@@ -12,7 +12,8 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from bertscore_core.errors import InputError
 from bertscore_core.histograms import Doubles, bins_of, scores_at
 from bertscore_core.host_errors import effective_hosts, host_robust_errors
 from bertscore_core.host_sums import HostSums
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import FloatArray, IntArray
 
 BINS = 200
@@ -39,7 +41,7 @@ _SLACK = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moments:
+class Moments(Sums):
     """Sums over the scores of some pairs, for every layer and measure.
 
     Attributes:
@@ -60,7 +62,7 @@ class Moments:
     hosts: HostSums
 
     @classmethod
-    def zero(cls, rows: int) -> "Moments":
+    def zero(cls, rows: int) -> Self:
         """Return the moments of no pairs, the neutral element of `+`.
 
         Args:
@@ -111,26 +113,25 @@ class Moments:
         )
 
     @classmethod
-    def merge(cls, parts: Iterable["Moments"]) -> "Moments":
+    def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up the moments of disjoint sets of pairs. Only one of them is in memory at a time.
 
         Raises:
             InputError: there are none, they differ in layers, hosts are known of some only, or they
                 have too many pairs.
         """
-        total: Moments | None = None
+        total: Self | None = None
         for part in parts:
             if total is None:
-                total = replace(cls.zero(part.rows), hosts=HostSums.spread_out(part.rows))
+                total = cls.zero(part.rows)
             if part.rows != total.rows:
                 raise InputError(
                     f"moments of {total.rows} and of {part.rows} layers cannot be added; expected "
                     "those of one model. Take the parts of one run."
                 )
-            for name in _SUMS:
-                getattr(total, name)[...] += getattr(part, name)
+            names = cls.__slots__
+            total = cls(**{name: getattr(total, name) + getattr(part, name) for name in names})
             _check_number(total.num_pairs)
-            total.hosts.add(part.hosts)
         if total is None:
             raise InputError("got no moments to add up; expected at least one part.")
         if total.hosts.sides.sum() not in (0, 2 * total.num_pairs):
@@ -138,11 +139,7 @@ class Moments:
                 "moments of pairs with and without hosts cannot be added; expected the hosts of "
                 "all or of none. Take the parts of one run."
             )
-        return replace(total, hosts=total.hosts.packed())
-
-    def __add__(self, other: "Moments") -> "Moments":
-        """Return the moments of both sets of pairs together."""
-        return self.merge((self, other))
+        return total
 
     @property
     def rows(self) -> int:

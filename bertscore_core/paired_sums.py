@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.resampling import Units
+from bertscore_core.sums import Sums
 
 Doubles = npt.NDArray[np.float64]
 
@@ -64,7 +65,7 @@ def _largest(d: Doubles) -> Doubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterSums:
+class ClusterSums(Sums):
     """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
 
     Attributes:
@@ -80,7 +81,7 @@ class ClusterSums:
     @classmethod
     def of(
         cls, differences: npt.NDArray[np.floating[Any]], clusters: npt.NDArray[np.uint64]
-    ) -> "ClusterSums":
+    ) -> Self:
         """Return the sums over differences.
 
         Args:
@@ -95,7 +96,7 @@ class ClusterSums:
         clusters: npt.NDArray[np.uint64],
         totals: npt.NDArray[np.floating[Any]],
         counts: npt.NDArray[np.int64],
-    ) -> "ClusterSums":
+    ) -> Self:
         names, places = np.unique(clusters, return_inverse=True)
         return cls(
             clusters=names,
@@ -110,17 +111,11 @@ class ClusterSums:
         """Return the number of clusters, G."""
         return len(self.clusters)
 
-    def __add__(self, other: "ClusterSums") -> "ClusterSums":
-        """Return the sums over both sets of pairs."""
-        return ClusterSums.sum([self, other])
-
     @classmethod
-    def sum(cls, parts: Sequence["ClusterSums"]) -> "ClusterSums":
-        """Add up any number of sums; at least one."""
+    def merge(cls, every: Sequence[Self]) -> Self:
+        """Return the sums over several sets of pairs together; at least one."""
         return cls._summed(
-            np.concatenate([part.clusters for part in parts]),
-            np.concatenate([part.totals for part in parts]),
-            np.concatenate([part.counts for part in parts]),
+            *(np.concatenate([getattr(one, name) for one in every]) for name in cls.__slots__)
         )
 
     @property

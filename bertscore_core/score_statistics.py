@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import InputError
 from bertscore_core.histograms import Doubles, PackedHistogram, bins_of, scores_at
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import BoolArray, IntArray
 
 STATISTIC_BINS = 4096
@@ -46,8 +47,8 @@ _HALF = 2.0**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreStatistics:
-    """Sums over the rows of one group. Merged with `+`, exact in any order.
+class ScoreStatistics(Sums):
+    """Sums over the rows of one group. Merged with `merge` and `+`, exact in any order.
 
     Tuples have precision, recall and F1, in this order.
 
@@ -76,32 +77,6 @@ class ScoreStatistics:
     histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
     reasons: Mapping[str, int] = field(default_factory=dict)
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def merge(cls, every: Sequence["ScoreStatistics"]) -> "ScoreStatistics":
-        """Return the statistics of several sets of rows together, faster than one `+` each."""
-        known = [one.reused for one in every if one.reused is not None]
-        first, second, third = (
-            PackedHistogram.merge([one.histograms[measure] for one in every])
-            for measure in range(3)
-        )
-        return cls(
-            rows=sum(one.rows for one in every),
-            scored=sum(one.scored for one in every),
-            truncated=sum(one.truncated for one in every),
-            reused=sum(known) if len(known) == len(every) else None,
-            sums=_total([one.sums for one in every]),
-            squares=_total([one.squares for one in every]),
-            raw_sums=_total([one.raw_sums for one in every]),
-            raw_squares=_total([one.raw_squares for one in every]),
-            histograms=(first, second, third),
-            reasons=_counts([one.reasons for one in every]),
-            rejected_reasons=_counts([one.rejected_reasons for one in every]),
-        )
-
-    def __add__(self, other: "ScoreStatistics") -> "ScoreStatistics":
-        """Return the statistics of both sets of rows together."""
-        return self.merge((self, other))
 
     @property
     def rejected(self) -> int:
@@ -336,17 +311,6 @@ def _reasons(rows: GroupedRows, scored: BoolArray) -> tuple[list[Counter[str]], 
 
 def _counted(counter: Counter[str]) -> dict[str, int]:
     return dict(sorted(counter.items()))
-
-
-def _counts(every: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for one in every:
-        total.update(one)
-    return _counted(total)
-
-
-def _total(every: Sequence[Three]) -> Three:
-    return sum(s[0] for s in every), sum(s[1] for s in every), sum(s[2] for s in every)
 
 
 def _three(values: Sequence[int]) -> Three:

@@ -1,7 +1,6 @@
 """Scores of pairs, and sums of them that can be merged."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from bertscore_core.score_views import (
     summary_of,
     words_of,
 )
+from bertscore_core.sums import Sums
 from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSummary:
+class ScoreSummary(Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
 
     Attributes:
@@ -224,20 +224,6 @@ class ScoreSummary:
             windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
             rejected_reasons=dict(rejected_reasons),
-        )
-
-    def __add__(self, other: "ScoreSummary") -> "ScoreSummary":
-        """Return the sums over both sets of rows."""
-        return ScoreSummary(
-            rows=self.rows + other.rows,
-            scored=self.scored + other.scored,
-            precision=self.precision + other.precision,
-            recall=self.recall + other.recall,
-            f1=self.f1 + other.f1,
-            truncated=self.truncated + other.truncated,
-            windowed=self.windowed + other.windowed,
-            reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
-            rejected_reasons=dict(Counter(self.rejected_reasons) + Counter(other.rejected_reasons)),
         )
 
     @property

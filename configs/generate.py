@@ -47,6 +47,8 @@ GROUPS = {
         "rescale",
         "baseline",
         "reuse",
+        "index",
+        "keep_input",
         "allow_shared_baseline",
         "empty",
     ),

@@ -20,6 +20,7 @@ from bertscore_beam.dump.texts import Reason
 from bertscore_beam.options import flags, languages
 from bertscore_beam.options.baseline import BaselineOptions
 from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.options.imports import ImportOptions
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.options.tune import TuneOptions
 from bertscore_beam.score.rejects import UNREADABLE_ROWS
@@ -36,12 +37,14 @@ OUTPUT = "build/my-scores"
 OPTIONS = {
     "score": ScoreOptions,
     "idf": IdfOptions,
+    "import": ImportOptions,
     "baseline": BaselineOptions,
     "tune": TuneOptions,
 }
 NEEDED = {
     "score": ["--input", "a"],
     "idf": ["--input", "a"],
+    "import": ["--input", "a"],
     "tune": ["--judgements", "a", "--score-column", "c"],
 }
 """What a config brings, beside the output."""
@@ -218,7 +221,9 @@ def known_flags() -> set[str]:
     found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
     for options in OPTIONS.values():
-        found |= {f"--{name.replace('_', '-')}" for name in options.__dataclass_fields__}
+        names = {name.replace("_", "-"): one for name, one in options.__dataclass_fields__.items()}
+        found |= {f"--{name}" for name in names}
+        found |= {f"--no-{name}" for name, one in names.items() if one.type is bool}
     for path in (ROOT / "pipelines" / "bertscore_beam" / "cli").glob("*.py"):
         source = path.read_text(encoding="utf-8")
         found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))

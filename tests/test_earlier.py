@@ -9,10 +9,15 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.runs.index import read_index
+from bertscore_beam.runs.lookup import EarlierRun
+from bertscore_beam.runs.row_scores import rows_file, rows_from_bytes
 
 EARLIER = Path(__file__).parent / "earlier"
 PARTS = [f"news.parquet/part-{row:012}.parquet" for row in (0, 3)]
@@ -46,6 +51,19 @@ def test_a_finished_output_folder_is_finished(folder, capsys):
     shown = run(capsys, *score(folder))
     assert shown["summary"]["parts_kept"] == len(PARTS)
     assert {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS} == before
+
+
+def test_the_index_of_an_output_folder_finds_its_rows(folder):
+    source = OutputFolder(str(folder / "scores"))
+    index = read_index(source)
+    pieces = [rows_from_bytes(source.read(rows_file(name)), name) for name in PARTS]
+    for piece in pieces:
+        found = EarlierRun(source.root).find(
+            "another.parquet", np.arange(len(piece)), piece.digests, piece.signed
+        )
+        assert (found.found == piece.scored).all()
+        assert (found.values["raw_f1"] == piece.values["raw_f1"])[piece.scored].all()
+    assert sum(index.rows) == sum(piece.scored.sum() for piece in pieces)
 
 
 def test_the_missing_part_of_an_output_folder_is_made_again_with_the_same_scores(folder, capsys):

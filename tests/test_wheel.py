@@ -133,11 +133,12 @@ def test_other_commands_take_no_foreign_modules(installed, foreign):
     for output in ("one", "two"):
         words = ["--input", sample, "--output", output, *model, "--idf", "i.idf"]
         run_in(foreign, command, "score", *words, "--group-by", "language")
-    run_in(foreign, command, "groups", "one", "--by", "language")
-    run_in(foreign, command, "compare", "one", "two")
+    assert "en" in run_in(foreign, command, "groups", "one", "--by", "language")
+    assert "f1" in run_in(foreign, command, "compare", "one", "two")
     run_in(foreign, command, "report", "one", "-o", "page.html")
-    run_in(foreign, command, "explain", "one", "--row", "news-world.parquet:0")
-    run_in(foreign, command, "models")
+    assert (foreign / "page.html").stat().st_size > 0
+    assert "f1" in run_in(foreign, command, "explain", "one", "--row", "news-world.parquet:0")
+    assert "roberta-large" in run_in(foreign, command, "models")
 
 
 @pytest.mark.parametrize("flags", [["-P"], []], ids=["safe path", "plain"])

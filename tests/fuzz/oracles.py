@@ -109,10 +109,10 @@ def read_any_text(data: bytes, size: int = 20) -> str:
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         for name in ("x.jsonl", "x.csv", "x.tsv"):
-            path = Path(folder) / name
+            path, out = Path(folder) / name, Path(folder) / "out"
             path.write_bytes(data)
             try:
-                whole, cut = plan_text(path), plan_text(path, 3, size)
+                whole, cut = plan_text(path, out), plan_text(path, out, 3, size)
             except InputError as error:
                 _check_message(str(error), "expected at least one good one")
                 outcomes.append("rejected")

@@ -5,13 +5,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bertscore_beam.run.lock import LEASE_SECONDS, STALE_SECONDS
+from bertscore_beam.run.lock import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
 from tests.simulation import store
 from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed
 from tests.simulation.pool import DETACHED, LOCAL, SERVICE
 from tests.simulation.runs import Fleet
-from tests.simulation.watch import Watch, faults, holder_of, run_of, successful, vouching
+from tests.simulation.watch import (
+    Watch,
+    beat_of,
+    faults,
+    holder_of,
+    run_of,
+    successful,
+    vouching,
+)
 from tests.simulation.world import Hazards, Process, World
 
 FREE_WITHIN = STALE_SECONDS + LEASE_SECONDS + 5
@@ -73,14 +81,18 @@ def play(seed: int, *, late: bool = False) -> Played:
         tempfile.TemporaryDirectory(prefix="bertscore-simulation-") as folder,
         placed(world, kind, Path(folder)) as (output, files),
     ):
-        watch = Watch(files)
+        watch = Watch(files, lambda: world.now, is_prompt=not (hazards.pauses or late))
         world.after_change = watch.look
         fleet = Fleet(world, output, watch)
         fleet.declared_dead = draw.choice((0.0, 0.0, 0.2))
         fleet.leaves = draw.choice((0.0, 0.0, 0.7))
-        fleet.score_seconds = draw.choice((1.0, 5.0, 20.0))
+        fleet.score_seconds = draw.choice((1.0, 5.0, 20.0, 100.0))
+        fleet.start_seconds = draw.choice((0.0, 0.0, 300.0))
         fleet.has_faults = hazards.fails > 0 or hazards.lost > 0
         fleet.is_late = late
+        fleet.is_calm = not (hazards.kills or hazards.pauses or fleet.leaves or late)
+        # The heartbeat that covers the start of the workers is written once.
+        fleet.is_calm &= not (fleet.has_faults and fleet.start_seconds)
         heir = draw.choice(drawn)
         fleet.inherit = lambda dead: _inherit(fleet, heir, dead)
         world.note(f"seed {seed}, {kind}, {hazards}")
@@ -125,7 +137,7 @@ def _send(fleet: Fleet, draw: Random, name: str, command: Command, hazards: Haza
     """Give a command somewhere at some moment, and up to twice again, as a scheduler does."""
     manner = draw.choice((LOCAL, LOCAL, SERVICE, DETACHED))
     machine, is_known = draw.choice("AB"), draw.random() < 0.6
-    after, most = draw.uniform(0, 60), draw.choice((1, 3))
+    after, most = draw.uniform(0, draw.choice((60, 60, 300))), draw.choice((1, 3))
     world = fleet.world
 
     def try_again(number: int) -> None:
@@ -158,6 +170,9 @@ def _close(fleet: Fleet, first: Command) -> list[str]:
     left = [f"{name} waits for ever" for name in stuck]
     command = watch.begun.get(run_of(watch.files()) or "", replace(first, overwrite=True))
     process = world.process("last", "C", Hazards(), is_known=True)
+    within = FREE_WITHIN
+    if beat_of(watch.files()) == SUBMITTED:  # its workers have ended before their first heartbeat
+        within += START_SECONDS - STALE_SECONDS
     fleet.has_faults, fleet.is_late = False, False
     fleet.declared_dead = fleet.leaves = 0.0
     world.start(process, lambda: fleet.launch(process, command, LOCAL, Hazards()))
@@ -167,6 +182,6 @@ def _close(fleet: Fleet, first: Command) -> list[str]:
         left.append(f"the last command ends otherwise: {ended}")
     if holder_of(files) is not None:
         left.append("a lock is left at the end")
-    if (took := fleet.took.get("last", 0.0)) > FREE_WITHIN:
+    if (took := fleet.took.get("last", 0.0)) > within:
         left.append(f"the lock was free only after {took:.0f} s")
     return [*left, *vouching(files), *faults(files, command)]

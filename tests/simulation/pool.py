@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bertscore_beam.dump.read_split import SplitRows
+from bertscore_beam.dump.runs import RunSize, SplitRun, split_runs
 from bertscore_beam.dump.saved_plan import splits_from_bytes
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.score import finish, pack_steps
@@ -14,8 +15,8 @@ from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.record_packs import num_packs
 from bertscore_beam.score.records import PENDING_FILE
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.steps import ToScore, score_split
-from bertscore_beam.score.summary import ReusedPart, RunTotals, SplitResult
+from bertscore_beam.score.steps import ToScore, score_run
+from bertscore_beam.score.summary import ReusedPart, RunTotals
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -87,13 +88,17 @@ class Pool:
         # Without a draw: the nights stay those that are known to find each hole.
         self.most_tries = 2 - len(self.fleet.watch.begun) % 2 if self.manner == LOCAL else 4
         self.stages = [self._packs, self._end]
+        if self.manner == DETACHED and self.fleet.is_calm:
+            self.fleet.watch.going.add(self.spec.folder.lock.run)
         try:
             plan = self.fleet.world.outside(lambda: self.spec.folder.read(PENDING_FILE))
         except OSError as error:  # another run may have taken over since
             self.fleet.check_error(error, self.spec.folder.lock)
             self._fail(error)
             return
-        self.tasks = [Task(self._scores(split)) for split in splits_from_bytes(plan, PENDING_FILE)]
+        splits = list(splits_from_bytes(plan, PENDING_FILE))
+        runs = split_runs(splits, RunSize.of(splits, 1))  # two, as a rule
+        self.tasks = [Task(self._scores(run)) for run in runs]
         self._step()
         for _ in range(2):
             self._hire()
@@ -124,7 +129,11 @@ class Pool:
         process = world.process(name, self.machine, self.hazards, is_known=True)
         worker = Worker(process, EarlierRecords(self.spec.folder))
         self.workers.append(worker)
-        world.start(process, lambda: self._work(worker))
+        after = 0.0
+        if self.manner == DETACHED:
+            after = world.random.uniform(0, self.fleet.start_seconds)
+            world.start(process, self.spec.folder.lock.keep, after=after)
+        world.start(process, lambda: self._work(worker), after=after)
 
     def _work(self, worker: Worker) -> None:
         world = self.fleet.world
@@ -203,14 +212,20 @@ class Pool:
         self.fleet.world.wait()
 
     def _wake(self) -> None:
+        if self.is_over and self.manner == DETACHED:  # a service ends its workers with their job
+            self.fleet.watch.going.discard(self.spec.folder.lock.run)
+            for worker in self.workers:
+                seconds = self.fleet.world.random.uniform(0, 20)
+                self.fleet.world.later(seconds, lambda one=worker: self._end_of(one))
         waiting, self.waiting = self.waiting, []
         for actor in waiting:
             self.fleet.world.wake(actor)
 
     # What the tasks are.
 
-    def _scores(self, split: Split) -> Callable[[Worker], Any]:
-        return lambda worker: score_split(ToScore(split), self.spec, self._model, worker.earlier)
+    def _scores(self, run: SplitRun) -> Callable[[Worker], Any]:
+        chosen = ToScore(run)
+        return lambda worker: list(score_run(chosen, self.spec, self._model, worker.earlier))
 
     def _model(self, split: Split, rows: SplitRows) -> ScoredTable:
         """Score rows, which takes its time; `places` puts it in the place of the scorers."""
@@ -220,7 +235,8 @@ class Pool:
         return scored
 
     def _results(self) -> list[Any]:
-        return [task.result for task in self.tasks]
+        """The results of all splits; packs are none."""
+        return [one for task in self.tasks if isinstance(task.result, list) for one in task.result]
 
     def _packs(self) -> list[Task]:
         """Pack the records of this run, as `PackRecords` does."""
@@ -243,7 +259,5 @@ class Pool:
         return [Task(write(number)) for number in packs]
 
     def _end(self) -> list[Task]:
-        # Packs are no results of splits.
-        results = [task.result for task in self.tasks if isinstance(task.result, SplitResult)]
-        totals = RunTotals.sum(map(RunTotals.of, results))
-        return [Task(lambda _: finish._finish(totals, None, (), spec=self.spec))]
+        totals = RunTotals.sum(map(RunTotals.of, self._results()))
+        return [Task(lambda _: finish._finish(totals, None, (), None, spec=self.spec))]

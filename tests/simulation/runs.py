@@ -29,6 +29,8 @@ class Fleet:
         declared_dead: How often a worker is declared dead that goes on.
         leaves: How often a launcher dies, or stands still, while its workers work.
         score_seconds: How long the model takes for a part, on average.
+        start_seconds: How long a worker of a detached job takes to begin, at most.
+        is_calm: Whether nothing keeps a job from writing its heartbeats.
         is_late: Whether writes may come so late that runs without a fault of their own fail.
         inherit: Sends another command to the machine of a launcher that has just died.
         has_faults: Whether the store may answer with an error.
@@ -43,7 +45,9 @@ class Fleet:
     declared_dead: float = 0.0
     leaves: float = 0.0
     score_seconds: float = 3.0
+    start_seconds: float = 0.0
     has_faults: bool = False
+    is_calm: bool = False
     is_late: bool = False
     inherit: Callable[[Process], None] = lambda dead: None
     ended: dict[str, str] = field(default_factory=dict)
@@ -66,7 +70,7 @@ class Fleet:
     def _run(self, process: Process, command: Command, manner: str, hazards: Hazards) -> str:
         world, began = self.world, self.world.now
         threading = threading_of(world)
-        at_work, handed_over = threading.Event(), threading.Event()
+        at_work, detached = threading.Event(), manner == DETACHED
         pool: Pool | None = None
 
         def lost(error: FolderLostError) -> None:
@@ -76,25 +80,23 @@ class Fleet:
 
         try:
             with hold(
-                self.output, say=world.note, lost=lost, handed_over=handed_over, at_work=at_work
+                self.output, say=world.note, lost=lost, detached=detached, at_work=at_work
             ) as held:
                 self.took[process.name], self.held[process.name] = world.now - began, held
                 world.note(f"{process.name} holds the lock as {held.run}: {command}, {manner}")
                 folder = OutputFolder(self.output, held)
                 planned = world.outside(lambda: commands.planned(command, self.output))
                 job = begin_score(planned, folder, world.note)
-                job = replace(job, spec=replace(job.spec, detached=manner == DETACHED))
+                job = replace(job, spec=replace(job.spec, detached=detached))
                 self.watch.begun[job.spec.run] = command
                 world.note(f"{process.name} has begun run {job.spec.run}")
                 at_work.set()
-                if job.stage is not None or job.spec.detached:
+                if job.stage is not None or detached:
                     pool = Pool(self, job, manner, hazards, process.name, process.machine)
                     pool.start()
                     if world.random.random() < self.leaves:
                         self._leave(process)
-                    if job.spec.detached:
-                        handed_over.set()
-                    else:
+                    if not detached:
                         pool.wait()
                 return f"status {conclude_score(job).status}"
         except BaseException:

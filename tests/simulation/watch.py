@@ -4,9 +4,16 @@ import gzip
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.lock import (
+    BEAT_FILE,
+    LOCK_FILE,
+    STALE_SECONDS,
+    START_SECONDS,
+    SUBMITTED,
+)
 from bertscore_beam.score.part_record import PARTS_FOLDER, PartRecord, record_from_json
 from bertscore_beam.score.record_packs import PACKS_FOLDER
 from tests.simulation.commands import (
@@ -18,6 +25,9 @@ from tests.simulation.commands import (
     signature,
 )
 
+_DECIDED = 3.0
+"""Seconds between the last look at a heartbeat and the taking over of the lock, at most."""
+
 
 class Watch:
     """Finds what must never be seen in an output folder.
@@ -25,20 +35,54 @@ class Watch:
     Attributes:
         begun: The command of each run that has begun, by the run's name.
         found: What was wrong, each once.
+        going: Runs of detached jobs that nothing keeps from writing heartbeats.
     """
 
-    def __init__(self, files: Callable[[], Mapping[str, bytes]]) -> None:
+    def __init__(
+        self,
+        files: Callable[[], Mapping[str, bytes]],
+        clock: Callable[[], float],
+        *,
+        is_prompt: bool,
+    ) -> None:
+        """Begin.
+
+        Args:
+            files: Returns the files of the folder.
+            clock: Returns the moment.
+            is_prompt: Whether nobody stands still between a decision and what comes of it.
+        """
         self.begun: dict[str, Command] = {}
         self.found: dict[str, None] = {}
+        self.going: set[str] = set()
         self.files = files
+        self._clock, self._is_prompt = clock, is_prompt
+        self._lock: dict[str, Any] = {}
+        self._beats: list[tuple[float, bytes]] = []
 
     def look(self) -> None:
         """Look at the folder once."""
         files = self.files()
+        self._look_at_lock(files)
         self.found |= dict.fromkeys(vouching(files))
         run = successful(files)
         if run is not None:
             self.found |= dict.fromkeys(faults(files, self.begun[run]))
+
+    def _look_at_lock(self, files: Mapping[str, bytes]) -> None:
+        """Find out whether the lock of a job is taken over that goes on."""
+        now, lock, beat = self._clock(), _json(files.get(LOCK_FILE)), beat_of(files)
+        if lock != self._lock:
+            if lock.get("run") and self._lock.get("run") in self.going:
+                self.found["the lock of a job that goes on is taken over"] = None
+            before = [one for one in self._beats if one[0] < now - _DECIDED]
+            if lock.get("run") and self._lock.get("detached") and before and self._is_prompt:
+                moment, last = before[-1]
+                if now - moment < (START_SECONDS if last == SUBMITTED else STALE_SECONDS):
+                    self.found["a lock is taken over soon after a heartbeat"] = None
+            self._lock, self._beats = lock, []
+        if beat is not None and beat not in (one[1] for one in self._beats[-1:]):
+            self._beats.append((now, beat))
 
 
 def vouching(files: Mapping[str, bytes]) -> list[str]:
@@ -98,6 +142,12 @@ def holder_of(files: Mapping[str, bytes]) -> str | None:
     return _json(files[LOCK_FILE])["run"] if LOCK_FILE in files else None
 
 
+def beat_of(files: Mapping[str, bytes]) -> bytes | None:
+    """Return the last heartbeat of the run that holds the lock."""
+    run = holder_of(files)
+    return None if run is None else files.get(BEAT_FILE + run)
+
+
 def records_of(files: Mapping[str, bytes]) -> dict[str, PartRecord]:
     """Return the records that count: a single one, or that of the latest pack."""
     found = {}
@@ -120,7 +170,7 @@ def _record(data: bytes) -> PartRecord | None:
     return record_from_json(data)
 
 
-def _json(data: bytes | None) -> dict[str, str]:
+def _json(data: bytes | None) -> dict[str, Any]:
     return {} if data is None else json.loads(data)
 
 

@@ -27,9 +27,10 @@ import numpy as np
 import torch
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.text.imports import INPUT_FOLDER
 from bertscore_beam.run import lock as locks
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
 from bertscore_beam.run.success import successful_run
 from tests.support.faulty_disk import WAYS, Disk, Fault, faulty_disk, faulty_store
 from tests.support.s3 import s3_environment, s3_process
@@ -43,6 +44,8 @@ OF_A_RUN = ("run", "parts_of_earlier_runs", "replaced")
 
 State = dict[str, Any]
 """The content of each file of a folder, by its path, without clocks."""
+
+_NO_RESULTS = (MANIFEST_FOLDER, INPUT_FOLDER)
 
 _SECONDS = 120
 """After which a run counts as one that hangs."""
@@ -106,13 +109,17 @@ def results_of(state: State) -> State:
     return {
         name: content
         for name, content in state.items()
-        if not any(part == "_manifest" or part.startswith(".") for part in name.split("/"))
+        if not any(part in _NO_RESULTS or part.startswith(".") for part in name.split("/"))
     }
 
 
 def _without_lock(state: State) -> State:
     """Leave out a lock: one that stays behind keeps nobody out."""
-    return {name: content for name, content in state.items() if not name.endswith(LOCK_FILE)}
+    return {
+        name: content
+        for name, content in state.items()
+        if not name.endswith(LOCK_FILE) and BEAT_FILE not in name
+    }
 
 
 def differences(found: State, expected: State) -> str:

@@ -1,6 +1,6 @@
 """Small scoring jobs: as commands, and run in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,16 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.dump.text.imports import TextFile
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.options.score import ScoreOptions
 from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.holder import Holder
+from bertscore_beam.run.import_text import import_text, lacking
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
 from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import build_score_pipeline, start_run
-from bertscore_beam.score.prepare import ScoreJob, plan_score, resume_score
+from bertscore_beam.score.job import build_score_pipeline, score_texts, start_run
+from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
 
 
 def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
@@ -37,9 +39,26 @@ def own(output: str | Path) -> OutputFolder:
     return OutputFolder(str(output), RunLock(str(output), holder.run))
 
 
-def prepare_score(options: ScoreOptions) -> ScoreJob:
-    """Check, plan, and look at the output folder; nothing is written."""
+def import_here(texts: Iterable[TextFile], folder: OutputFolder) -> None:
+    """Import files of text into a folder."""
+    for text in texts:
+        assert list(import_text(text, folder=folder)) == []
+
+
+def plan_imported(options: ScoreOptions) -> ScorePlan:
+    """Import the files of text, if that is to be done, and plan."""
     planned = plan_score(options, Runner.of(options))
+    if not planned.plan.sketched:
+        return planned
+    folder = own(planned.output)
+    import_here(score_texts(planned, folder), folder)
+    folder.release()
+    return plan_again(planned)
+
+
+def prepare_score(options: ScoreOptions) -> ScoreJob:
+    """Check, plan, and look at the output folder; nothing is written but imports of text."""
+    planned = plan_imported(options)
     return resume_score(planned, OutputFolder(planned.output))
 
 
@@ -72,12 +91,15 @@ def run_options(
     flags: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Prepare and run a job and return its summary."""
-    job = start(prepare_score(options))
+    planned = plan_imported(options)
+    job = start(resume_score(planned, OutputFolder(planned.output)))
+    folder = job.spec.folder
     try:
+        import_here(lacking(folder, planned.texts, job.standing.work), folder)
         return run_prepared(job, runner, flags)
     finally:
-        if job.spec.folder.holds_lock():
-            job.spec.folder.release()
+        if folder.holds_lock():
+            folder.release()
 
 
 def run_prepared(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -17,8 +18,9 @@ from bertscore_core.baseline import Baseline, format_baseline
 from bertscore_core.encoder import Encoder, EncoderOptions
 from bertscore_core.resolve import ModelFiles
 from tests.support.crawl_texts import sentences
-from tests.support.dumps import write_dump
+from tests.support.dumps import pair_rows, write_dump
 from tests.support.judgements import judgement_rows, write_judgements
+from tests.support.text_files import to_jsonl, write_text
 from tests.support.tiny_models import build_tiny_model
 
 _WIDTH = 8
@@ -71,6 +73,9 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
     """
     model = build_tiny_model("bert", folder / "bert")
     dump = write_dump(folder / "dump", [4, 2], row_group_size=2)
+    texts = folder / "texts"
+    for name, start, rows in (("a", 0, 4), ("b", 4, 2)):
+        write_text(texts / f"{name}.jsonl", to_jsonl(pa.table(pair_rows(rows, start)).to_pylist()))
     (folder / "en.txt").write_text("\n".join(sentences("en", 60, 8)) + "\n")
     judgements = write_judgements(folder / "judgements.parquet", judgement_rows(3))
     for name, shift in (("one", 0.0), ("two", 0.1)):
@@ -78,11 +83,12 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
         (folder / f"{name}.tsv").write_text(format_baseline(Baseline(name="custom", rows=rows)))
     before = folder / "before"
     encoder = ("--device", "cpu", "--backend", "torch")
-    dumped = ("score", "--input", dump, "--model", model, *encoder, "--num-layers", 2)
-    weighted = (*dumped, "--idf", "corpus", "--idf-key", "id", "--group-by", "id")
-    score = (*dumped, "--output", out, "--split-rows")
+    scored = ("--model", model, *encoder, "--num-layers", 2)
+    weighted = ("score", "--input", dump, *scored)
+    weighted += ("--idf", "corpus", "--idf-key", "id", "--group-by", "id")
+    score = ("score", "--input", texts, *scored, "--output", out, "--split-rows")
     full = (*weighted, "--output", out, "--split-rows", 2, "--reuse", before, "--overwrite")
-    idf = ("idf", "--input", dump, "--model", model, "--idf-key", "id", "--split-rows", 2)
+    idf = ("idf", "--input", texts, "--model", model, "--idf-key", "id", "--split-rows", 2)
     baseline = ("baseline", "--sentences", f"en={folder / 'en.txt'}", "--models", model)
     baseline += ("--pairs", 20, "--idf", *encoder, "--output", out, "--overwrite", "--seed")
     tune = ("tune", "--judgements", judgements, "--score-column", "human", "--by", "language")
@@ -91,7 +97,7 @@ def small_runs(folder: Path, out: str) -> tuple[Words, Mapping[str, SmallRun]]:
     tune += ("--output", out, "--registry", f"{out}/layers.json", "--layers")
     rescale = ("rescale", before, "--output", out, "--overwrite", "--baseline")
     return _words(*weighted, "--output", before, "--split-rows", 3), {
-        "score": SmallRun(words=_words(*score, 2), earlier=_words(*score, 4)),
+        "score": SmallRun(words=_words(*score, 2), earlier=_words(*score, 1)),
         "score with idf, key, groups and reuse": SmallRun(
             words=_words(*full), earlier=_words(*full, "--num-layers", 1)
         ),

@@ -33,6 +33,13 @@ def every_type(rows: int = ROWS) -> pa.Table:
         "large_list": pa.array(lists, pa.large_list(pa.large_string())),
         "pair": pa.array([["x", None]] * rows, pa.list_(pa.string(), 2)),
         "struct": pa.array([None if i % 3 == 0 else {"a": i, "b": ["x"]} for i in range(rows)]),
+        "struct of dictionary": pa.array(
+            [None if i % 5 == 0 else {"a": texts[i]} for i in range(rows)],
+            pa.struct({"a": pa.dictionary(pa.int32(), pa.string())}),
+        ),
+        "list of dictionary": pa.array(
+            lists, pa.list_(pa.dictionary(pa.int32(), pa.large_string()))
+        ),
         "map": pa.array([[("k", i)] for i in range(rows)], pa.map_(pa.string(), pa.int64())),
         "utc": pa.array([stamp, None] * (rows // 2), pa.timestamp("us", "UTC")),
         "paris": pa.array([stamp, None] * (rows // 2), pa.timestamp("ns", "Europe/Paris")),
@@ -96,4 +103,5 @@ def same(left: pa.Table, right: pa.Table) -> bool:
 
 
 def read_whole(path: str) -> pa.Table:
-    return pq.ParquetFile(path).read()
+    file = pq.ParquetFile(path)
+    return pa.concat_tables(map(file.read_row_group, range(file.num_row_groups)))

@@ -12,10 +12,12 @@ import pyarrow as pa
 import zstandard
 
 from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.lines import Lines
-from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.plan import Plan, Resources
 from bertscore_beam.dump.plan_files import plan_inputs
 from bertscore_beam.dump.read_split import read_rows
+from bertscore_beam.dump.text.imports import Imports
+from bertscore_beam.dump.text.lines import Lines
+from tests.support.jobs import import_here, own
 
 
 def to_jsonl(rows: Sequence[Mapping[str, Any]], *, ascii_only: bool = True) -> bytes:
@@ -39,9 +41,13 @@ def write_text(path: Path, data: bytes) -> Path:
 
 
 def plan_text(
-    path: Path | str | Sequence[str], rows: int = 20_000, size: int = 1 << 26, **changes: Any
+    path: Path | str | Sequence[str],
+    folder: Path | str,
+    rows: int = 20_000,
+    size: int = 1 << 26,
+    **changes: Any,
 ) -> Plan:
-    """Plan inputs with columns `candidate` and `reference`."""
+    """Plan inputs with columns `candidate` and `reference`; import those of text into a folder."""
     settings = {
         "candidate_column": "candidate",
         "reference_column": "reference",
@@ -50,7 +56,15 @@ def plan_text(
     }
     kind = changes.pop("input_format", "auto")
     paths = [str(path)] if isinstance(path, str | Path) else path
-    return plan_inputs(expand_inputs(paths, input_format=kind), **(settings | changes))
+    files = expand_inputs(paths, input_format=kind)
+
+    def plan(*, are_made: bool) -> Plan:
+        imports = Imports(folder=str(folder), are_made=are_made)
+        return plan_inputs(files, resources=Resources(imports=imports), **(settings | changes))
+
+    sketch = plan(are_made=False)
+    import_here(sketch.sketched, own(folder))
+    return plan(are_made=True)
 
 
 def read_plan(plan: Plan) -> tuple[pa.Table, Lines]:

@@ -42,7 +42,7 @@ from bertscore_core import BertScoreError, ConfigError, DeviceLostError
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
-_JOBS = ("score", "rescale", "idf", "baseline", "tune")
+_JOBS = ("score", "rescale", "idf", "import", "baseline", "tune")
 """Commands that write an output folder part by part."""
 
 _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
@@ -59,6 +59,7 @@ usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
   score    score candidates against references, and write the same rows with scores
   rescale  rescale a finished run with another baseline, without a model
   idf      count document frequencies over references and save the table
+  import   turn JSON lines, CSV and TSV into Parquet
   baseline make rescaling baselines from random pairs of sentences;
            `baseline compare A B` compares two tables
   groups   print the mean scores of each group of rows of a finished run
@@ -183,6 +184,17 @@ def idf_command(arguments: Sequence[str]) -> int:
     return count_idf(options)
 
 
+def import_command(arguments: Sequence[str]) -> int:
+    """Turn files of text into Parquet."""
+    from bertscore_beam.options.imports import ImportOptions
+
+    prog = "bertscore-beam import"
+    options = cast("ImportOptions", read_options(ImportOptions, arguments, prog))
+    from bertscore_beam.cli.imports import import_texts
+
+    return import_texts(options)
+
+
 def baseline_command(arguments: Sequence[str]) -> int:
     """Make baselines, or compare two."""
     if arguments[:1] == ["compare"]:
@@ -255,6 +267,7 @@ COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "score": score_command,
     "rescale": rescale_command,
     "idf": idf_command,
+    "import": import_command,
     "baseline": baseline_command,
     "groups": groups_command,
     "compare": compare_runs_command,

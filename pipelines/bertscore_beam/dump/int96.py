@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.batches import take
+from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.nested import leaf_arrays
 from bertscore_beam.files.ranges import RemoteFile
 from bertscore_core.errors import InputError
@@ -96,7 +96,8 @@ def int96_ranges(
             coerce_int96_timestamp_unit=unit,
         )
         batches = again.iter_batches(_READ_ROWS, row_groups=list(groups), columns=list(paths))
-        readings.append(take(batches, skip, file.metadata.num_rows if rows is None else rows))
+        wanted = file.metadata.num_rows if rows is None else rows
+        readings.append(Batches(batches).take(skip, wanted))
     for batches in zip(*readings, strict=True):
         yield _range_in(dict(zip(READ_UNITS, batches, strict=True)))
 

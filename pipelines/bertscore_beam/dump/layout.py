@@ -15,6 +15,7 @@ from bertscore_beam.dump.logical_types import has_utc_times, lost_types, text_en
 from bertscore_beam.dump.null_lists import null_lists
 from bertscore_beam.dump.parquet import open_parquet
 from bertscore_beam.dump.splits import RowGroup
+from bertscore_beam.dump.text.lines import without_lines
 from bertscore_beam.files.read import source_size
 
 
@@ -32,6 +33,7 @@ class FileLayout:
         lost_types: Columns whose logical type the output would not have, each with that type.
         utc_times: Whether times of day are marked as UTC.
         int96: Paths of the INT96 columns, which hold timestamps.
+        text: How the rows were read, if they once were text, a digest; "" otherwise.
     """
 
     schema: pa.Schema
@@ -42,6 +44,7 @@ class FileLayout:
     lost_types: tuple[str, ...] = ()
     utc_times: bool = False
     int96: tuple[str, ...] = ()
+    text: str = ""
 
 
 def read_layout(path: str, size: int | None = None, version: str = "") -> FileLayout:
@@ -62,7 +65,7 @@ def read_layout(path: str, size: int | None = None, version: str = "") -> FileLa
             RowGroup(num_rows=group.num_rows, num_bytes=group.total_byte_size)
             for group in map(footer.row_group, range(footer.num_row_groups))
         )
-        schema = text_enums(file.schema, file.schema_arrow)
+        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
         utc_times = has_utc_times(file.schema)
         return FileLayout(
             schema=schema,
@@ -73,6 +76,7 @@ def read_layout(path: str, size: int | None = None, version: str = "") -> FileLa
             lost_types=tuple(lost_types(file.schema, schema, utc_times=utc_times)),
             utc_times=utc_times,
             int96=int96_paths(file.schema),
+            text=text,
         )
 
 

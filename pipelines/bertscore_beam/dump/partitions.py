@@ -27,6 +27,13 @@ def partitions_of(path: str) -> str:
     return json.dumps(list(found.items()), ensure_ascii=True) if found else ""
 
 
+def above_partitions(folder: str) -> str:
+    """Return the deepest folder on the way to a folder that is above all partition columns."""
+    names = folder.split("/")
+    found = (place for place, name in enumerate(names) if _PAIR.fullmatch(name))
+    return "/".join(names[: next(found, len(names))])
+
+
 def partition_schema(schema: pa.Schema, partitions: str) -> pa.Schema:
     """Add partition columns after the columns of a file. A column of the file comes first."""
     for name, _ in _pairs(partitions):

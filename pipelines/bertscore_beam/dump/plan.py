@@ -2,12 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.paths import FILES_IN_FLIGHT
+
+if TYPE_CHECKING:
+    from bertscore_beam.dump.text.imports import Imports, TextFile
 
 
 class FileReason(StrEnum):
@@ -22,8 +26,18 @@ class FileReason(StrEnum):
     COLUMN_COLLISION = "column_collision"
     BAD_NAME = "bad_file_name"
 
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the file could not be reached, which is no fault of it."""
+        return self in (FileReason.UNREADABLE, FileReason.UNLISTED)
 
-_OUT_OF_REACH = (FileReason.UNREADABLE, FileReason.UNLISTED)
+
+class RejectedError(Exception):
+    """A file is rejected."""
+
+    def __init__(self, reason: FileReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +59,7 @@ class RejectedFile:
     @property
     def is_out_of_reach(self) -> bool:
         """Whether it could not be reached, which is no fault of the file."""
-        return self.reason in _OUT_OF_REACH
+        return self.reason.is_out_of_reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +69,12 @@ class Resources:
     Attributes:
         workers: Number of workers that share the splits; None if it is not known.
         files_in_flight: Most files that are looked at in parallel.
+        imports: The imports of files of text; None if there are none.
     """
 
     workers: int | None = None
     files_in_flight: int = FILES_IN_FLIGHT
+    imports: "Imports | None" = None
 
 
 USUAL = Resources()
@@ -66,27 +82,46 @@ USUAL = Resources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """What the columns of languages and groups hold, counted before any model runs.
+
+    Attributes:
+        languages: Rows of each language; empty without a column of languages.
+        num_groups: Number of groups; 0 without group columns.
+        unread: Splits that were left out, since they could not be read.
+    """
+
+    languages: Mapping[str, int] = field(default_factory=dict)
+    num_groups: int = 0
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The splits and the rejected files of a run.
 
     Attributes:
-        splits: All splits, by file and then by row.
+        splits: All splits, by file and then by row; usually `Splits`.
         rejected_files: Files rejected, by path.
         split_rows: Most rows in a split.
         digest: Identifies the corpus: names, sizes, versions and rows of the files, and the columns
             read. 16 hex digits. It does not depend on the cut into splits.
+        sketched: Files of text that must be imported first. Their splits are estimated from the
+            first rows, and cannot be read.
+        census: What the columns of languages and groups hold, if they were counted.
     """
 
-    splits: tuple[Split, ...]
+    splits: Sequence[Split]
     rejected_files: tuple[RejectedFile, ...]
     split_rows: int
     digest: str
+    sketched: tuple["TextFile", ...] = ()
+    census: Census = Census()
 
     @property
     def num_rows(self) -> int | None:
-        """Rows to score; None if a file must be read to know."""
-        known = [split.num_rows for split in self.splits if split.num_rows is not None]
-        return sum(known) if len(known) == len(self.splits) else None
+        """Rows to score; None if files must be imported to know."""
+        return None if self.sketched else self.about_rows
 
     @property
     def about_rows(self) -> int:
@@ -147,7 +182,7 @@ def grouped(messages: Sequence[tuple[str, str]]) -> list[str]:
 def shape_digest(splits: Sequence[Split], reference_column: str) -> str:
     """Digest the names and numbers of rows of the files, to see a change without reading texts.
 
-    16 hex digits. Of a file of text, whose rows are not known, only the name counts.
+    16 hex digits.
     """
     files = sorted({(split.input_name, split.file_rows) for split in splits})
     text = json.dumps([files, reference_column], ensure_ascii=True, separators=(",", ":"))

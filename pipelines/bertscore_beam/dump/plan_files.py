@@ -1,13 +1,14 @@
 """Plan input files: look at their columns, reject those that cannot be scored, cut the others.
 
-Of Parquet only footers are read, of JSON lines the first rows; CSV and compressed files are read
-once. Many files are planned at a time. A bad file is rejected with its reason and never stops the
-others.
+Only footers are read: of a file of text, that of the Parquet file that was made of it. Before that
+is made, the first rows give a sketch. Many files are planned at a time. A bad file is rejected with
+its reason and never stops the others.
 """
 
 import errno
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from bertscore_beam.dump.columns import (
     check_columns,
     root_of,
 )
-from bertscore_beam.dump.formats import Codec, Format, format_of, not_parquet_hint
+from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
 from bertscore_beam.dump.input_names import common_folder, input_names
 from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.int96 import COARSE
@@ -29,22 +30,31 @@ from bertscore_beam.dump.layout import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.logical_types import lost_types_message
 from bertscore_beam.dump.null_lists import null_lists_message
 from bertscore_beam.dump.partitions import partition_schema, partitions_of
-from bertscore_beam.dump.plan import USUAL, FileReason, Plan, RejectedFile, Resources, grouped
+from bertscore_beam.dump.plan import (
+    USUAL,
+    FileReason,
+    Plan,
+    RejectedError,
+    RejectedFile,
+    Resources,
+    grouped,
+)
+from bertscore_beam.dump.split_table import Splits
 from bertscore_beam.dump.splits import (
     RowGroup,
     Split,
-    byte_part_name,
     check_targets,
     part_name,
     plan_file,
     rows_for_workers,
 )
-from bertscore_beam.dump.text_layout import TextLayout, cut_text, read_text_layout
-from bertscore_beam.dump.text_source import read_head
+from bertscore_beam.dump.text.columns import read_columns
+from bertscore_beam.dump.text.imports import Imports, TextFile
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.limits import too_long_to_read, too_long_to_write
 from bertscore_beam.files.parallel import in_parallel
 from bertscore_beam.files.paths import is_utf8
+from bertscore_beam.files.read import open_source
 from bertscore_beam.files.search import Trouble
 from bertscore_core.errors import ConfigError, InputError
 
@@ -65,53 +75,63 @@ class _Columns:
     reference: str
     choosing: Mapping[str, str]
 
-
-class _RejectedError(Exception):
-    """A file is rejected."""
-
-    def __init__(self, reason: FileReason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All of them."""
+        return named_columns(self.candidate, self.reference, self.choosing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """A file that can be planned: what its splits share, and where it can be cut."""
+    """A file that can be planned.
+
+    Attributes:
+        blank: What its splits share.
+        row_groups: Where it can be cut.
+        sketched: The file of text of which these are estimates; None if they are right.
+    """
 
     blank: Split
-    layout: tuple[RowGroup, ...] | TextLayout
+    row_groups: tuple[RowGroup, ...]
+    sketched: TextFile | None = None
 
     @property
     def rows(self) -> int:
-        """Its rows, estimated for a file of text."""
-        if isinstance(self.layout, TextLayout):
-            return self.layout.about_rows
-        return sum(group.num_rows for group in self.layout)
+        """Its rows."""
+        return sum(group.num_rows for group in self.row_groups)
 
-    def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
-        """Cut it into splits; a damaged file of text is rejected."""
-        targets = {"target_rows": target_rows, "target_bytes": target_bytes}
-        blank, layout = self.blank, self.layout
-        if isinstance(layout, TextLayout):
-            with _rejecting(FileReason.NOT_TEXT):
-                return cut_text(blank.path, layout, blank, **targets)
-        splits = plan_file(
+    def cut(self, target_rows: int, target_bytes: int) -> Iterator[Split]:
+        """Cut it into splits."""
+        blank = self.blank
+        for split in plan_file(
             blank.path,
             blank.input_name,
-            layout,
+            self.row_groups,
             file_size=blank.file_size,
             file_version=blank.file_version,
-            **targets,
-        )
-        return [
-            replace(
+            target_rows=target_rows,
+            target_bytes=target_bytes,
+        ):
+            whole = replace(
                 split,
                 timestamp_unit=blank.timestamp_unit,
                 utc_times=blank.utc_times,
+                text=blank.text,
+                data=blank.data,
                 partitions=blank.partitions,
             )
-            for split in splits
-        ]
+            if self.sketched is None:
+                yield whole
+            else:
+                rows = split.about_rows
+                yield replace(whole, num_rows=None, file_rows=None, estimated_rows=rows)
+
+
+def named_columns(
+    candidate: str | None, reference: str, choosing: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the columns that every file must have; see `plan_inputs`."""
+    return tuple(name for name in (candidate, reference, *choosing) if name is not None)
 
 
 def plan_inputs(
@@ -144,15 +164,14 @@ def plan_inputs(
         OSError: If none can be scored, and some could not be reached.
         ConfigError: If a target is below 1.
     """
-    names = input_names([file.path for file in files], _root_of(files))
+    names = input_names([file.path for file in files], root_of_files(files))
     columns = _Columns(candidate_column, reference_column, choosing or {})
     check_targets(target_rows or 1, target_bytes)
 
     def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
-        kind, codec = format_of(file.path, file.input_format)
         try:
-            _check_place(file, name, written, is_text=kind is not Format.PARQUET)
+            check_place(file, name, written)
             blank = Split(
                 path=file.path,
                 input_name=name,
@@ -161,11 +180,12 @@ def plan_inputs(
                 file_version=file.version,
                 partitions=partitions_of(file.path),
             )
-            if kind is Format.PARQUET:
-                return _parquet_layout(blank, columns)
-            return _text_layout(blank, kind, codec, columns)
-        except _RejectedError as error:
-            return _rejected(file.path, name, error)
+            text = TextFile.of(file, columns.named)
+            if text is None:
+                return _parquet(blank, columns)
+            return _text(blank, text, columns, resources.imports)
+        except RejectedError as error:
+            return rejected_file(file.path, name, error)
 
     outcomes = list(in_parallel(look_at, files, resources.files_in_flight))
     rejected = tuple(outcome for outcome in outcomes if isinstance(outcome, RejectedFile))
@@ -177,29 +197,22 @@ def plan_inputs(
         most_rows = rows_for_workers(sum(one.rows for one in measured), resources.workers)
     check_targets(most_rows, target_bytes)
 
-    def cut(one: _Measured) -> list[Split] | RejectedFile:
-        try:
-            return one.cut(most_rows, target_bytes)
-        except _RejectedError as error:
-            return _rejected(one.blank.path, one.blank.input_name, error)
-
-    pieces = list(in_parallel(cut, measured, resources.files_in_flight))
-    # Only a file that must be read to be cut can still turn out to be damaged.
-    rejected += tuple(piece for piece in pieces if isinstance(piece, RejectedFile))
-    splits = tuple(
-        split for piece in pieces if not isinstance(piece, RejectedFile) for split in piece
-    )
-    if not splits:
-        raise _nothing_left(rejected)
+    splits = Splits.of(split for one in measured for split in one.cut(most_rows, target_bytes))
     digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
-    return Plan(splits=splits, rejected_files=rejected, split_rows=most_rows, digest=digest)
+    return Plan(
+        splits=splits,
+        rejected_files=rejected,
+        split_rows=most_rows,
+        digest=digest,
+        sketched=tuple(one.sketched for one in measured if one.sketched is not None),
+    )
 
 
-def _parquet_layout(blank: Split, columns: _Columns) -> _Measured:
+def _parquet(blank: Split, columns: _Columns) -> _Measured:
     """Look at a Parquet file.
 
     Raises:
-        _RejectedError: If it cannot be planned.
+        RejectedError: If it cannot be planned.
     """
     layout = _usable_layout(blank, columns)
     # Without candidates only references are read, and no column is passed through.
@@ -207,53 +220,61 @@ def _parquet_layout(blank: Split, columns: _Columns) -> _Measured:
     shared = replace(
         blank, file_size=layout.file_size, timestamp_unit=unit, utc_times=layout.utc_times
     )
-    return _Measured(blank=shared, layout=layout.row_groups)
+    return _Measured(blank=shared, row_groups=layout.row_groups)
 
 
-def _text_layout(blank: Split, kind: Format, codec: Codec, columns: _Columns) -> _Measured:
-    """Look at a file of JSON lines, CSV or TSV.
+def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
+    """Look at a file of text.
 
     Raises:
-        _RejectedError: If it cannot be planned.
+        RejectedError: If it cannot be planned.
     """
-    named = (columns.candidate, columns.reference, *columns.choosing)
-    wanted = [name for name in named if name is not None]
     with _rejecting(FileReason.NOT_TEXT):
-        layout = read_text_layout(blank.path, kind, codec, wanted)
-    _check_schema(partition_schema(layout.schema, blank.partitions), columns)
-    return _Measured(blank=replace(blank, file_size=layout.file_size), layout=layout)
+        layout = None if imports is None else imports.layout(text)
+        if layout is None:
+            first = read_columns(text.path, text.kind, text.codec, text.columns)
+    schema = first.schema if layout is None else layout.schema
+    _check_schema(partition_schema(schema, blank.partitions), columns)
+    if imports is not None and layout is not None:
+        shared = replace(blank, text=layout.text, data=imports.path(text))
+        return _Measured(blank=shared, row_groups=layout.row_groups)
+    if imports is not None and imports.are_made:
+        raise RejectedError(
+            FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
+        )
+    rows = RowGroup(
+        num_rows=first.about_rows, num_bytes=math.ceil(first.about_rows * first.mean_bytes)
+    )
+    return _Measured(blank=blank, row_groups=(rows,), sketched=text)
 
 
-def _root_of(files: Sequence[InputFile]) -> str | None:
+def root_of_files(files: Sequence[InputFile]) -> str | None:
     """Return the deepest folder that holds the roots of all files; None if one has no root."""
     roots = [file.root for file in files]
     return common_folder(roots) if all(roots) else None
 
 
-def _check_place(
+def check_place(
     file: InputFile,
     name: str,
     written: Callable[[str], Iterable[str]] | None,
-    *,
-    is_text: bool,
 ) -> None:
     """Check what can be checked without opening the file: that it is one, and its name.
 
     Raises:
-        _RejectedError: If it cannot be planned.
+        RejectedError: If it cannot be planned.
     """
     if not is_utf8(name):
-        raise _RejectedError(
+        raise RejectedError(
             FileReason.BAD_NAME, f"the name {name!a} is not valid UTF-8. Rename the file or folder."
         )
     if file.trouble is not None:
-        raise _RejectedError(_REASONS[file.trouble], file.message)
+        raise RejectedError(_REASONS[file.trouble], file.message)
     limit = too_long_to_read(file.path)
     if limit is None and written is not None:
-        part = byte_part_name(name, 0) if is_text else part_name(name, 0)
-        limit = too_long_to_write(written(part))
+        limit = too_long_to_write(written(part_name(name, 0)))
     if limit is not None:
-        raise _RejectedError(
+        raise RejectedError(
             FileReason.BAD_NAME,
             f"{limit} Move the file up, rename it, or choose a shorter --output.",
         )
@@ -263,7 +284,7 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     """Read the footer of a file, and check that its columns can be scored and passed through.
 
     Raises:
-        _RejectedError: If they cannot, or the footer cannot be read.
+        RejectedError: If they cannot, or the footer cannot be read.
     """
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank)
@@ -273,9 +294,9 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
     reference = root_of(layout.schema, columns.reference)
     null_lists = [name for name in layout.null_lists if scores or name == reference]
     if null_lists:
-        raise _RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
+        raise RejectedError(FileReason.BAD_COLUMNS, null_lists_message(null_lists))
     if scores and layout.lost_types:
-        raise _RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
+        raise RejectedError(FileReason.BAD_COLUMNS, lost_types_message(layout.lost_types))
     return layout
 
 
@@ -288,7 +309,8 @@ def _named_layout(blank: Split) -> FileLayout:
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version)
     except InputError as error:
-        hint = not_parquet_hint(blank.path, read_head(blank.path))
+        with open_source(blank.path) as source:
+            hint = not_parquet_hint(blank.path, bytes(source.read(HEAD_BYTES)))
         if hint is None:
             raise
         raise InputError(hint) from error
@@ -298,23 +320,23 @@ def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
     """Check the columns of a file.
 
     Raises:
-        _RejectedError: If they cannot be scored.
+        RejectedError: If they cannot be scored.
     """
     try:
         check_columns(schema, columns.candidate, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
     except InputError as error:
-        raise _RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
+        raise RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
     except ConfigError as error:
-        raise _RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
+        raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
 
 
 def _unit_of(path: str, layout: FileLayout) -> str:
     """Return the unit in which the INT96 timestamps of a file are exact.
 
     Raises:
-        _RejectedError: If there is none, or they cannot be read.
+        RejectedError: If there is none, or they cannot be read.
     """
     if not layout.int96:
         return COARSE
@@ -328,16 +350,16 @@ def _rejecting(reason: FileReason) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise _RejectedError(reason, str(error)) from error
+        raise RejectedError(reason, str(error)) from error
     except OSError as error:
         too_long = error.errno == errno.ENAMETOOLONG
-        raise _RejectedError(
+        raise RejectedError(
             FileReason.BAD_NAME if too_long else FileReason.UNREADABLE,
             f"{type(error).__name__}: {error}",
         ) from error
 
 
-def _rejected(path: str, name: str, error: _RejectedError) -> RejectedFile:
+def rejected_file(path: str, name: str, error: RejectedError) -> RejectedFile:
     """Describe a rejected file, without its credentials and in valid UTF-8."""
     return RejectedFile(
         path=mask_credentials(_as_utf8(path)),

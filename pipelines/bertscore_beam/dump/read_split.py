@@ -1,18 +1,22 @@
-"""Read the rows of one split, whatever the format of its file."""
+"""Read the rows of splits."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import io
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bertscore_beam.dump.columns import roots_of
 from bertscore_beam.dump.inputs import file_version
-from bertscore_beam.dump.lines import Lines
 from bertscore_beam.dump.partitions import with_partitions
 from bertscore_beam.dump.read_parquet import file_changed, read_parquet
-from bertscore_beam.dump.read_text import read_text
 from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text.imports import TextFile, write_rows
+from bertscore_beam.dump.text.lines import Lines, take_lines
 from bertscore_beam.files.ranges import is_other_version, reads_one_version
 
 
@@ -22,52 +26,108 @@ class SplitRows:
 
     Attributes:
         table: The rows, with the partition columns after those of the file.
-        lines: The lines they were read from; None for Parquet.
+        lines: The lines they were read from; None if they never were text.
     """
 
     table: pa.Table
     lines: Lines | None = None
 
 
+class SplitReader:
+    """Reads the rows of splits, one after the other; those of a Parquet file as one stream."""
+
+    def __init__(self, splits: Sequence[Split], columns: Sequence[str] | None = None) -> None:
+        """Open nothing yet.
+
+        Args:
+            splits: The splits that may be read, in the order of their plan.
+            columns: The columns to read, in the order wanted, by default all. Of a dotted path the
+                whole top-level column is read: `columns.column_of` finds the path in it.
+        """
+        self._left = deque(splits)
+        self._columns = columns
+        self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
+
+    def read(self, split: Split) -> SplitRows:
+        """Read the rows of a split, in order, with their types and the file's metadata.
+
+        Args:
+            split: One of the splits, behind those that were read before; some may be left out.
+
+        Returns:
+            The rows: exactly `split.num_rows` if that is known.
+
+        Raises:
+            InputError: The file has changed since it was planned, its bytes are damaged, or its
+                rows take far more space in memory than on disk.
+            OSError: It cannot be reached.
+        """
+        with _one_version(split):
+            table, lines = take_lines(self._read_parquet(split))
+        table = with_partitions(table, split.partitions)
+        if self._columns is not None:
+            table = table.select(roots_of(table.schema, self._columns))
+        return SplitRows(table=table, lines=lines)
+
+    def close(self) -> None:
+        """Close the file that is open, if there is one."""
+        if self._open is not None:
+            _, stream = self._open
+            self._open = None
+            stream.close()
+
+    def _read_parquet(self, split: Split) -> pa.Table:
+        while self._left[0] != split:
+            self._left.popleft()
+        opened, self._open = self._open, None  # after an error the file is opened again
+        if opened is not None and opened[0].path == split.path:
+            stream = opened[1]
+            table = stream.send(split)
+        else:
+            pieces = list(takewhile(lambda one: one.path == split.path, self._left))
+            stream = read_parquet(pieces, self._columns)
+            table = next(stream)
+        # Nothing stays open, with its buffers, while the last rows are worked on.
+        if len(self._left) > 1 and self._left[1].path == split.path:
+            self._open = split, stream
+        else:
+            stream.close()
+        return table
+
+
 def read_rows(split: Split) -> SplitRows:
-    """Read the rows of a split with all columns; see `read_split` for errors."""
-    if not split.is_text:
-        return SplitRows(table=read_split(split))
-    with _one_version(split):
-        table, lines = read_text(split)
-    return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
+    """Read the rows of one split with all columns; see `SplitReader.read`."""
+    return SplitReader([split]).read(split)
 
 
 def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read the rows of a split, in order, with their types and the file's metadata.
+    """Read the rows of one split; see `SplitReader`."""
+    return SplitReader([split], columns).read(split).table
+
+
+def read_text(text: TextFile, split: Split) -> SplitRows:
+    """Read all rows of a small file of text, without a file that is made of it.
 
     Args:
-        split: What to read.
-        columns: The columns to read, in the order wanted, by default all. Of a dotted path the
-            whole top-level column is read: `columns.column_of` finds the path in it.
-
-    Returns:
-        The rows: exactly `split.num_rows` if that is known.
+        text: The file.
+        split: The first of its splits.
 
     Raises:
-        InputError: The file has changed since it was planned, its bytes are damaged, or its rows
-            take far more space in memory than on disk.
+        InputError: It is not of its format, is damaged, or has changed since it was found.
         OSError: It cannot be reached.
     """
-    if split.is_text:
-        table = read_rows(split).table
-    else:
-        with _one_version(split):
-            rows = read_parquet(split, columns)
-        table = with_partitions(rows, split.partitions)
-    return table if columns is None else table.select(roots_of(table.schema, columns))
+    made = io.BytesIO()
+    write_rows(text, made)
+    table, lines = take_lines(pq.ParquetFile(made).read())
+    return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
 
 
 @contextlib.contextmanager
 def _one_version(split: Split) -> Iterator[None]:
     """Check that what the body reads is the file that was planned.
 
-    Where the reads themselves do not tell, the file is asked for its version at the end.
+    Where the reads themselves do not tell, the file is asked for its version at the end. What was
+    made of a file of text is of one version.
 
     Raises:
         InputError: It has changed.
@@ -78,7 +138,7 @@ def _one_version(split: Split) -> Iterator[None]:
         if not is_other_version(error):
             raise
         raise file_changed(split, "another version", f"version {split.file_version}") from error
-    if not split.file_version or reads_one_version(split.path):
+    if split.data or not split.file_version or reads_one_version(split.path):
         return
     version = file_version(split.path)
     if version != split.file_version:

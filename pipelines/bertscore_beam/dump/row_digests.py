@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from bertscore_beam.dump.columns import column_of, is_list
 from bertscore_beam.dump.digests import digest_columns, digest_table
-from bertscore_beam.dump.lines import Lines
+from bertscore_beam.dump.text.lines import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

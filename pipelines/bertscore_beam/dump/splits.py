@@ -4,9 +4,9 @@
     splits               |       split (groups 0-1)      |  rows 0-k  |  k-2k  |  2k-3k  |
     skip_rows            |  0                            |  0         |  k     |  2k     |
 
-A split is a run of rows of one file; in a file of text it is a run of bytes, see `text_cuts`. Small
-row groups are put together, an oversized one is cut by rows. The cut depends on the file and the
-two targets only, so every run cuts alike.
+A split is a run of rows of one file. Small row groups are put together, an oversized one is cut by
+rows. The cut depends on the file and the two targets only, so every run cuts alike. A file of text
+is cut as the Parquet file that is made of it.
 """
 
 import hashlib
@@ -46,24 +46,20 @@ class Split:
     Attributes:
         path: Path of the file, for fsspec.
         input_name: Path below the common root of all inputs, safe to write below any folder.
-        file_rows: Rows of the whole file; None if it must be read to know.
+        file_rows: Rows of the whole file; None in a sketch.
         file_size: Size of the file in bytes when it was planned.
         file_version: Version of the file when it was planned, such as an etag, or "".
         first_row_group: First row group that holds rows of the split.
         row_group_stop: One past the last such row group.
-        row_offset: Position of the first row, counted in the file. 0 in a file of text.
-        num_rows: Rows of the split, 0 only for a file without rows; None if it must be read to
-            know, as in a file of text.
+        row_offset: Position of the first row, counted in the file.
+        num_rows: Rows of the split, 0 only for a file without rows; None in a sketch: of a file of
+            text only the first rows were seen, and the split cannot be read.
         skip_rows: Rows to skip, counted from the start of `first_row_group`.
         estimated_rows: About the rows of the split where `num_rows` is None.
         timestamp_unit: Unit in which the INT96 timestamps of the file are exact.
         utc_times: Whether the file's times of day are marked as UTC.
-        format: How the file is written, a `formats.Format`.
-        codec: How a file of text is compressed, a `formats.Codec`.
-        start: First byte of the split in a file of text, decompressed.
-        stop: One past its last byte. If the file is cut blindly, the split owns the lines that
-            begin between the two, and the last one may end later.
-        schema: Columns of a file of text, as `text_layout.schema_to_text` writes them.
+        text: How a file of text was read, a digest; "" for Parquet.
+        data: The Parquet file that was made of a file of text; "" for Parquet.
         partitions: Partition columns of the file, as `partitions.partitions_of` returns them.
     """
 
@@ -80,17 +76,9 @@ class Split:
     estimated_rows: int = 0
     timestamp_unit: str = "us"
     utc_times: bool = False
-    format: str = "parquet"
-    codec: str = ""
-    start: int = 0
-    stop: int = 0
-    schema: str = ""
+    text: str = ""
+    data: str = ""
     partitions: str = ""
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the file is one of text, whose splits are counted in bytes."""
-        return bool(self.schema)
 
     @property
     def about_rows(self) -> int:
@@ -98,15 +86,8 @@ class Split:
         return self.estimated_rows if self.num_rows is None else self.num_rows
 
     @property
-    def offset(self) -> int:
-        """Where the split begins in its file: a row, or a byte in a file of text."""
-        return self.start if self.is_text else self.row_offset
-
-    @property
     def part_name(self) -> str:
         """Path of the part below the output folder. Names sort in row order."""
-        if self.is_text:
-            return byte_part_name(self.input_name, self.start)
         return part_name(self.input_name, self.row_offset)
 
     @property
@@ -115,13 +96,12 @@ class Split:
 
         16 hexadecimal digits. It is the same for all splits of a file.
         """
-        return _digest(self.format, self.codec, self.schema, self.partitions, plain="parquet")
+        return _digest(self.text or "parquet", "", "", self.partitions, plain="parquet")
 
     @property
     def reading(self) -> str:
-        """The same for this split, which also depends on where a file of text is cut."""
-        places = (str(self.start), str(self.stop)) if self.is_text else ()
-        return _digest(self.file_reading, *places)
+        """The same, as records have it."""
+        return _digest(self.file_reading)
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:
@@ -140,11 +120,6 @@ def rows_for_workers(rows: int, workers: int | None) -> int:
 def part_name(input_name: str, row_offset: int) -> str:
     """Name the part that starts at a row of an input. Twelve digits keep names in row order."""
     return f"{input_name}/part-{row_offset:012d}.parquet"
-
-
-def byte_part_name(input_name: str, start: int) -> str:
-    """Name the part that starts at a byte of an input: 15 digits, in order up to a petabyte."""
-    return f"{input_name}/part-{start:015d}.parquet"
 
 
 def _digest(*words: str, plain: str = "") -> str:
@@ -180,8 +155,7 @@ def plan_file(
     Each row is in exactly one split. A file without rows gives one empty split, so that it is still
     represented by a part. A single row may exceed `target_bytes`; nothing else does.
 
-    Cost: a split inside an oversized row group decodes that row group from its start, so n splits
-    of one row group decode it about n / 2 times. Memory stays bounded all the same.
+    A split inside an oversized row group is decoded from the start of that row group; see `runs`.
 
     Args:
         path: Path of the file.

@@ -1,5 +1,6 @@
-"""Read texts from Arrow columns, and say why those of a row cannot be scored."""
+"""Read texts from Arrow columns, or other values as texts; say why texts cannot be scored."""
 
+import math
 from collections.abc import Sequence
 from enum import Enum, StrEnum
 from typing import TypeAlias
@@ -131,3 +132,41 @@ def _text_lists(array: pa.Array) -> list[list[Text] | None]:
         lists.append(None if length is None else flat[start : start + length])
         start += length or 0
     return lists
+
+
+def values_as_text(column: pa.ChunkedArray) -> list[str | None]:
+    """Return the values of a key or group column as texts. Shape (rows,).
+
+    Equal numbers are equal texts, whatever their type. None is a null, NaN or not valid UTF-8.
+    """
+    return [text for chunk in column.chunks for text in _chunk_as_text(chunk)]
+
+
+def _chunk_as_text(array: pa.Array) -> list[str | None]:
+    if isinstance(array, pa.DictionaryArray):
+        values = _chunk_as_text(array.dictionary)
+        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+    if pa.types.is_floating(array.type):
+        return [_number_as_text(value) for value in array.to_pylist()]
+    if pa.types.is_null(array.type):
+        return [None] * len(array)
+    texts = _texts(pc.cast(array, pa.large_string()))
+    return [text if isinstance(text, str) else None for text in texts]
+
+
+def _number_as_text(value: float | None) -> str | None:
+    """Return a number as the integer that it is, if it is one: pandas makes floats of such ids."""
+    if value is None or math.isnan(value):
+        return None
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a column as one array with each distinct value once."""
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column)
+    return pa.chunked_array(column.chunks, type=column.type).unify_dictionaries().combine_chunks()

@@ -1,9 +1,16 @@
 """Rows that are sorted by buckets on the disk, since they do not fit in memory."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+_OPEN_BITS = 7
+"""At most 128 files are open at a time: some systems allow a process 256."""
 
 
 def bucket_of(keys: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
@@ -14,36 +21,62 @@ def bucket_of(keys: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
 
 
 class Buckets:
-    """Rows in one local file for each bucket.
+    """Rows in local files that stay open. A file holds a bucket, or several if there are many."""
 
-    Attributes:
-        count: The number of buckets.
-    """
+    def __init__(
+        self,
+        folder: Path,
+        bits: int,
+        key_of: Callable[[npt.NDArray[np.void]], npt.NDArray[np.uint64]],
+    ) -> None:
+        """Make no file yet.
 
-    def __init__(self, folder: Path, bits: int) -> None:
-        """Take an empty folder, and how many bits of a key name its bucket."""
-        self.count = 2**bits
-        self._bits = bits
+        Args:
+            folder: An empty folder.
+            bits: How many bits of a key name its bucket.
+            key_of: Returns the keys of rows. Shape (N,) both.
+        """
         self._folder = folder
+        self._bits = bits
+        self._key_of = key_of
+        self._file_bits = min(bits, _OPEN_BITS)
+        self._files: dict[int, BinaryIO] = {}
 
-    def add(self, rows: npt.NDArray[np.void], keys: npt.NDArray[np.uint64]) -> None:
-        """Append rows to the files of their buckets, by their keys. Shape (N,) both."""
-        buckets = bucket_of(keys, self._bits)
-        order = np.argsort(buckets, kind="stable")
-        ends = np.searchsorted(buckets[order], np.arange(self.count), side="right")
-        for bucket, some in enumerate(np.split(rows[order], ends[:-1])):
-            if len(some):
-                with self._path(bucket).open("ab") as file:
-                    file.write(some.tobytes())
+    def close(self) -> None:
+        """Close the files that were not taken."""
+        while self._files:
+            self._files.popitem()[1].close()
 
-    def take(self, bucket: int, kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the rows of a bucket, and delete its file. Shape (N,)."""
-        path = self._path(bucket)
-        if not path.exists():
-            return np.empty(0, dtype=kind)
-        rows = np.fromfile(path, dtype=kind)
-        path.unlink()
-        return rows
+    def add(self, rows: npt.NDArray[np.void]) -> None:
+        """Append rows to the files of their buckets. Shape (N,)."""
+        for number, some in split_by_bucket(rows, self._key_of(rows), self._file_bits):
+            if number not in self._files:
+                self._files[number] = (self._folder / str(number)).open("w+b")
+            self._files[number].write(some.tobytes())
 
-    def _path(self, bucket: int) -> Path:
-        return self._folder / str(bucket)
+    def take(self, kind: "np.dtype[np.void]") -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Yield each bucket that has rows, with its rows in the order in which they were added.
+
+        A file is deleted when it has been read.
+        """
+        for number in sorted(self._files):
+            with self._files.pop(number) as file:
+                file.seek(0)  # writes what is still in memory
+                rows = np.fromfile(file, dtype=kind)
+            (self._folder / str(number)).unlink()
+            if self._bits == self._file_bits:
+                yield number, rows
+            else:
+                yield from split_by_bucket(rows, self._key_of(rows), self._bits)
+
+
+def split_by_bucket(
+    rows: npt.NDArray[Kind], keys: npt.NDArray[np.uint64], bits: int
+) -> Iterator[tuple[int, npt.NDArray[Kind]]]:
+    """Yield each bucket that has rows, ascending, with its rows in their order. Shape (N,)."""
+    buckets = bucket_of(keys, bits)
+    order = np.argsort(buckets, kind="stable")
+    rows, buckets = rows[order], buckets[order]
+    starts = np.flatnonzero(np.diff(buckets, prepend=-1))
+    for start, stop in zip(starts, np.append(starts, len(rows))[1:], strict=True):
+        yield int(buckets[start]), rows[start:stop]

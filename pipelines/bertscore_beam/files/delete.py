@@ -3,13 +3,14 @@
 import contextlib
 import errno
 import os
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.listing import list_temporary
-from bertscore_beam.files.paths import IO_THREADS, PUT_IS_WHOLE, join, protocols, resolve
+from bertscore_beam.files.parallel import in_parallel
+from bertscore_beam.files.paths import PUT_IS_WHOLE, join, protocols, resolve
 from bertscore_beam.files.ranges import S3
 
 _AT_ONCE = 1000
@@ -39,8 +40,7 @@ def delete_many(paths: Sequence[str]) -> None:
 
 
 def _delete_in_parallel(paths: Sequence[str]) -> None:
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        list(pool.map(delete, paths))
+    deque(in_parallel(delete, paths), maxlen=0)
 
 
 def _delete_at_once(paths: Sequence[str]) -> bool:

@@ -97,6 +97,21 @@ def _read_if_there(path: str) -> bytes | None:
         return None
 
 
+def read_ranges(path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Read ranges of a file of an object store, with one request for each, at the same time.
+
+    Args:
+        path: Path of the file.
+        ranges: The first byte of each, and the one after the last.
+
+    Raises:
+        OSError: If one of them cannot be read.
+    """
+    fs, inner = resolve(path)
+    starts, stops = ([one[end] for one in ranges] for end in (0, 1))  # tuples would not do
+    return list(map(bytes, fs.cat_ranges([inner] * len(ranges), starts, stops, on_error="raise")))
+
+
 def exists(path: str) -> bool:
     """Tell whether there is a file or folder at a path, without fsspec's cache."""
     fs, inner = resolve(path)

@@ -8,16 +8,16 @@ After a run was killed, the next one counts only the splits that have no counts 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
 
-from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.census import take_census
+from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
-from bertscore_beam.dump.languages import count_languages
 from bertscore_beam.dump.plan import (
     Plan,
     Resources,
@@ -26,8 +26,10 @@ from bertscore_beam.dump.plan import (
     grouped,
     rows_words,
 )
-from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.plan_files import named_columns, plan_inputs
+from bertscore_beam.dump.runs import reading_words
 from bertscore_beam.dump.saved_plan import plan_to_bytes
+from bertscore_beam.dump.text.imports import Imports, TextFile, texts_among
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
@@ -45,12 +47,15 @@ from bertscore_beam.options.idf import IdfOptions
 from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
+from bertscore_beam.run.import_stage import import_stage
+from bertscore_beam.run.import_text import keep_imports, lacking, slow_words
 from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
+from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.printing import escape_line
 from bertscore_beam.run.read_plan import ReadPlan
+from bertscore_beam.run.run_step import Spread
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import SPLIT_ROWS, given_split_rows
 from bertscore_beam.run.stage import Stage
@@ -71,6 +76,7 @@ class IdfPlan:
         table: File of the table.
         output: Folder beside it for the files of the run.
         vocabularies: The tokenizer of each language; under "" that of all rows.
+        files: Input files, rejected ones included.
         plan: All splits.
     """
 
@@ -79,7 +85,13 @@ class IdfPlan:
     table: str
     output: str
     vocabularies: Mapping[str, Vocabulary]
+    files: tuple[InputFile, ...]
     plan: Plan
+
+    @property
+    def texts(self) -> tuple[TextFile, ...]:
+        """The input files of text."""
+        return texts_among(self.files, _named_columns(self.options))
 
     @property
     def is_too_small(self) -> bool:
@@ -96,15 +108,29 @@ class IdfJob:
         planned: The run.
         folder: Its folder.
         reused: Counts of an earlier run that are still valid.
+        texts: Files of text that must be imported again for the others.
     """
 
     planned: IdfPlan
     folder: OutputFolder
     reused: frozenset[str]
+    texts: tuple[TextFile, ...]
 
 
-def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
+def _named_columns(options: IdfOptions) -> tuple[str, ...]:
+    return named_columns(None, options.reference_column, idf_columns(options).options)
+
+
+def plan_idf(
+    options: IdfOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+) -> IdfPlan:
     """Check everything and plan it.
+
+    Args:
+        options: The options of the run.
+        runner: Its runner.
+        imported: The files that an earlier plan has found, now that those of text are imported;
+            None to look for files.
 
     Raises:
         BertScoreError: The run cannot work.
@@ -118,18 +144,25 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         _check_table(table, work_folder, options)
         target_rows = given_split_rows(options, OutputFolder(work_folder))
     with reaching("input", *options.input):
+        files = imported or expand_inputs(options.input, input_format=options.input_format)
         plan = plan_inputs(
-            expand_inputs(options.input, input_format=options.input_format),
+            files,
             candidate_column=None,
             reference_column=options.reference_column,
             target_rows=target_rows,
             target_bytes=options.split_bytes,
             resources=Resources(
-                workers=runner.expected_workers, files_in_flight=options.files_in_flight
+                workers=runner.expected_workers,
+                files_in_flight=options.files_in_flight,
+                imports=Imports(
+                    folder=work_folder,
+                    are_made=imported is not None,
+                    needs_rows=options.language_column is not None,
+                ),
             ),
             choosing=idf_columns(options).options,
         )
-        if options.language_column:
+        if options.language_column and not plan.sketched:
             vocabularies = _of_languages(options, runner, plan)
     check_all_reached(plan)
     return IdfPlan(
@@ -138,8 +171,14 @@ def plan_idf(options: IdfOptions, runner: Runner) -> IdfPlan:
         table=table,
         output=work_folder,
         vocabularies=vocabularies,
+        files=tuple(files),
         plan=plan,
     )
+
+
+def plan_idf_again(planned: IdfPlan) -> IdfPlan:
+    """Plan the same files again, now that those of text are imported; see `plan_idf`."""
+    return plan_idf(planned.options, planned.runner, planned.files)
 
 
 def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
@@ -182,7 +221,7 @@ def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, 
         BertScoreError: A tokenizer cannot be used, or no language has one.
     """
     found: dict[str, Vocabulary] = {}
-    for language in by_name(count_languages(plan.splits, str(options.language_column))):
+    for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
         chosen = options.for_language(language)
         if chosen is None or language in (NO_LANGUAGE, NO_CODE):
             continue
@@ -218,11 +257,14 @@ def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
         "rows": rows_words(plan.splits)
         + (f", fewer than {options.min_rows:,}" if planned.is_too_small else ""),
         "splits": f"{len(plan.splits):,}, of at most {plan.split_rows:,} rows",
+        "rows read": reading_words(plan.splits, planned.runner.elements_at_once),
         "output": mask_credentials(planned.table),
     }
     rejected = [("file rejected", line) for line in _rejected(plan)]
-    words = repeats_in_sample(plan.splits, options.reference_column, idf_columns(options))
-    warned = [] if words is None else [("warning", words)]
+    found: list[str | None] = [slow_words(planned.texts)]
+    if not plan.sketched:
+        found.append(repeats_in_sample(plan.splits, options.reference_column, idf_columns(options)))
+    warned = [("warning", words) for words in found if words]
     return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
 
@@ -245,6 +287,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
+    keep_imports(folder, planned.texts)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
@@ -257,7 +300,23 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
         say(words)
     if reused := there & wanted:
         say(f"{len(reused)} splits were counted by an earlier run and are reused.")
-    return IdfJob(planned=planned, folder=folder, reused=frozenset(reused))
+    # Which row of a key counts is found in the rows of all splits.
+    to_read = (
+        split
+        for split in splits
+        if counting.columns.key or counting.count_name(split) not in reused
+    )
+    return IdfJob(
+        planned=planned,
+        folder=folder,
+        reused=frozenset(reused),
+        texts=lacking(folder, planned.texts, to_read),
+    )
+
+
+def idf_texts(planned: IdfPlan, folder: OutputFolder) -> tuple[TextFile, ...]:
+    """Return the files of text to import before the run can be planned."""
+    return planned.plan.sketched
 
 
 def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
@@ -272,7 +331,9 @@ def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
 
 
 def idf_stages(job: IdfJob) -> Iterator[Stage]:
-    """Yield the one pipeline of the job."""
+    """Yield the one pipeline of the job, behind the imports that it lacks."""
+    if job.texts:
+        yield import_stage(job.texts, job.planned.runner, job.folder)
     planned, counting = job.planned, _counting(job.planned, job.folder)
     rows = {counting.count_name(split): split.about_rows for split in planned.plan.splits}
     yield replace(
@@ -285,16 +346,20 @@ def idf_stages(job: IdfJob) -> Iterator[Stage]:
 
 def _stage(runner: Runner, folder: OutputFolder, counting: Counting) -> Stage:
     return Stage(
-        name="idf", runner=runner, build=partial(_build_pipeline, folder=folder, counting=counting)
+        name="idf",
+        runner=runner,
+        build=partial(_build_pipeline, runner=runner, folder=folder, counting=counting),
     )
 
 
-def _build_pipeline(root: beam.Pipeline, *, folder: OutputFolder, counting: Counting) -> None:
+def _build_pipeline(
+    root: beam.Pipeline, *, runner: Runner, folder: OutputFolder, counting: Counting
+) -> None:
     """Add the counting job to a pipeline; it reads the plan that `begin_idf` writes."""
     _ = (
         root
-        | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE))
-        | "Spread" >> beam.Reshuffle()
+        | "ReadPlan" >> ReadPlan(folder.path(PLAN_FILE), runner.elements_at_once)
+        | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> CountDocumentFrequencies(counting)
         | "SaveIdf" >> SaveIdf(folder, _TABLE_FILE)
     )
@@ -315,12 +380,6 @@ def conclude_idf(job: IdfJob) -> Outcome:
         return Outcome(status=BROKEN, warnings=(words,))
     with worker_errors():
         counted = json.loads(folder.read(_NOTE_FILE))
-    # Rows of text files are known only now: those with references.
-    seen = counted["rows_counted"] + counted["rows_left_out"] + counted["rows_without_group"]
-    if plan.num_rows is None and seen < planned.options.min_rows:
-        _clean_up(folder)
-        few = few_rows_words(seen, planned.options.min_rows)
-        return Outcome(status=TOO_MANY_REJECTS, warnings=(f"{few} No table was saved.",))
     with worker_errors():
         data = folder.read(_TABLE_FILE)
         folder.look()  # the table is outside the folder, whose own writes check the lock
@@ -357,7 +416,8 @@ def _clean_up(folder: OutputFolder) -> None:
 
     While `_run.json` is there, the same command cleans up what is left, also beside its table.
     """
-    folder.delete(*(name for name in folder.files() if name not in (LOCK_FILE, RUN_FILE)))
+    names = (name for name in folder.files() if name != RUN_FILE and not is_of_lock(name))
+    folder.delete(*names)
     folder.delete(RUN_FILE)
     folder.delete_empty_folders()
 
@@ -390,4 +450,6 @@ IDF = JobKind(
     stages=idf_stages,
     refuse=refuse_idf,
     conclude=conclude_idf,
+    texts=idf_texts,
+    again=plan_idf_again,
 )

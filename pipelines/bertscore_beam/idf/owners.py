@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from bertscore_beam.dump.columns import IdfColumns, column_of
 from bertscore_beam.dump.splits import Split
-from bertscore_beam.idf.row_keys import NO_KEY, row_keys, values_as_text
+from bertscore_beam.dump.texts import values_as_text
+from bertscore_beam.idf.row_keys import NO_KEY, row_keys
 from bertscore_beam.idf.tables import IdfKey
 
 ROWS_OF_A_BUCKET = 250_000
@@ -33,6 +34,7 @@ class KeyedRows:
     """The keys of R rows of a split.
 
     Attributes:
+        run: Name of the split's run.
         part_name: Name of the split's part.
         input_name: Name of its input.
         offset: Its first row, counted in the input, or its first byte.
@@ -41,6 +43,7 @@ class KeyedRows:
         references: Digest of each row's references. Shape (R,), uint64.
     """
 
+    run: str
     part_name: str
     input_name: str
     offset: int
@@ -103,6 +106,7 @@ def num_buckets(rows: int) -> int:
 
 def keyed_rows(
     split: Split,
+    run: str,
     table: pa.Table,
     columns: IdfColumns,
     references: Sequence[Sequence[str] | None],
@@ -111,6 +115,7 @@ def keyed_rows(
 
     Args:
         split: The split.
+        run: Name of its run.
         table: Its rows, with the columns of keys and groups.
         columns: The columns of keys and groups.
         references: The references of each row, None if they are rejected.
@@ -132,9 +137,10 @@ def keyed_rows(
         keys += key_digest(tables.keys[code], known)
         texts += text_digest(group)
     found = KeyedRows(
+        run=run,
         part_name=split.part_name,
         input_name=split.input_name,
-        offset=split.offset,
+        offset=split.row_offset,
         positions=np.array(positions, dtype=np.int32),
         keys=np.frombuffer(bytes(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2),
         references=np.frombuffer(bytes(texts), dtype="<u8").astype(np.uint64),
@@ -143,14 +149,14 @@ def keyed_rows(
     return found, Owned(rows=alone, conflicts=alone[:0], without_key=alone)
 
 
-def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, Owned]]:
+def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, Owned]]]:
     """Choose the row that counts for every key of a bucket.
 
     Args:
         parts: All rows of the bucket's keys, over the whole corpus, in any order.
 
     Yields:
-        Part name, and the rows of that split.
+        Name of a run, and of a part in it with the rows of that split.
     """
     kept = sorted(parts, key=lambda part: (part.input_name, part.offset))
     keys = np.concatenate([part.keys for part in kept])
@@ -167,14 +173,12 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, Owned]]:
     start = 0
     for part in kept:
         rows = slice(start, start := start + len(part.positions))
-        yield (
-            part.part_name,
-            Owned(
-                rows=part.positions[is_owner[rows]],
-                conflicts=part.positions[differs[rows]],
-                without_key=part.positions[:0],
-            ),
+        owned = Owned(
+            rows=part.positions[is_owner[rows]],
+            conflicts=part.positions[differs[rows]],
+            without_key=part.positions[:0],
         )
+        yield part.run, (part.part_name, owned)
 
 
 def key_digest(table: IdfKey, values: Sequence[str]) -> bytes:

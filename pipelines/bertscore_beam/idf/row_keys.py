@@ -1,17 +1,16 @@
 """Which idf table each row belongs to."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import IdfColumns, column_of
 from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE
 from bertscore_beam.dump.languages import languages_of
+from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.idf.tables import WHOLE, IdfKey
 from bertscore_beam.options.base import DumpOptions
 
@@ -79,45 +78,6 @@ def _languages(table: pa.Table, columns: IdfColumns) -> list[str | None]:
         return [WHOLE.language] * table.num_rows
     found = languages_of(column_of(table, columns.language))
     return [None if language in (NO_LANGUAGE, NO_CODE) else language for language in found]
-
-
-def values_as_text(column: pa.ChunkedArray) -> list[str | None]:
-    """Return the values of a key or group column as texts. Shape (rows,).
-
-    Equal numbers are equal texts, whatever their type. None is a null, NaN or not valid UTF-8.
-    """
-    return [text for chunk in column.chunks for text in _chunk_as_text(chunk)]
-
-
-def _chunk_as_text(array: pa.Array) -> list[str | None]:
-    if isinstance(array, pa.DictionaryArray):
-        values = _chunk_as_text(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
-    if pa.types.is_floating(array.type):
-        return [_number_as_text(value) for value in array.to_pylist()]
-    if pa.types.is_null(array.type):
-        return [None] * len(array)
-    texts = pc.cast(array, pa.large_string())
-    return [None if raw is None else _decode(raw) for raw in _raw(texts)]
-
-
-def _raw(texts: pa.Array) -> list[bytes | None]:
-    raw: list[bytes | None] = pc.cast(texts, pa.large_binary()).to_pylist()
-    return raw
-
-
-def _number_as_text(value: float | None) -> str | None:
-    """Return a number as the integer that it is, if it is one: pandas makes floats of such ids."""
-    if value is None or math.isnan(value):
-        return None
-    return str(int(value)) if value.is_integer() else repr(value)
-
-
-def _decode(raw: bytes) -> str | None:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def idf_columns(options: DumpOptions) -> IdfColumns:

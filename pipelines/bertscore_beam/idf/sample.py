@@ -28,7 +28,7 @@ def repeats_in_sample(
     """
     if columns.key:
         return None
-    sample = sorted(splits, key=lambda split: (split.offset, split.input_name))[:_SPLITS]
+    sample = sorted(splits, key=lambda split: (split.row_offset, split.input_name))[:_SPLITS]
     seen = []
     for split in sample:
         with suppress(*UNREADABLE):  # the run says so

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from bertscore_beam.dump.columns import COUNT_ALL, IdfColumns, column_of
 from bertscore_beam.dump.parquet import UNREADABLE
-from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.read_split import SplitReader
 from bertscore_beam.dump.row_digests import digest_references
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import countable_references
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.choose import ToCount
 from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from bertscore_beam.idf.owners import Owned
 from bertscore_beam.idf.row_keys import row_keys
 from bertscore_beam.idf.tables import MOST_TABLES, WHOLE, IdfTables
 from bertscore_beam.run import at_work, counters
@@ -187,32 +188,39 @@ class CountSplits:
         tokenizers = {
             language: settled(model_part(one.config)) for language, one in vocabularies.items()
         }
-        return partial(_count_split, counting=self.counting, tokenizers=tokenizers)
+        return partial(_count_run, counting=self.counting, tokenizers=tokenizers)
 
     def name(self, chosen: ToCount) -> str:
-        """Return the name of the split's part."""
-        return chosen.split.part_name
+        """Return the name of the run."""
+        return chosen.run.name
 
 
-def _count_split(
+def _count_run(
     chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
 ) -> Iterator[SplitCount]:
-    counted = _kept(chosen, counting)
-    if counted is None:
-        counted = _counted(chosen, counting, tokenizers)
-    counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
-    at_work.counted(chosen.split.about_rows)
-    yield counted
+    reader = SplitReader(chosen.run.splits, counting.read_columns)
+    for split in chosen.run.splits:
+        counted = SplitCount(unreadable=1)
+        if chosen.is_readable(split):
+            owned = chosen.owned_by(split)
+            kept = _kept(split, owned, counting)
+            if kept is None:
+                kept = _counted(split, owned, reader, counting, tokenizers)
+            counted = kept
+        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        at_work.counted(split.about_rows)
+        yield counted
 
 
 def _counted(
-    chosen: ToCount, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
+    split: Split,
+    owned: Owned | None,
+    reader: SplitReader,
+    counting: Counting,
+    tokenizers: Mapping[str, "TextTokenizer"],
 ) -> SplitCount:
-    split = chosen.split
-    if not chosen.is_readable:
-        return SplitCount(unreadable=1)
     try:
-        table = read_split(split, counting.read_columns)
+        table = reader.read(split).table
     except UNREADABLE as error:
         logger.warning("not counted: %s", mask_credentials(str(error)))
         return SplitCount(unreadable=1)
@@ -221,32 +229,32 @@ def _counted(
         countable_references(column_of(table, counting.reference_column)),
         row_keys(table, counting.columns),
         counting.columns.key,
-        chosen.owned,
+        owned,
     )
     content = content_of(split, table.num_rows, counting.digest_of(table), counting.columns)
     counted = replace(counted, content=content)
     if counting.kept is not None and not counted.too_many:
         tables = counting.tables_of(counted)
-        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(chosen))
+        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(owned))
         counting.kept.write(counting.count_path(split), kept.to_bytes())
     return counted
 
 
-def _kept(chosen: ToCount, counting: Counting) -> SplitCount | None:
+def _kept(split: Split, owned: Owned | None, counting: Counting) -> SplitCount | None:
     """Return the count of the same rows that an earlier run kept; None without one."""
-    if counting.kept is None or not chosen.is_readable:
+    if counting.kept is None:
         return None
-    (data,) = counting.kept.read_if_there(counting.count_path(chosen.split))
+    (data,) = counting.kept.read_if_there(counting.count_path(split))
     with suppress(IdfError):  # a damaged one is counted again
         kept = None if data is None else KeptCount.from_bytes(data)
         # With keys, a change of another file can change which rows of this one count.
-        if kept is not None and kept.owned == _digest(chosen):
+        if kept is not None and kept.owned == _digest(owned):
             return _count_of(kept)
     return None
 
 
-def _digest(chosen: ToCount) -> str:
-    return "" if chosen.owned is None else chosen.owned.digest
+def _digest(owned: Owned | None) -> str:
+    return "" if owned is None else owned.digest
 
 
 def _count_of(kept: KeptCount) -> SplitCount:

@@ -1,6 +1,7 @@
 """The steps of the pipeline that count document frequencies and save them as idf tables."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam.dump.columns import IdfColumns
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.runs import SplitRun
 from bertscore_beam.idf.choose import Found, ToCount, find_keys
 from bertscore_beam.idf.counts import SplitCount
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
@@ -25,7 +26,7 @@ from bertscore_beam.run.step import Each
 
 @dataclass
 class CountDocumentFrequencies(beam.PTransform):
-    """Splits -> the IdfTables over all their references, one element.
+    """Runs of splits -> the IdfTables over all their references, one element.
 
     With keys, a first pass over the splits finds the one row of each key that counts. Only digests
     of keys and positions of rows cross a stage boundary, never a text.
@@ -36,15 +37,15 @@ class CountDocumentFrequencies(beam.PTransform):
 
     counting: Counting
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
         counting = self.counting
         choose: beam.PTransform = beam.Map(ToCount)
         if counting.columns.key:
             choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
         return (
-            splits
-            # ToCount: a split, and positions of rows if there are keys.
+            runs
+            # ToCount: a run of splits, and positions of rows if there are keys.
             | "ChooseRows" >> choose
             # SplitCount: a sparse table of frequencies for each key of a split.
             | "CountSplit" >> beam.ParDo(RunStep(CountSplits(counting)))
@@ -56,7 +57,7 @@ class CountDocumentFrequencies(beam.PTransform):
 
 @dataclass
 class ChooseRows(beam.PTransform):
-    """Splits -> ToCount, with one row for each key of the whole corpus.
+    """Runs of splits -> ToCount, with one row for each key of the whole corpus.
 
     Attributes:
         reference_column: Column of references.
@@ -68,16 +69,18 @@ class ChooseRows(beam.PTransform):
     columns: IdfColumns
     buckets: int
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToCount]:
-        """Compare the keys of each bucket, and give every split its rows back."""
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToCount]:
+        """Compare the keys of each bucket, and give every run its rows back."""
         find = partial(
             find_keys,
             reference_column=self.reference_column,
             columns=self.columns,
             buckets=self.buckets,
         )
-        step = Each(find, attrgetter("part_name"))
-        found = splits | "FindKeys" >> beam.ParDo(RunStep(step))
+        step = Each(find, attrgetter("name"))
+        # A step gives each split one result; see `Task.told`.
+        of_splits = runs | "FindKeys" >> beam.ParDo(RunStep(step))
+        found = of_splits | "OfSplits" >> beam.FlatMap(iter)
         owned = (
             found
             # KeyedRows: 28 bytes a row.
@@ -85,10 +88,10 @@ class ChooseRows(beam.PTransform):
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))
         )
-        of_splits = found | "OfSplits" >> beam.Filter(lambda one: not _is_of_bucket(one))
+        of_runs = found | "OfRuns" >> beam.Filter(lambda one: not _is_of_bucket(one))
         parts = {
-            "split": splits | "ByPart" >> beam.Map(lambda split: (split.part_name, split)),
-            "owned": (owned, of_splits) | "AllOwned" >> beam.Flatten(),
+            "run": runs | "ByName" >> beam.Map(lambda run: (run.name, run)),
+            "owned": (owned, of_runs) | "AllOwned" >> beam.Flatten(),
         }
         return parts | "JoinParts" >> beam.CoGroupByKey() | "ToCount" >> beam.FlatMap(_to_count)
 
@@ -98,11 +101,16 @@ def _is_of_bucket(found: Found) -> bool:
 
 
 def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCount]:
-    _, parts = joined
-    found = list(parts["owned"])
-    owned = Owned.merge([one for one in found if one is not None])
-    for split in parts["split"]:
-        yield ToCount(split, owned, is_readable=None not in found)
+    _, found = joined
+    by_part: dict[str, list[Owned | None]] = defaultdict(list)
+    for part_name, owned in found["owned"]:
+        by_part[part_name].append(owned)
+    merged = {
+        name: None if None in some else Owned.merge(one for one in some if one is not None)
+        for name, some in by_part.items()
+    }
+    for run in found["run"]:
+        yield ToCount(run, merged)
 
 
 @dataclass

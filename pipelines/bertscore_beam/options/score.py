@@ -38,6 +38,10 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
             the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
             for the newest run among them that has succeeded; if there is none, all rows are scored.
+        index: Write an index of all rows at the end, 48 bytes a row, with which later runs find
+            rows that have moved to other files. Without it they look into files of the same name.
+        keep_input: Keep the Parquet files that were made of files of text (in _input) when the run
+            is a success.
         group_by: Columns whose values make groups, such as system and language: the summary has the
             rows, the mean scores and their errors of each. The scores do not depend on it.
         allow_shared_baseline: Allow that several languages of one run are rescaled with the same
@@ -62,6 +66,8 @@ class ScoreOptions(ScoringOptions, DumpOptions):
     rescale: bool = False
     baseline: str | None = None
     reuse: str | None = None
+    index: bool = True
+    keep_input: bool = False
     group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "COLUMN"})
     allow_shared_baseline: bool = False
     model_memory: int | None = None

@@ -36,7 +36,7 @@ _OF_JOBS = frozenset(
     {one.name for one in fields(RunOptions)}
     | {"input", "input_format", "files_in_flight", "split_rows", "split_bytes", "min_rows"}
     | {"idf_key", "reuse", "accelerator", "max_reject_fraction", "max_truncated_fraction"}
-    | {"group_by"}
+    | {"group_by", "index", "keep_input"}
 )
 """Options of `score` that are about a job and its output folder, not about how rows are scored."""
 

@@ -18,6 +18,7 @@ from bertscore_beam.results.comparison import (
     Group,
     GroupComparison,
     MovedRow,
+    PairCounts,
     Ranking,
     SettingsDifference,
 )
@@ -80,13 +81,14 @@ def _comparison(
     """Return the result of one pair of sides."""
     one, other = (paired.names[side] for side in paired.pairs[number])
     sums = paired.sums[number]
-    _check_references(options, sums.whole(), one, other)
+    everything = sums.of(None)
+    _check_references(options, everything.counts, one, other)
     ordered = sorted(paired.groups, key=lambda group: [(v is None, v or "") for v in group])
     groups = [] if not options.by else ordered
     many = len(paired.pairs) * (1 + len(groups)) > MOST_RESAMPLED
-    whole = _group(options, WHOLE, sums.whole(), many=len(paired.pairs) > MOST_RESAMPLED)
+    whole = _group(options, WHOLE, everything, many=len(paired.pairs) > MOST_RESAMPLED)
     compared = [
-        _group(options, group, sums.group(paired.groups[group]), many=many) for group in groups
+        _group(options, group, sums.of(paired.groups[group]), many=many) for group in groups
     ]
     adjusted = holm([one_group.p_value for one_group in compared])
     compared = [replace(g, p_adjusted=p) for g, p in zip(compared, adjusted, strict=True)]
@@ -159,13 +161,12 @@ def check_paired(compared: Compared) -> None:
             )
 
 
-def _check_references(options: CompareOptions, whole: GroupSums, one: str, other: str) -> None:
+def _check_references(options: CompareOptions, counts: PairCounts, one: str, other: str) -> None:
     """Check that pairs by position have the same references.
 
     Raises:
         ConfigError: Some have other references.
     """
-    counts = whole.counts
     if counts.other_references and not options.key and not options.force:
         raise ConfigError(
             f"rows cannot be paired by file and position: got {counts.other_references:,} of "

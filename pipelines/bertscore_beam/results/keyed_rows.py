@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump.columns import column_of
+from bertscore_beam.dump.groups import MOST_GROUPS, check_number, groups_of
 from bertscore_beam.dump.text_digests import digest_texts
-from bertscore_beam.idf.row_keys import values_as_text
+from bertscore_beam.dump.texts import values_as_text
 from bertscore_beam.results.comparison import Group
 from bertscore_beam.score.finished import FinishedRun, PartRows, read_columns
-from bertscore_beam.score.groups import MOST_GROUPS, check_number, groups_of
-from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.errors import ConfigError
 
 ENTRY = np.dtype(
     [
@@ -151,26 +151,9 @@ def read_entries(
         yield entries[kept]
 
 
-def check_types(schema: pa.Schema, options: dict[str, str], run: FinishedRun) -> None:
-    """Check that a file of a run has the columns that options name, in types that can be equal.
-
-    Raises:
-        ConfigError: One is missing, there twice, or of another type.
-    """
-    try:
-        columns.check_choosing_columns(schema, options)
-    except InputError as error:
-        raise ConfigError(f"the run in {run.folder.shown!r}: {error}") from error
-
-
 def _put_scores(entries: npt.NDArray[np.void], table: pa.Table, score: str, raw: str) -> None:
-    entries["score"] = _floats(table, score)
-    entries["raw"] = _floats(table, raw) if raw in table.column_names else entries["score"]
-
-
-def _floats(table: pa.Table, name: str) -> npt.NDArray[np.float32]:
-    values = pc.fill_null(table[name], float("nan")).to_numpy()
-    return np.asarray(values, dtype=np.float32)
+    for kind, name in (("score", score), ("raw", raw if raw in table.column_names else score)):
+        entries[kind] = pc.fill_null(table[name], float("nan")).to_numpy()
 
 
 def _put_places(entries: npt.NDArray[np.void], part: PartRows, numbers: Numbers) -> None:
@@ -247,10 +230,9 @@ def _put_systems(
     """
     found = groups_of(table, [name])
     systems = [system for (system,) in found.groups]
-    rows = np.bincount(found.codes[kept], minlength=len(systems))
     sides = np.zeros(len(systems), dtype=np.int64)
-    for code, system in enumerate(systems):
-        if system is not None and rows[code]:
+    for code in np.unique(found.codes[kept]).tolist():
+        if (system := systems[code]) is not None:
             sides[code] = numbers.systems.setdefault(system, len(numbers.systems))
     if len(numbers.systems) > MOST_GROUPS:
         raise ConfigError(
@@ -258,8 +240,7 @@ def _put_systems(
             "names of systems. Name another column with --system-column."
         )
     entries["side"] = sides[found.codes]
-    named = np.array([system is not None for system in systems], dtype=np.bool_)
-    return np.asarray(named[found.codes], dtype=np.bool_)
+    return np.array([system is not None for system in systems], dtype=np.bool_)[found.codes]
 
 
 def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:

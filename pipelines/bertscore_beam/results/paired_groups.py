@@ -55,11 +55,10 @@ class PairedGroups:
         self._noise, self._moved_rows = noise, moved_rows
         self._counts = np.zeros((len(_COUNTS), groups), dtype=np.int64)
         self._totals = np.zeros((2, groups))
-        nothing = PairedSums.of(np.zeros(0))
-        self._pairs = [nothing] * groups
-        self._whole = nothing
-        self._clusters = [_Clusters() for _ in range(groups)] if by_cluster else []
-        self._all_clusters = _Clusters() if by_cluster else None
+        # The last one is that of all rows. A group that is alone has no other.
+        places = groups + 1 if groups > 1 else 1
+        self._pairs = [PairedSums.of(np.zeros(0))] * places
+        self._clusters = [_Clusters() for _ in range(places)] if by_cluster else []
         self._risen: list[tuple[_Entries, _Entries]] = []
         self._fallen: list[tuple[_Entries, _Entries]] = []
 
@@ -101,16 +100,17 @@ class PairedGroups:
         moves = np.where(np.abs(raw) > self._noise, differences, 0.0)
         self._risen = self._furthest(self._risen, mine, theirs, moves)
         self._fallen = self._furthest(self._fallen, mine, theirs, -moves)
-        self._whole += PairedSums.of(differences)
-        if self._all_clusters is not None:
-            self._all_clusters.add(ClusterSums.of(differences, mine["cluster"]))
-        if len(self._pairs) == 1:
-            return
-        for group, rows in _rows_by_group(groups):
-            self._pairs[group] += PairedSums.of(differences[rows])
-            if self._clusters:
-                sums = ClusterSums.of(differences[rows], mine["cluster"][rows])
-                self._clusters[group].add(sums)
+        self._add_sums(-1, differences, mine["cluster"])
+        if len(self._pairs) > 1:
+            for group, rows in _rows_by_group(groups):
+                self._add_sums(group, differences[rows], mine["cluster"][rows])
+
+    def _add_sums(
+        self, place: int, differences: npt.NDArray[np.float64], clusters: npt.NDArray[np.uint64]
+    ) -> None:
+        self._pairs[place] += PairedSums.of(differences)
+        if self._clusters:
+            self._clusters[place].add(ClusterSums.of(differences, clusters))
 
     def _count(self, name: str, groups: _Rows) -> None:
         row = self._counts[_COUNTS.index(name)]
@@ -133,26 +133,17 @@ class PairedGroups:
         """Return the rows of both sides that moved furthest beyond the noise, furthest first."""
         return sorted([*self._risen, *self._fallen], key=_by_distance)
 
-    def whole(self) -> GroupSums:
-        """Return the sums over all rows."""
+    def of(self, group: int | None) -> GroupSums:
+        """Return the sums over the rows of a group, over all rows for None."""
+        place, some = (-1, slice(None)) if group is None else (group, slice(group, group + 1))
+        counts = self._counts[:, some].sum(axis=1).tolist()
+        total, against_total = self._totals[:, some].sum(axis=1).tolist()
         return GroupSums(
-            counts=_counts_from(self._counts.sum(axis=1)),
-            pairs=self._whole,
-            clusters=None if self._all_clusters is None else self._all_clusters.sum(),
-            total=float(self._totals[0].sum()),
-            against_total=float(self._totals[1].sum()),
-        )
-
-    def group(self, number: int) -> GroupSums:
-        """Return the sums over the rows of a group."""
-        if len(self._pairs) == 1:
-            return self.whole()
-        return GroupSums(
-            counts=_counts_from(self._counts[:, number]),
-            pairs=self._pairs[number],
-            clusters=self._clusters[number].sum() if self._clusters else None,
-            total=float(self._totals[0, number]),
-            against_total=float(self._totals[1, number]),
+            counts=PairCounts(**dict(zip(_COUNTS, counts, strict=True))),
+            pairs=self._pairs[place],
+            clusters=self._clusters[place].sum() if self._clusters else None,
+            total=total,
+            against_total=against_total,
         )
 
 
@@ -169,20 +160,13 @@ class _Clusters:
             self._waiting = [self.sum()]
 
     def sum(self) -> ClusterSums:
-        return ClusterSums.sum(self._waiting)
-
-
-def _change(mine: _Entries, theirs: _Entries) -> float:
-    return float(mine["score"]) - float(theirs["score"])
+        return ClusterSums.merge(self._waiting)
 
 
 def _by_distance(two: tuple[_Entries, _Entries]) -> tuple[float, int, int]:
     """Order rows by how far they moved; by place, where they moved alike."""
-    return -abs(_change(*two)), int(two[0]["file"]), int(two[0]["row"])
-
-
-def _counts_from(values: npt.NDArray[np.int64]) -> PairCounts:
-    return PairCounts(**dict(zip(_COUNTS, values.tolist(), strict=True)))
+    mine, theirs = two
+    return -abs(float(mine["score"]) - float(theirs["score"])), int(mine["file"]), int(mine["row"])
 
 
 def _rows_by_group(groups: _Rows) -> Iterator[tuple[int, _Rows]]:

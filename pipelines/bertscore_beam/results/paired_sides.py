@@ -2,20 +2,21 @@
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from bertscore_beam.dump.groups import MOST_GROUPS
 from bertscore_beam.results.compare_options import CompareOptions
 from bertscore_beam.results.comparison import WHOLE, Group
 from bertscore_beam.results.keyed_rows import LeftOut, Numbers, read_entries
 from bertscore_beam.results.paired_groups import PairedGroups
-from bertscore_beam.results.pairing import Spill, paired_buckets
+from bertscore_beam.results.pairing import Spill
 from bertscore_beam.results.ranking import CommonRows
 from bertscore_beam.results.sides import MOST_SYSTEMS, Sides, of_pair, pairs_of
-from bertscore_beam.score.groups import MOST_GROUPS
 from bertscore_core.errors import ConfigError
 
 
@@ -56,8 +57,11 @@ def pair_sides(options: CompareOptions, sides: Sides, noises: Sequence[float]) -
         InputError: A part is damaged.
         OSError: A run cannot be reached.
     """
-    with tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder:
-        return _pair(options, sides, noises, Spill(Path(folder), sides.rows))
+    with (
+        tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder,
+        closing(Spill(Path(folder), sides.rows)) as spill,
+    ):
+        return _pair(options, sides, noises, spill)
 
 
 def _pair(options: CompareOptions, sides: Sides, noises: Sequence[float], spill: Spill) -> Paired:
@@ -84,7 +88,7 @@ def _pair(options: CompareOptions, sides: Sides, noises: Sequence[float], spill:
     )
     common = CommonRows(len(groups), len(names))
     repeated = np.zeros((2, len(names)), dtype=np.int64)
-    for bucket in paired_buckets(spill, len(names)):
+    for bucket in spill.paired(len(names)):
         repeated += (bucket.repeated_keys, bucket.repeated)
         for (one, other), added in zip(pairs, sums, strict=True):
             added.add(bucket.entries, bucket.places[:, one], bucket.places[:, other])

@@ -1,6 +1,6 @@
 """Pair the rows of several sides, more than fit in memory: by buckets on the disk.
 
-    entries of all sides --Spill.add--> buckets (files) --paired_buckets--> rows of one key together
+    entries of all sides --Spill.add--> buckets (files) --Spill.paired--> rows of one key together
 
 Each bucket holds all rows of its keys and is paired by itself. So memory is that of some buckets,
 and the disk holds each row once, in temporary files.
@@ -32,19 +32,21 @@ class Spill:
     def __init__(self, folder: Path, rows: int) -> None:
         """Take an empty folder, and about the number of rows to come."""
         bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
-        self._buckets = Buckets(folder, bits)
+        # Positions are numbered in turn: the product spreads them over the buckets.
+        self._buckets = Buckets(folder, bits, lambda rows: rows["high"] + rows["low"] * _GOLDEN)
 
     def add(self, entries: npt.NDArray[np.void]) -> None:
         """Append entries to their buckets."""
-        # Positions are numbered in turn: the product spreads them over the buckets.
-        self._buckets.add(entries, entries["high"] + entries["low"] * _GOLDEN)
+        self._buckets.add(entries)
 
-    def buckets(self) -> Iterator[npt.NDArray[np.void]]:
-        """Yield the entries of each bucket that has any, and delete its file."""
-        for bucket in range(self._buckets.count):
-            entries = self._buckets.take(bucket, ENTRY)
-            if len(entries):
-                yield entries
+    def close(self) -> None:
+        """Close the files."""
+        self._buckets.close()
+
+    def paired(self, sides: int) -> Iterator["Bucket"]:
+        """Yield all rows, each bucket with its rows together by key, and delete its file."""
+        for _, entries in self._buckets.take(ENTRY):
+            yield pair_entries(entries, sides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,19 +68,8 @@ class Bucket:
     repeated_keys: npt.NDArray[np.int64]
 
 
-def paired_buckets(spill: Spill, sides: int) -> Iterator[Bucket]:
-    """Yield all rows, each bucket with its rows together by key.
-
-    Args:
-        spill: All rows.
-        sides: Number of sides, S.
-    """
-    for entries in spill.buckets():
-        yield pair_entries(entries, sides)
-
-
 def pair_entries(entries: npt.NDArray[np.void], sides: int) -> Bucket:
-    """Put the rows of each key together."""
+    """Put the rows of each key together, of any number of sides, S."""
     high, low, side = (np.ascontiguousarray(entries[name]) for name in ("high", "low", "side"))
     order = np.lexsort((low, high))
     high, low, side = high[order], low[order], side[order].astype(np.int64)

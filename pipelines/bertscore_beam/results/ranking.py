@@ -32,8 +32,6 @@ class CommonRows:
 
     def add(self, bucket: Bucket) -> None:
         """Add the rows of a bucket."""
-        if not len(bucket.places):
-            return
         scores = bucket.entries["score"].astype(np.float64)[bucket.places]
         scores[bucket.places == ABSENT] = np.nan
         common = ~np.isnan(scores).any(axis=1)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
-from bertscore_beam.results.keyed_rows import RowColumns, check_types
+from bertscore_beam.dump.columns import check_choosing_columns
+from bertscore_beam.results.keyed_rows import RowColumns
 from bertscore_beam.score.finished import FinishedRun, input_schemas
-from bertscore_core.errors import ConfigError
+from bertscore_core.errors import ConfigError, InputError
 
 _Value = TypeVar("_Value")
 
@@ -43,10 +44,12 @@ def check_columns(runs: Sequence[FinishedRun], columns: RowColumns) -> None:
     Raises:
         ConfigError: A column is missing, or of a type that cannot be used.
     """
-    if columns.options:
-        for run in runs:
-            for schema in input_schemas(run):
-                check_types(schema, columns.options, run)
+    for run in runs if columns.options else ():
+        for schema in input_schemas(run):
+            try:
+                check_choosing_columns(schema, columns.options)
+            except InputError as error:
+                raise ConfigError(f"the run in {run.folder.shown!r}: {error}") from error
 
 
 def references_to_check(runs: Sequence[FinishedRun]) -> str | None:

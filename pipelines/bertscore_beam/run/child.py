@@ -7,6 +7,7 @@ thread works on one element at a time.
 """
 
 import ctypes
+import itertools
 import logging
 import os
 import pickle
@@ -16,14 +17,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from bertscore_beam.run import at_work, counters
 from bertscore_beam.run.exit_status import DEVICE_LOST
 from bertscore_beam.run.pool import Answer, Said, unwatched
 from bertscore_core.errors import DeviceLostError
+
+_BETWEEN_SECONDS = 0.05
+"""Results that come faster are sent together."""
 
 _SECONDS = 1.0
 """How often a child says what it is at work on."""
@@ -32,6 +36,10 @@ _PR_SET_PDEATHSIG = 1
 
 _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
 """Packages whose classes of errors the launcher can import."""
+
+_Task: TypeAlias = tuple[int, str, bytes | None, bytes, int]
+"""Its number, the digest of its step, the step if it is new, the element, and how many of its
+results have come."""
 
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
@@ -61,7 +69,7 @@ class _Child:
         self._pipe = pipe
         # A destructor may log in the middle of `put`, and `put` may be called again there.
         self._to_send: queue.SimpleQueue[Answer | Said | int] = queue.SimpleQueue()
-        self._tasks: queue.SimpleQueue[tuple[int, str, bytes | None, bytes]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._opened: dict[str, Callable[[Any], Iterable[Any]]] = {}
         self._opening = threading.Lock()
 
@@ -75,9 +83,9 @@ class _Child:
 
     def _work(self) -> NoReturn:
         while True:
-            answer = self._answer(*self._tasks.get())
-            self._to_send.put(Said(state=at_work.now()))
-            self._to_send.put(answer)
+            for answer in self._answers(*self._tasks.get()):
+                self._to_send.put(Said(state=at_work.now()))
+                self._to_send.put(answer)
 
     def _receive(self) -> None:
         try:
@@ -102,10 +110,19 @@ class _Child:
                 self._to_send.put(Said(state=state))
             before = state
 
-    def _answer(self, number: int, digest: str, step: bytes | None, element: bytes) -> Answer:
+    def _answers(
+        self, number: int, digest: str, step: bytes | None, element: bytes, told: int
+    ) -> Iterator[Answer]:
+        """Work on an element; the results that the launcher has been told are not sent again."""
         try:
-            results = list(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
-            data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
+            results = iter(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
+            for some in _as_they_come(itertools.islice(results, told, None)):
+                data = pickle.dumps(some, pickle.HIGHEST_PROTOCOL)
+                # What was counted for results that are not sent again is counted twice. So may
+                # be, if there are several threads, what is counted for other elements.
+                counted = counters.collect()
+                yield Answer(data, number, counted, count=len(some), is_last=False)
+            yield Answer(pickle.dumps([]), number, counters.collect())
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
             words = str(error.__cause__ or error).partition("\n")[0]
@@ -114,10 +131,7 @@ class _Child:
             while True:  # until that is sent
                 time.sleep(_SECONDS)
         except BaseException as error:
-            return Answer(None, number, error=_portable(error))
-        # With several threads it may hold counts of elements that are not done yet. The sums are
-        # right unless the process dies: then such elements are counted twice.
-        return Answer(data, number, counters.collect())
+            yield Answer(None, number, error=_portable(error))
 
     def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:
         """Return the function of a step, which one thread opens for all."""
@@ -154,6 +168,19 @@ def _arrives(error: BaseException) -> bool:
     except Exception:
         return False
     return str(there) == str(error)
+
+
+def _as_they_come(results: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield each result at once, but together those that come faster than they can be sent."""
+    some: list[Any] = []
+    sent = 0.0
+    for result in results:
+        some.append(result)
+        if time.monotonic() - sent >= _BETWEEN_SECONDS:
+            yield some
+            some, sent = [], time.monotonic()
+    if some:
+        yield some
 
 
 class _ToLauncher(logging.Handler):

@@ -3,7 +3,8 @@
 OUT/_run.json             settings and identity of the run
 OUT/_summary.json         its result
 OUT/_SUCCESS              written last, names the run
-OUT/_manifest/lock.json   which process works on the folder; see `run.lock`
+OUT/_manifest/lock.json   which run works on the folder; see `run.lock`
+OUT/_manifest/beat-RUN    its last heartbeat
 OUT/_manifest/...         files of the job for itself and for the next run
 """
 

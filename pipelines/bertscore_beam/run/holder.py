@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,26 @@ class Holder:
         machine: Name of its host.
         process: Process number there.
         place: Distinguishes processes of equal number: the boot of the machine, the container, and
-            the start of the process; "" where the system does not tell.
-        beats: Heartbeats so far.
+            the start of the process; "" where the system does not tell, and for a detached run.
+        detached: Whether the run goes on when its process has ended.
     """
 
     run: str
     machine: str
     process: int
     place: str
-    beats: int = 0
+    detached: bool = False
 
     @classmethod
-    def here(cls) -> "Holder":
+    def here(cls, *, detached: bool = False) -> "Holder":
         """Return this process as the holder of a new run."""
         process = os.getpid()
         return cls(
             run=uuid.uuid4().hex,
             machine=socket.gethostname(),
             process=process,
-            place=_place(process),
+            place="" if detached else _place(process),
+            detached=detached,
         )
 
     def to_json(self) -> bytes:
@@ -47,12 +48,14 @@ class Holder:
     def from_json(cls, data: bytes) -> "Holder | None":
         """Read a lock's content; None if it is not a lock of this program."""
         try:
-            fields: dict[str, Any] = json.loads(data)
-            holder = cls(**fields)
+            read: dict[str, Any] = json.loads(data)
+            # Locks of earlier versions have a field more.
+            holder = cls(**{one.name: read[one.name] for one in fields(cls) if one.name in read})
         except (ValueError, TypeError):
             return None
         is_valid = type(holder.process) is int and type(holder.place) is str
-        return holder if is_valid else None
+        is_named = type(holder.run) is str and (holder.run.isalnum() or holder.has_left)
+        return holder if is_valid and is_named else None
 
     @property
     def has_left(self) -> bool:
@@ -74,9 +77,10 @@ class Holder:
 
 def describe(holder: Holder | None) -> str:
     """Name the process in words."""
-    return (
-        "an unknown process" if holder is None else f"process {holder.process} on {holder.machine}"
-    )
+    if holder is None:
+        return "an unknown process"
+    of = "the detached job submitted by " if holder.detached else ""
+    return f"{of}process {holder.process} on {holder.machine}"
 
 
 def _place(process: int) -> str:

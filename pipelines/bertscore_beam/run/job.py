@@ -3,7 +3,8 @@
     options --prepare--> plan --begin (under the lock)--> job --stages--> ... --conclude--> Outcome
 
 A `JobKind` holds the functions of one job. The lock on the output folder, the runner, workers,
-progress, dry run and `--print-job` are the same for every job and are here.
+progress, dry run, `--print-job` and the import of files of text are the same for every job and are
+here.
 """
 
 import logging
@@ -11,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from rich.console import Console
 
+from bertscore_beam.dump.text.imports import TextFile
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.reach import NotBegunError, before_work, reaching
 from bertscore_beam.options.base import RunOptions
@@ -25,13 +27,16 @@ from bertscore_beam.run.describe import print_job
 from bertscore_beam.run.ending import end_for, end_when_interrupted, worker_errors
 from bertscore_beam.run.exit_status import REFUSED
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import hold
+from bertscore_beam.run.import_stage import import_stage
+from bertscore_beam.run.import_text import delete_input
+from bertscore_beam.run.lock import FolderLostError, hold
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.pool import Pool
 from bertscore_beam.run.progress import RunProgress, show_progress
+from bertscore_beam.run.run_step import let_workers_keep
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
-from bertscore_core import ConfigError
+from bertscore_core import BertScoreError, ConfigError
 
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
@@ -56,6 +61,14 @@ def _never_refuse(plan: object) -> Outcome | None:
     return None
 
 
+def _identity(plan: Plan) -> Plan:
+    return plan
+
+
+def _no_texts(plan: object, folder: OutputFolder) -> tuple[TextFile, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind(Generic[Options, Plan, Job]):
     """The functions of one job.
@@ -68,6 +81,9 @@ class JobKind(Generic[Options, Plan, Job]):
         stages: Yields the remaining stages; each one ends before the next one is requested.
         conclude: Finishes the folder and returns the outcome.
         refuse: Returns how the command ends if the plan leaves nothing worth doing; None to go on.
+        texts: Makes the locked folder ready for the import of the files of text of which the plan
+            is only a sketch, and returns them.
+        again: Plans the same files again, with their imports.
         may_detach: Whether the job may run detached.
     """
 
@@ -78,6 +94,8 @@ class JobKind(Generic[Options, Plan, Job]):
     stages: Callable[[Job], Iterable[Stage]]
     conclude: Callable[[Job], Outcome]
     refuse: Callable[[Plan], Outcome | None] = _never_refuse
+    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = _no_texts
+    again: Callable[[Plan], Plan] = _identity
     may_detach: bool = False
 
 
@@ -104,10 +122,7 @@ def run_job(
     if options.print_job:
         text = print_job(options, kind.sketch(options, runner))
         return Outcome(text=text, is_json=True, is_answer=True)
-    if not kind.may_detach:
-        runner.check_waits()
-    runner.check_restarts(options.restarts)
-    runner.check(options)
+    _check_runner(runner, options, may_detach=kind.may_detach)
     with ExitStack() as stack:
         if not options.dry_run:
             stack.enter_context(pool.opening(_pool_of(runner)))
@@ -116,19 +131,34 @@ def run_job(
             if options.dry_run:
                 with reaching("output", options.output):
                     return Outcome(shown=kind.show(planned), is_answer=True)
-            if (refused := kind.refuse(planned)) is not None:
-                return refused
-        handed_over, at_work = threading.Event(), threading.Event()
+        if (refused := kind.refuse(planned)) is not None:
+            return refused
+        at_work = threading.Event()
         with _first_writing(options):
             lock = stack.enter_context(
                 hold(
-                    planned.output, say=say, lost=end_for, handed_over=handed_over, at_work=at_work
+                    planned.output,
+                    say=say,
+                    lost=end_for,
+                    detached=runner.detached,
+                    at_work=at_work,
                 )
             )
-            stack.callback(pool.kill_opened)  # no child writes when the lock is released
-            folder = OutputFolder(planned.output, lock)
-            # Not before the lock is held: until then another run may change the folder.
-            job = kind.begin(planned, folder, say)
+        stack.callback(pool.kill_opened)  # no child writes when the lock is released
+        folder = OutputFolder(planned.output, lock)
+        with _first_writing(options):
+            texts = kind.texts(planned, folder)
+        with _without_texts_if_refused(folder) if texts else nullcontext():
+            if texts:
+                at_work.set()
+                _run_stage(import_stage(texts, runner, folder), runner, folder, say, quiet=quiet)
+                planned = kind.again(planned)
+                if (refused := kind.refuse(planned)) is not None:
+                    delete_input(folder)
+                    return refused
+            with _first_writing(options):
+                # Not before the lock is held: until then another run may change the folder.
+                job = kind.begin(planned, folder, say)
         del planned  # it is large when there are many splits
         at_work.set()
         try:
@@ -138,9 +168,14 @@ def run_job(
             raise ConnectionError(str(error)) from error
         if pool.restarts():
             folder.delete_temporary()  # of processes that died while they wrote
-        if runner.detached:
-            handed_over.set()  # the workers still need the lock when this process has ended
         return _with_restarts(kind.conclude(job))
+
+
+def _check_runner(runner: Runner, options: RunOptions, *, may_detach: bool) -> None:
+    if not may_detach:
+        runner.check_waits()
+    runner.check_restarts(options.restarts)
+    runner.check(options)
 
 
 def _pool_of(runner: Runner) -> Pool | None:
@@ -154,6 +189,17 @@ def _pool_of(runner: Runner) -> Pool | None:
         threads=runner.threads,
         gpus=runner.gpus,
     )
+
+
+@contextmanager
+def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
+    """Keep no imported texts of a run that cannot begin."""
+    try:
+        yield
+    except BertScoreError:
+        with suppress(FolderLostError, OSError):
+            delete_input(folder)
+        raise
 
 
 @contextmanager
@@ -194,6 +240,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
     pipeline = runner.pipeline()
     stage.build(pipeline)
     if runner.detached:
+        let_workers_keep(folder.lock, pipeline)
         with worker_errors():
             pipeline.run()
         return

@@ -1,10 +1,16 @@
 """One run at a time on an output folder.
 
-    OUT/_manifest/lock.json    the process that works on the folder, and its heartbeats so far
+    OUT/_manifest/lock.json    the run that works on the folder
+    OUT/_manifest/beat-RUN     its last heartbeat
 
 A run that finds a lock is refused while the holder lives. A lock is stale at once if its process
-ran on this machine and has ended. Otherwise it is stale if the number of heartbeats has not changed
-for `STALE_SECONDS`, measured by the run that waits: clocks of two machines are never compared.
+ran on this machine and has ended. Otherwise it is stale if no heartbeat has come for
+`STALE_SECONDS`, measured by the run that waits: clocks of two machines are never compared.
+
+The command of a run writes the heartbeats. A detached job outlives its command. There, every worker
+process writes them, too, unless another one has just done so. Before a heartbeat it looks whether
+its run still holds the lock, and it never changes the lock itself. Workers may need minutes to
+start. So the command ends with the heartbeat `SUBMITTED`, which is good for `START_SECONDS`.
 
 A stale lock can be taken over by mistake, if its holder was only suspended, and workers on other
 machines may outlive the command that started them. So a worker checks before it writes that its run
@@ -19,6 +25,7 @@ A write that was sent before may still arrive later, on any store: see `run.succ
 import posixpath
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -32,9 +39,20 @@ from bertscore_beam.run.holder import Holder, describe
 from bertscore_core.errors import BertScoreError, ConfigError
 
 LOCK_FILE = "_manifest/lock.json"
+BEAT_FILE = "_manifest/beat-"
+"""Start of the name of the file of heartbeats; the run follows."""
+
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0
-"""Six heartbeats: a run keeps its lock while the store is slow for a moment."""
+"""Six heartbeats, or three of a job with many workers: a run keeps its lock while the store is slow
+for a moment."""
+
+START_SECONDS = 900.0
+"""How long a job that was submitted may be without a heartbeat until its workers begin. A machine
+with a GPU on Dataflow takes up to some ten minutes until it has the image and its drivers."""
+
+SUBMITTED = b"submitted"
+"""The last heartbeat of the command of a detached job."""
 
 LOOK_SECONDS = 5.0
 """How long a worker may write to an object store after it has seen that its run holds the lock."""
@@ -72,6 +90,11 @@ class RunLock:
 
     output: str
     run: str
+
+    @property
+    def beat_path(self) -> str:
+        """The file of the run's heartbeats."""
+        return _beat_path(self.output, self.run)
 
     def check(self) -> None:
         """Check before a write that the run still holds the lock; see the head of this file.
@@ -116,6 +139,13 @@ class RunLock:
         self.look()
         _LOOKS.forget()
         delete(join(self.output, LOCK_FILE))
+        delete(self.beat_path)
+
+    def keep(self) -> None:
+        """Let this process, a worker of a detached job, write heartbeats until the job is over."""
+        # A heartbeat may have been on its way while the lock was released.
+        words = (self, threading.Event(), lambda _: delete(self.beat_path))
+        threading.Thread(target=_beat, args=words, daemon=True).start()
 
     def leave(self, holder: Holder) -> None:
         """Give the lock up, which this run must still hold, while workers of it may still write.
@@ -133,6 +163,7 @@ class RunLock:
         self.look()
         _LOOKS.forget()
         write_atomically(join(self.output, LOCK_FILE), replace(holder, run="").to_json())
+        delete(self.beat_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +216,7 @@ def hold(
     *,
     say: Callable[[str], None],
     lost: Callable[[FolderLostError], None],
-    handed_over: threading.Event | None = None,
+    detached: bool = False,
     at_work: threading.Event | None = None,
 ) -> Iterator[RunLock]:
     """Hold the lock of an output folder while the body runs.
@@ -194,9 +225,8 @@ def hold(
         output: Folder of the run.
         say: Prints why the command waits, if it does.
         lost: Called in another thread when another run has taken the folder over.
-        handed_over: Set by the body when it leaves the lock to the workers of a detached job. The
-            heartbeats end then, so another run can take the folder over. These workers write
-            nothing after that.
+        detached: Whether the body submits a job that goes on when this process has ended. If it
+            does not fail, the lock is left to the workers, which release it at the end of the job.
         at_work: Set by the body when workers begin. If it fails after that, some of them may still
             write for a moment, and the lock tells so to the next run.
 
@@ -204,13 +234,12 @@ def hold(
         FolderInUseError: Another run is at work on the folder.
         OSError: The folder cannot be written.
     """
-    holder = Holder.here()
-    path = join(output, LOCK_FILE)
+    holder = Holder.here(detached=detached)
     is_somebodys = is_empty_folder(output)
-    _acquire(path, holder, say)
+    _acquire(output, holder, say)
     lock = RunLock(output, holder.run)
     stop = threading.Event()
-    beating = threading.Thread(target=_beat, args=(lock, holder, stop, lost), daemon=True)
+    beating = threading.Thread(target=_beat, args=(lock, stop, lost), daemon=True)
     beating.start()
     is_done = False
     try:
@@ -219,20 +248,28 @@ def hold(
     finally:
         stop.set()
         beating.join()
-        if handed_over is None or not handed_over.is_set():
-            with suppress(Exception):  # a lock that stays is stale, which does no harm
+        with suppress(Exception):  # a lock that stays is stale, which does no harm
+            if is_done and detached:
+                lock.look()
+                write_atomically(lock.beat_path, SUBMITTED)
+                try:
+                    lock.look()
+                except FolderLostError:  # the job has ended already
+                    delete(lock.beat_path)
+            else:
                 if is_done or at_work is None or not at_work.is_set():
                     lock.release()
                 else:
                     lock.leave(holder)
-                delete_if_empty(posixpath.dirname(path))
+                delete_if_empty(posixpath.dirname(join(output, LOCK_FILE)))
                 if not is_somebodys:
                     delete_if_empty(output)
 
 
-def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
+def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
     """Get the lock, taking it over from a run that is gone."""
-    mine = holder.to_json()
+    path, mine = join(output, LOCK_FILE), holder.to_json()
+    former: Holder | None = None
     while True:
         try:
             _create(path, mine)
@@ -243,7 +280,8 @@ def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
             # If the answer of the store is lost, the client repeats the request, and finds its own
             # file.
             if there != mine:
-                _wait_until_stale(path, there, say)
+                former = Holder.from_json(there)
+                _wait_until_stale(output, there, former, say)
                 if _read(path) != there:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
@@ -252,8 +290,10 @@ def _acquire(path: str, holder: Holder, say: Callable[[str], None]) -> None:
         else:
             if is_remote(path):  # not every S3-compatible store can create a file exclusively
                 time.sleep(_SETTLE_SECONDS)
-        now = _read(path)
-        if now == mine:
+        if _read(path) == mine:
+            if former is not None:
+                with suppress(OSError):  # the file of a run that is gone harms nobody
+                    delete(_beat_path(output, former.run))
             return
 
 
@@ -266,13 +306,14 @@ def _create(path: str, data: bytes) -> None:
     create_exclusively(path, data)
 
 
-def _wait_until_stale(path: str, there: bytes, say: Callable[[str], None]) -> None:
+def _wait_until_stale(
+    output: str, there: bytes, holder: Holder | None, say: Callable[[str], None]
+) -> None:
     """Return when the lock is stale or released.
 
     Raises:
         FolderInUseError: Its holder lives.
     """
-    holder = Holder.from_json(there)
     if holder is not None and holder.has_left:
         return
     if holder is not None and holder.is_gone():
@@ -282,48 +323,79 @@ def _wait_until_stale(path: str, there: bytes, say: Callable[[str], None]) -> No
         )
         return
     if holder is None or not holder.is_alive():
-        say(
-            f"The output is locked by {describe(holder)}; watching for {STALE_SECONDS:.0f} s "
-            "whether that run still lives."
-        )
-        end = time.monotonic() + STALE_SECONDS
-        now: bytes | None = there
-        while now == there and time.monotonic() < end:
-            time.sleep(1.0)
-            now = _read(path)
-        if now in (there, None):
+        passed = _watch(output, there, holder, say)
+        if passed is None:
             return
+        if holder is not None and holder.detached:
+            raise FolderInUseError(
+                f"{describe(holder)} is still running on this output: got a heartbeat {passed:.0f} "
+                f"s after this command began to watch; expected none for {STALE_SECONDS:.0f} s. "
+                "Wait until the job is done, cancel it, or choose another --output."
+            )
     raise FolderInUseError(
         f"another run is at work on this output: got a lock of {describe(holder)}; expected none. "
         "Wait until it is done, stop it, or choose another --output."
     )
 
 
-def _beat(
-    lock: RunLock,
-    holder: Holder,
-    stop: threading.Event,
-    lost: Callable[[FolderLostError], None],
-) -> None:
-    """Write heartbeats until `stop` is set."""
+def _watch(
+    output: str, there: bytes, holder: Holder | None, say: Callable[[str], None]
+) -> float | None:
+    """Watch whether the holder of a lock lives.
+
+    Returns:
+        The seconds until it gave a sign of life; None if it is stale or the lock is released.
+    """
+    path = join(output, LOCK_FILE)
+    beat_path = None if holder is None else _beat_path(output, holder.run)
+    before = None if beat_path is None else _read(beat_path)
+    seconds, whether = STALE_SECONDS, "that run still lives"
+    if before == SUBMITTED:
+        seconds, whether = START_SECONDS, "its workers begin"
+    say(
+        f"The output is locked by {describe(holder)}; watching for {seconds:.0f} s whether "
+        f"{whether}."
+    )
+    began = time.monotonic()
+    while True:
+        time.sleep(1.0)
+        lock = _read(path)
+        beat = None if beat_path is None else _read(beat_path)
+        passed = time.monotonic() - began
+        if lock is None:
+            return None
+        if lock != there or beat not in (None, before):
+            return passed
+        if passed >= seconds:
+            return None
+
+
+def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError], None]) -> None:
+    """Write heartbeats until `stop` is set or the lock is lost; see the head of this file."""
+    last: bytes | None = None
     while not stop.wait(BEAT_SECONDS):
         # A short failure of the disk or the store, of any kind, only skips a heartbeat. During a
         # long one no part can be written either.
         with suppress(Exception):
-            started = time.monotonic()
             try:
                 lock.look()
-                holder = replace(holder, beats=holder.beats + 1)
-                write_atomically(join(lock.output, LOCK_FILE), holder.to_json())
-                if time.monotonic() - started > STALE_SECONDS:
-                    raise FolderLostError(
-                        f"output {mask_credentials(lock.output)!r} took too long for a heartbeat: "
-                        f"got more than {STALE_SECONDS:.0f} s, in which another run may have taken "
-                        "it over; expected less. Run the same command again; nothing is lost."
-                    )
             except FolderLostError as error:
                 lost(error)
                 return
+            there = _read(lock.beat_path)
+            if there in (last, SUBMITTED):  # no other worker has written one since
+                there = uuid.uuid4().hex.encode()
+                write_atomically(lock.beat_path, there)
+            last = there
+
+
+def is_of_lock(name: str) -> bool:
+    """Tell whether a file of an output folder, by its path below it, belongs to a lock."""
+    return name == LOCK_FILE or name.startswith(BEAT_FILE)
+
+
+def _beat_path(output: str, run: str) -> str:
+    return join(output, BEAT_FILE + run)
 
 
 def _read(path: str) -> bytes | None:

@@ -12,11 +12,10 @@ from bertscore_beam.files.folders import HIDDEN_PREFIXES
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import read_bytes
 from bertscore_beam.run.folder import MANIFEST_FOLDER, RUN_FILE
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.lock import is_of_lock
 from bertscore_core.errors import ConfigError
 
 _MARKS = frozenset({RUN_FILE, MANIFEST_FOLDER})
-_LOCK = LOCK_FILE.split("/")
 
 
 def runs_below(names: Iterable[str]) -> frozenset[str]:
@@ -31,7 +30,7 @@ def runs_below(names: Iterable[str]) -> frozenset[str]:
     for name in names:
         parts = name.split("/")
         marked = [place for place, part in enumerate(parts) if part in _MARKS]
-        if parts[-2:] == _LOCK and len(parts) - 2 in marked[:1]:
+        if is_of_lock("/".join(parts[-2:])) and len(parts) - 2 in marked[:1]:
             continue
         above = parts[: marked[0]] if marked else []
         # No reader looks into hidden folders, such as the one of `idf` beside its table.

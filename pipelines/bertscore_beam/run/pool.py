@@ -3,8 +3,9 @@
     launcher: `submit` --> a thread for each child --pipe--> child: `bertscore_beam.run.child`
 
 A child works on one element at a time, or on a few if it has a GPU: while the GPU computes for one,
-others are read and written. If a child dies, only these are lost. They are named, and tried again
-in a new child. A run survives `restarts` deaths.
+others are read and written. Each result is sent as it comes. If a child dies, only what it has not
+sent is lost. Its elements are named, and tried again in a new child, which sends what is missing. A
+run survives `restarts` deaths.
 
 No child outlives the launcher: its pipe ends then, and on Linux it gets SIGKILL at once. A thread
 starts its child and every replacement, and lives as long as the pool, since that signal is sent
@@ -78,19 +79,23 @@ class WorkersDiedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an element.
+    """Some results of an element, or what became of it.
 
     Attributes:
-        results: Its results, pickled; None if there are none.
+        results: The results, pickled; None if there is an error.
         number: The number that the child got with the element.
-        counted: What was counted for it.
-        error: Why there are none.
+        counted: What was counted for it since the answer before.
+        error: Why there are no more.
+        count: Number of the results.
+        is_last: Whether the element is done.
     """
 
     results: bytes | None
     number: int = 0
     counted: Counted = field(default_factory=Counted)
     error: BaseException | None = None
+    count: int = 0
+    is_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Said:
     dying: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Task:
     """An element to be worked on.
 
@@ -116,13 +121,15 @@ class Task:
         step: The step.
         element: The element, pickled.
         name: The name of the element.
-        tell: Called with the answer, from another thread.
+        tell: Called with each answer, from another thread.
+        told: Number of its results that have come.
     """
 
     step: "SentStep"
     element: bytes
     name: str
     tell: Callable[[Answer], None]
+    told: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,7 @@ class Pool:
         Args:
             step: What is done with it.
             element: The element.
-            tell: Called with the answer, from another thread.
+            tell: Called with each answer, from another thread.
 
         Raises:
             RuntimeError: The pool is closed.
@@ -239,14 +246,14 @@ class Pool:
         self._tasks.put(task)
 
     def take(self, answer: Answer) -> tuple[list[Any], Counted]:
-        """Return the results of an element, and what was counted for it.
+        """Return the results of an answer, and what was counted for them.
 
         Raises:
             WorkersDiedError: Processes died more often than elements may be tried again.
             Exception: The error that the step has raised.
         """
         with self.lock:
-            self._outstanding -= 1
+            self._outstanding -= answer.is_last
             if answer.error is not None:
                 self.failure = self.failure or answer.error
         if answer.results is None:
@@ -264,6 +271,7 @@ class Pool:
         self.submit(_CALL, (function, arguments), answers.put)
         try:
             (result,), _ = self.take(answers.get())
+            self.take(answers.get())  # nothing more
         except BaseException:
             self.failure = None  # the caller may go on
             raise
@@ -430,15 +438,19 @@ class _Child(threading.Thread):
             task = self._hand[number]
             self._sent.add(number)
             step = None if task.step.digest in self._known else task.step.data
-            pipe.send((number, task.step.digest, step, task.element))
+            pipe.send((number, task.step.digest, step, task.element, task.told))
         # What a child has started may keep the pipe open when the child is dead.
         is_full = len(self._hand) == self._pool.at_once
         if not pipe.poll(_ALIVE_SECONDS if is_full else _LOOK_SECONDS):
             return process.poll() is None or pipe.poll(0)
         said = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own child
         if isinstance(said, Answer):
-            self._sent.discard(said.number)
-            task = self._hand.pop(said.number)
+            task = self._hand[said.number]
+            if said.is_last:
+                self._sent.discard(said.number)
+                del self._hand[said.number]
+            else:
+                task.told += said.count
             if said.error is None:
                 self._known.add(task.step.digest)  # the child has it open
             task.tell(said)

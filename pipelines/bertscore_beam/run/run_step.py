@@ -3,9 +3,11 @@
 import queue
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
@@ -13,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from bertscore_beam.run import counters, pool
 from bertscore_beam.run.device_loss import ending_with_the_device
+from bertscore_beam.run.lock import RunLock
 from bertscore_beam.run.pool import Answer, Pool, SentStep
 from bertscore_beam.run.step import Each, Step
 
@@ -24,12 +27,16 @@ class RunStep(beam.DoFn):
         """Keep the step."""
         self._step = step
         self._shared = Shared()
+        self.lock: RunLock | None = None
+        """The lock of a detached job, which its workers keep."""
 
     def setup(self) -> None:
         """Open the step, unless a pool does that, or another thread has done so."""
         if pool.opened() is not None:
             self._sent = SentStep.of(self._step)
             return
+        if self.lock is not None:
+            _keep(self.lock)
         step = self._step
         # Beam keeps only the last shared object alive: what loads nothing must not replace a model.
         loads_nothing = isinstance(step, Each)
@@ -46,8 +53,7 @@ class RunStep(beam.DoFn):
         processes = pool.opened()
         if processes is None:
             with ending_with_the_device():
-                results = list(self._run(element))
-            yield from results
+                yield from self._run(element)
             return
         processes.submit(self._sent, element, self._answers.put)
         self._asked += 1
@@ -61,12 +67,42 @@ class RunStep(beam.DoFn):
                 yield WindowedValue(result, MIN_TIMESTAMP, [GlobalWindow()])
 
     def _finished(self, processes: Pool) -> list[Any]:
-        """Wait until the pool has finished an element, and return its results."""
+        """Wait for the next answer of the pool, and return its results."""
         answer = self._answers.get()
-        self._asked -= 1
+        self._asked -= answer.is_last
         results, counted = processes.take(answer)
         counters.add(counted)
         return results
+
+
+@cache
+def _keep(lock: RunLock) -> None:
+    """Keep a lock from now on; once in a process is enough."""
+    lock.keep()
+
+
+def let_workers_keep(lock: RunLock | None, pipeline: beam.Pipeline) -> None:
+    """Let every process that runs a step of a pipeline keep the lock of its detached job."""
+
+    class Steps(PipelineVisitor):
+        def visit_transform(self, transform_node: AppliedPTransform) -> None:
+            step = getattr(transform_node.transform, "fn", None)
+            if isinstance(step, RunStep):
+                step.lock = lock
+
+    pipeline.visit(Steps())
+
+
+@dataclass
+class Spread(beam.PTransform):
+    """Elements -> the same elements, spread over the workers before a step that takes long.
+
+    A pool spreads them itself. There they are not stored in between: the runner would hold all.
+    """
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Break the fusion, unless a pool is open."""
+        return elements if pool.opened() is not None else elements | beam.Reshuffle()
 
 
 @dataclass
@@ -87,7 +123,12 @@ class RunOnDevice(beam.PTransform):
     accelerator: str | None
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        """Group by name without a device; everything after that needs one."""
+        """Group by name without a device; everything after that needs one.
+
+        With a pool the elements go straight to the step; see `Spread`.
+        """
+        if pool.opened() is not None:
+            return elements | "Run" >> beam.ParDo(RunStep(self.step))
         name = self.step.name
         # Typed, so that its coder gives equal names equal bytes on every worker.
         named = beam.Map(lambda element: (name(element), element))

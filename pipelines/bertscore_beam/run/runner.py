@@ -27,6 +27,7 @@ from bertscore_beam.options.base import RunOptions
 from bertscore_beam.options.scoring import ScoringOptions
 from bertscore_beam.run.dataflow import check_credentials, check_needs
 from bertscore_beam.run.devices import gpus_to_share, has_accelerator
+from bertscore_beam.run.portable import check_service
 from bertscore_core import ConfigError
 
 _FN_API = "fnapi"
@@ -35,6 +36,7 @@ _REFUSED = {
     "dask": "it loses rows: elements emitted at the end of a bundle and all but one output of a "
     "step are dropped (Beam 2.77)",
     "bundlebaseddirect": "it loses the metrics of steps with side inputs (Beam 2.77)",
+    "interactive": "it is for notebooks and cannot run this pipeline (Beam 2.77)",
 }
 _KNOWN_OPTIONS_RUNNERS = {_FN_API, "direct", "dataflow"}
 """Runners that have Beam's own options only; a job server adds options to others."""
@@ -153,6 +155,12 @@ class Runner:
         return given.max_num_workers or given.num_workers or None
 
     @property
+    def elements_at_once(self) -> int | None:
+        """Elements worked on at the same time; None if another service chooses their number."""
+        workers = self.expected_workers
+        return None if workers is None else workers * self.at_once
+
+    @property
     def threads(self) -> int | None:
         """Threads of each local worker; None if the workers run elsewhere.
 
@@ -190,6 +198,7 @@ class Runner:
             check_credentials(chosen)
         # Beam checks values only when it makes a pipeline. Later the folder has been changed.
         self.pipeline()
+        check_service(self.name, chosen)
 
     def check_waits(self) -> None:
         """Check that the job is not detached, since this process has work to do at its end.

@@ -15,7 +15,8 @@ class Step(Protocol):
     def open(self) -> Callable[[Any], Iterable[Any]]:
         """Load what the step needs, and return its function.
 
-        Threads share the function. It may be called with the same element again.
+        Threads share the function. It may be called with the same element again, and then yields as
+        many results in the same order: what has been sent before is not sent again.
         """
 
     def name(self, element: Any, /) -> str:

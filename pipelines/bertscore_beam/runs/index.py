@@ -11,32 +11,39 @@ into memory and only what is touched is read.
 Few large files, because an object store answers a request in tens of milliseconds; sorted by digest
 and with the scores in them, because the rows of a split may be anywhere in the earlier run: from
 many small files, or from its parts, every split would have to read nearly all. A join in the
-pipeline would read the input twice, and hold all digests in memory on a local runner. The price is
-that each worker process fetches the keys of all buckets from an object store, 8 bytes a row, as
-soon as it scores rows that have changed.
+pipeline would read the input twice, and hold all digests in memory on a local runner.
 
-It is built from the pieces of the parts (`runs.row_scores`), which are too many to be searched.
+It is built from the pieces of the parts (`runs.row_scores`), which are too many to be searched:
+
+    runs of pieces --read_pieces--> rows by bucket --write_bucket--> files of a bucket
+
+On one machine the rows wait in files of its disk (`write_index`), elsewhere in the shuffle of the
+pipeline (`score.index_steps`). The bytes are the same, whoever writes them and however often.
 """
 
+import errno
 import hashlib
 import json
 import math
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.files.buckets import Buckets
+from bertscore_beam.files.buckets import Buckets, split_by_bucket
+from bertscore_beam.files.paths import is_remote
 from bertscore_beam.files.read import read_each
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.runs.row_scores import VALUES, RowScores, rows_file, rows_from_bytes
+from bertscore_beam.runs.row_scores import VALUES, rows_file, rows_from_bytes
 from bertscore_core.errors import InputError
 
 INDEX_FILE = "_manifest/index.json"
@@ -55,8 +62,17 @@ _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or (
 _FORMAT = 1
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
-# Buckets that are sorted and written at the same time.
-_WRITERS = 4
+# Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
+_WRITERS = 2
+
+_Words: TypeAlias = Mapping[int, str]
+Fragment: TypeAlias = tuple[int, _Words, _Words, Any]
+"""Rows of a run of pieces that are in one bucket: the number of that run, what the codes of
+settings and of reasons stand for, and the entries as bytes."""
+Bucket: TypeAlias = tuple[str, int, int]
+"""Id of the index, bits of its buckets, and number of the bucket; `WORDS` for none."""
+WORDS = -1
+"""The number of a fragment without entries that names all signatures and reasons of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,107 +119,272 @@ def read_index(folder: OutputFolder) -> Index | None:
     return None
 
 
-def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int) -> None:
-    """Build the index of a run's parts from their pieces, unless it is there already.
+@dataclass(frozen=True, slots=True)
+class PieceRun:
+    """Pieces that are read together: about as many rows as a bucket has.
 
-    Memory is bounded by some buckets and pieces, whatever the number of rows. Meanwhile all rows
-    are on the local disk, in temporary files of 48 bytes a row.
+    So a fragment has many rows, however many buckets there are.
+
+    Attributes:
+        index: Id of the index that is built.
+        bits: Bits of a digest that choose its bucket.
+        number: Which run it is, in the order of the plan.
+        parts: Names of the parts.
+    """
+
+    index: str
+    bits: int
+    number: int
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that people know it by."""
+        return f"rows of {self.parts[0] if self.parts else 'no part'} and those after it"
+
+
+def runs_to_index(
+    folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int
+) -> Iterator[PieceRun]:
+    """Yield what is to be read for the index of a run's parts; nothing if it is there already.
 
     Args:
         folder: Folder of the run.
         parts: Name of each part, with a digest of what it holds, in the order of the plan. A part
             without a piece is left out.
         num_rows: Rows of all parts.
+    """
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    earlier = read_index(folder)
+    if earlier is not None and earlier.id == name:
+        return
+    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
+    names = [part for part, _ in parts]
+    together = max(1, BUCKET_ROWS * len(names) // max(1, num_rows))
+    for number, start in enumerate(range(0, max(1, len(names)), together)):
+        yield PieceRun(name, bits, number, tuple(names[start : start + together]))
+
+
+def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int) -> None:
+    """Build the index of a run's parts on this machine, unless it is there already.
+
+    Memory is bounded by some buckets and pieces. Meanwhile all rows are on the local disk, in
+    temporary files of 48 bytes a row.
+
+    Args:
+        folder: Folder of the run.
+        parts: As for `runs_to_index`.
+        num_rows: Rows of all parts.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+        OSError: A disk has no room for it. Then nothing of it is left.
+    """
+    try:
+        if runs := list(runs_to_index(folder, parts, num_rows)):
+            _check_room(folder, num_rows)
+            _build(folder, runs)
+    finally:
+        # Also if it was there: the run that has built it may have been cut off before this.
+        index = read_index(folder)
+        delete_index_files(folder, kept=None if index is None else index.id)
+
+
+def delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
+    """Delete the files of all indexes but one.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-    earlier = read_index(folder)
-    if earlier is None or earlier.id != name:
-        _build(folder, name, [part for part, _ in parts], num_rows)
-    # Also if it was there: the run that has built it may have been cut off before this.
-    others = [file for file in folder.files(INDEX_FOLDER) if not file.startswith(f"{name}/")]
-    folder.delete(*(f"{INDEX_FOLDER}/{file}" for file in others))
+    files = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{kept}/")]
+    folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in files))
     folder.delete_empty_folders(INDEX_FOLDER)
 
 
-def _build(folder: OutputFolder, name: str, parts: Sequence[str], num_rows: int) -> None:
-    """Build the index of some parts."""
-    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
-    with tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill:
-        sorter = _Sorter(Path(spill), bits)
-        for rows in _pieces(folder, parts):
-            sorter.add(rows)
-        index = sorter.write(folder, name)
+def delete_index(folder: OutputFolder) -> None:
+    """Delete the index of a run, if there is one.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    folder.delete(INDEX_FILE)
+    delete_index_files(folder)
+
+
+def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket, Fragment]]:
+    """Read pieces and yield their scored rows by bucket, and the words of their codes before that.
+
+    Args:
+        run: The pieces.
+        folder: Folder of the run.
+    """
+    signatures: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    entries = _entries(folder, run, signatures, reasons)
+    of_setting, of_reason = _by_code(signatures), _by_code(reasons)
+    yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
+    for bucket, some in split_by_bucket(entries, entries["high"], run.bits):
+        words = _used(of_setting, some["setting"]), _used(of_reason, some["reason"])
+        yield (run.index, run.bits, bucket), (run.number, *words, some.tobytes())
+
+
+def write_bucket(
+    folder: OutputFolder,
+    bucket: Bucket,
+    fragments: Iterable[Fragment],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+) -> tuple[Bucket, int]:
+    """Sort and write one bucket; of rows with equal texts and settings it keeps the first.
+
+    Args:
+        folder: Folder of the run.
+        bucket: The bucket.
+        fragments: Its rows, in any order.
+        signatures: Those of the whole index, sorted.
+        reasons: Likewise.
+
+    Returns:
+        The bucket, and how many rows it has.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    settings, causes = ({word: n for n, word in enumerate(one)} for one in (signatures, reasons))
+    ordered = sorted(fragments, key=itemgetter(0))
+    entries = np.concatenate([np.frombuffer(data, dtype=_ENTRY) for *_, data in ordered])
+    start = 0
+    for _, of_setting, of_reason, data in ordered:
+        some = entries[start : start + memoryview(data).nbytes // _ENTRY.itemsize]
+        some["setting"] = _renumbered(some["setting"], of_setting, settings)
+        some["reason"] = _renumbered(some["reason"], of_reason, causes)
+        start += len(some)
+    entries = _sorted_once(entries)
+    rows = np.empty(len(entries), dtype=ROW)
+    for name in ROW.names or ():
+        rows[name] = entries[name]
+    files = Index(id=bucket[0], signatures=(), reasons=(), rows=())
+    folder.write_all(
+        {
+            files.keys_file(bucket[2]): np.ascontiguousarray(entries["high"]).tobytes(),
+            files.rows_file(bucket[2]): rows.tobytes(),
+        }
+    )
+    return bucket, len(entries)
+
+
+def declare_index(
+    folder: OutputFolder,
+    written: Sequence[tuple[Bucket, int]],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+) -> None:
+    """Write what the index is, when all its buckets are written.
+
+    Args:
+        folder: Folder of the run.
+        written: Results of `write_bucket`, at least one.
+        signatures: As for `write_bucket`.
+        reasons: Likewise.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    (name, bits, _), _ = written[0]
+    rows = [0] * 2**bits
+    for (_, _, number), size in written:
+        if number != WORDS:
+            rows[number] = size
+    index = Index(id=name, signatures=tuple(signatures), reasons=tuple(reasons), rows=tuple(rows))
     folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
 
 
-def _pieces(folder: OutputFolder, parts: Sequence[str]) -> Iterator[RowScores]:
-    """Read the pieces of parts, some ahead; what is missing or damaged is left out."""
-    paths = (folder.path(rows_file(part)) for part in parts)
-    for part, data in zip(parts, read_each(paths, _READERS), strict=True):
-        if data is not None:
-            with suppress(InputError):
-                yield rows_from_bytes(data, rows_file(part))
+def _check_room(folder: OutputFolder, num_rows: int) -> None:
+    """Raise if a disk has no room for the rows, before a byte is written.
+
+    The files in which they wait go as those of the index come, so that both take little more room
+    than one, also on one disk.
+    """
+    needed = num_rows * _ENTRY.itemsize
+    paths = [tempfile.gettempdir(), *([] if is_remote(folder.root) else [folder.root])]
+    for path in paths:
+        if (free := shutil.disk_usage(path).free) < needed:
+            raise OSError(
+                errno.ENOSPC,
+                f"the index of {num_rows:,} rows needs {needed:,} bytes: got {free:,} free; "
+                "expected more. Give TMPDIR a larger disk, or leave the index out with --no-index",
+                path,
+            )
 
 
-class _Sorter:
-    """Sorts more rows than fit in memory: into buckets on the disk first, then each bucket."""
+def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
+    """Sort more rows than fit in memory: into buckets on the disk first, then each bucket."""
+    name, bits = runs[0].index, runs[0].bits
+    signatures: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    written = [((name, bits, WORDS), 0)]
+    with (
+        tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill,
+        closing(Buckets(Path(spill), bits, itemgetter("high"))) as buckets,
+    ):
+        for run in runs:
+            buckets.add(_entries(folder, run, signatures, reasons))
+        codes = _by_code(signatures), _by_code(reasons)
+        words = sorted(signatures), sorted(reasons)
 
-    def __init__(self, spill: Path, bits: int) -> None:
-        self._buckets = Buckets(spill, bits)
-        self._signatures: dict[str, int] = {}
-        self._reasons: dict[str, int] = {}
+        def write(found: tuple[int, npt.NDArray[np.void]]) -> tuple[Bucket, int]:
+            bucket, entries = found
+            return write_bucket(folder, (name, bits, bucket), [(0, *codes, entries)], *words)
 
-    def add(self, rows: RowScores) -> None:
-        """Append the scored rows of a piece to the files of their buckets."""
-        entries = np.empty(len(rows), dtype=_ENTRY)
-        entries["high"], entries["low"] = rows.digests.T
-        for name in VALUES.names or ():
-            entries[name] = rows.values[name]
-        # Both are numbered in each piece by itself, and here once for all.
-        entries["reason"] = _renumbered(rows.values["reason"], rows.reasons, self._reasons)
-        signed = rows.signed
-        entries["setting"] = _renumbered(signed.codes, signed.signatures, self._signatures)
-        entries = entries[rows.scored]
-        self._buckets.add(entries, entries["high"])
+        taken = buckets.take(_ENTRY)
+        with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
+            while some := list(islice(taken, _WRITERS)):
+                written += pool.map(write, some)
+    declare_index(folder, written, *words)
 
-    def write(self, folder: OutputFolder, name: str) -> Index:
-        """Sort and write the buckets, several at a time for the sake of object stores."""
-        index = Index(
-            id=name,
-            signatures=tuple(self._signatures),
-            reasons=tuple(self._reasons),
-            rows=(0,) * self._buckets.count,
-        )
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            write = partial(self._write_bucket, folder, index)
-            return replace(index, rows=tuple(pool.map(write, range(self._buckets.count))))
 
-    def _write_bucket(self, folder: OutputFolder, index: Index, bucket: int) -> int:
-        """Sort and write one bucket; of rows with equal texts and settings it keeps the first."""
-        entries = _sorted_once(self._buckets.take(bucket, _ENTRY))
-        if not len(entries):
-            return 0
-        rows = np.empty(len(entries), dtype=ROW)
-        for name in ROW.names or ():
-            rows[name] = entries[name]
-        folder.write_all(
-            {
-                index.keys_file(bucket): np.ascontiguousarray(entries["high"]).tobytes(),
-                index.rows_file(bucket): rows.tobytes(),
-            }
-        )
-        return len(entries)
+def _entries(
+    folder: OutputFolder, run: PieceRun, signatures: dict[str, int], reasons: dict[str, int]
+) -> npt.NDArray[np.void]:
+    """Return the scored rows of pieces; what is missing or damaged is left out.
+
+    Codes of settings and reasons are numbered in each piece by itself. Here they get those of
+    `signatures` and `reasons`, which new words are added to.
+    """
+    found = [np.empty(0, dtype=_ENTRY)]
+    paths = (folder.path(rows_file(part)) for part in run.parts)
+    for part, data in zip(run.parts, read_each(paths, _READERS), strict=True):
+        if data is None:
+            continue
+        with suppress(InputError):
+            rows = rows_from_bytes(data, rows_file(part))
+            entries = np.empty(len(rows), dtype=_ENTRY)
+            entries["high"], entries["low"] = rows.digests.T
+            for name in VALUES.names or ():
+                entries[name] = rows.values[name]
+            signed, causes = rows.signed, dict(enumerate(rows.reasons))
+            entries["reason"] = _renumbered(rows.values["reason"], causes, reasons)
+            settings = dict(enumerate(signed.signatures))
+            entries["setting"] = _renumbered(signed.codes, settings, signatures)
+            found.append(entries[rows.scored])
+    return np.concatenate(found)
+
+
+def _by_code(numbers: Mapping[str, int]) -> dict[int, str]:
+    return {code: word for word, code in numbers.items()}
+
+
+def _used(words: _Words, codes: npt.NDArray[Any]) -> _Words:
+    """Return the words of the codes that occur: thousands of idf tables are not sent with each."""
+    return {code: words[code] for code in set(codes.tolist()) & words.keys()}
 
 
 def _renumbered(
-    codes: npt.NDArray[Any], words: Sequence[str], numbers: dict[str, int]
+    codes: npt.NDArray[Any], words: _Words, numbers: dict[str, int]
 ) -> npt.NDArray[Any]:
-    """Return the codes of words under other numbers; codes without a word stay."""
+    """Return the codes of words under other numbers, new words added; codes without one stay."""
     table = np.arange(np.iinfo(codes.dtype).max + 1, dtype=codes.dtype)
-    for code, word in enumerate(words):
+    for code, word in words.items():
         table[code] = numbers.setdefault(word, len(numbers))
     renumbered: npt.NDArray[Any] = table[codes]
     return renumbered

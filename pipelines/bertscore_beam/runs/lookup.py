@@ -1,34 +1,30 @@
 """Look rows up in an earlier run, on a worker: at the same place first, then in its index.
 
 Most rows of a night are where they were the night before, in the file of the same name. Then one
-small file a split is read. Only for the others is the index needed. On a local disk it is mapped
-into memory where it is. From an object store a bucket is fetched once a process, to an unnamed
-temporary file: first its keys, 8 bytes a row, and its rows only when a key is found.
+small file a split is read. Only for the others is the index needed (`runs.index_files`).
 """
 
 import logging
-import os
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import IO, Any
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscore_beam.dump.splits import part_name
 from bertscore_beam.dump.text_digests import Digests
-from bertscore_beam.files.buckets import bucket_of
+from bertscore_beam.files.buckets import split_by_bucket
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import is_remote
-from bertscore_beam.files.read import read_bytes
+from bertscore_beam.files.parallel import in_parallel
 from bertscore_beam.run.events import event
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.runs.index import KEY, ROW, Index, read_index
+from bertscore_beam.runs.index import Index, read_index
+from bertscore_beam.runs.index_files import IndexFiles
 from bertscore_beam.runs.row_scores import (
     NO_SETTING,
     ROWS_SUFFIX,
@@ -44,6 +40,13 @@ from bertscore_core.score_changes import exact_fields, score_differences
 from bertscore_core.signature import Signature
 
 logger = logging.getLogger(__name__)
+
+MOST_BY_RANGE = 256
+"""Most rows of a split that are looked up where a bucket is not held: each takes a request, and one
+more if it is found. More would cost more than to score them."""
+
+_READERS = 8
+"""Buckets that are searched at the same time, for the sake of object stores."""
 
 _LOST = (OSError, InputError)
 """What may happen to a run that is only read: it is deleted, damaged or out of reach. Its rows are
@@ -132,9 +135,9 @@ class EarlierRun:
         """Keep the folder; it is read when rows are looked up."""
         self._folder = OutputFolder(root)
         self._lock = threading.Lock()
-        self._index: Index | None = None
+        self._index: tuple[Index, IndexFiles] | None = None
         self._has_index = True
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._has_said = False
         self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
 
     def find(
@@ -200,58 +203,74 @@ class EarlierRun:
         return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
 
     def _find_in_index(self, wanted: "Wanted") -> None:
-        index = self._open_index()
-        if index is None:
+        opened = self._open_index()
+        if opened is None:
             return
+        index, files = opened
         codes = equal_settings(index.signatures, wanted.signed.signatures)
         if (codes == NO_SETTING).all():
             return
         rows = wanted.missing()
-        buckets = bucket_of(wanted.digests[rows, 0], index.bits)
-        for bucket in np.unique(buckets).tolist():
-            self._search(index, bucket, rows[buckets == bucket], codes, wanted)
+        rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
+        chosen: list[tuple[int, npt.NDArray[np.int64]]] = []
+        by_range = left_out = 0
+        for bucket, some in split_by_bucket(rows, wanted.digests[rows, 0], index.bits):
+            if not index.rows[bucket]:
+                continue
+            if not files.hold(bucket):
+                taken = some[: MOST_BY_RANGE - by_range]
+                by_range, left_out = by_range + len(taken), left_out + len(some) - len(taken)
+                some = taken
+            if len(some):
+                chosen.append((bucket, some))
+        if left_out:
+            self._say_left_out()
+        search = partial(self._search, index, files, codes, wanted)
+        for _ in in_parallel(lambda one: search(*one), chosen, _READERS):
+            pass
 
     def _search(
         self,
         index: Index,
-        bucket: int,
-        rows: npt.NDArray[np.int64],
+        files: IndexFiles,
         codes: npt.NDArray[np.uint16],
         wanted: "Wanted",
+        bucket: int,
+        rows: npt.NDArray[np.int64],
     ) -> None:
-        """Search a bucket for rows, and take the scores of those that are in it."""
-        size = index.rows[bucket]
-        if not size:
-            return
-        keys = self._array(index.keys_file(bucket), KEY, size)
-        places = np.searchsorted(keys, wanted.digests[rows, 0], side="left")
-        # More than once only where digests share their high half, or for texts of several settings.
-        while True:
-            there = places < size
-            there[there] = keys[places[there]] == wanted.digests[rows[there], 0]
-            rows, places = rows[there], places[there]
-            if not len(rows):
-                return
-            entries = self._array(index.rows_file(bucket), ROW, size)[places]
-            equal = (entries["low"] == wanted.digests[rows, 1]) & (
-                codes[entries["setting"]] == wanted.signed.codes[rows]
-            )
-            wanted.put(rows[equal], entries[equal], index.reasons)
-            rows, places = rows[~equal], places[~equal] + 1
+        """Search a bucket for rows in the order of their digests; take the scores that it has."""
+        for some, first, keys in files.keys(bucket, wanted.digests[rows, 0]):
+            sought = rows[some]
+            places = np.searchsorted(keys, wanted.digests[sought, 0], side="left")
+            # More than once only where digests share their high half, or for several settings.
+            while True:
+                there = places < len(keys)
+                there[there] = keys[places[there]] == wanted.digests[sought[there], 0]
+                sought, places = sought[there], places[there]
+                if not len(sought):
+                    break
+                entries = files.rows(bucket, first + places)
+                equal = (entries["low"] == wanted.digests[sought, 1]) & (
+                    codes[entries["setting"]] == wanted.signed.codes[sought]
+                )
+                wanted.put(sought[equal], entries[equal], index.reasons)
+                sought, places = sought[~equal], places[~equal] + 1
 
-    def _open_index(self) -> Index | None:
+    def _say_left_out(self) -> None:
+        """Say once that look-ups are bounded."""
+        with self._lock:
+            is_said, self._has_said = self._has_said, True
+        if not is_said:
+            logger.warning(event("not_all_looked_up", run=self._folder.shown, most=MOST_BY_RANGE))
+
+    def _open_index(self) -> tuple[Index, IndexFiles] | None:
         with self._lock:
             if self._index is None and self._has_index:
-                self._index = read_index(self._folder)
-                self._has_index = self._index is not None
+                index = read_index(self._folder)
+                self._has_index = index is not None
+                if index is not None:
+                    self._index = index, IndexFiles(self._folder, index)
             return self._index
-
-    def _array(self, name: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-        """Map a file of the index into memory, once a process."""
-        with self._lock:
-            if name not in self._arrays:
-                self._arrays[name] = _mapped(self._folder.path(name), kind, size)
-            return self._arrays[name]
 
 
 @lru_cache(maxsize=4)
@@ -288,33 +307,6 @@ def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArra
                 if not score_differences(signature, Signature.parse(now[code])):
                     codes[number] = code
     return codes
-
-
-def _mapped(path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-    """Map a file of entries of one width into memory.
-
-    Raises:
-        InputError: It has another size.
-        OSError: It cannot be reached.
-    """
-    if not is_remote(path):
-        with open(path, "rb") as there:
-            return _checked(there, path, kind, size)
-    # Without a name, so that a killed worker leaves nothing on the disk.
-    with tempfile.TemporaryFile(prefix="bertscore-index-") as fetched:
-        fetched.write(read_bytes(path))
-        fetched.flush()
-        return _checked(fetched, path, kind, size)
-
-
-def _checked(file: IO[bytes], path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-    found, expected = os.fstat(file.fileno()).st_size, size * kind.itemsize
-    if found != expected:
-        raise InputError(
-            f"{mask_credentials(path)!r} is damaged: got {found} bytes; expected {expected}."
-        )
-    entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
-    return entries
 
 
 def nearest_differences(

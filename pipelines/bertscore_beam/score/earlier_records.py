@@ -22,7 +22,7 @@ class EarlierRecords:
 
     Nearly no split has one, and on an object store the answer that a file is missing takes a
     request. So the folder is listed there, now and then. What another try has written since then is
-    not seen: its split is scored again, and the same part is written.
+    seen only if it is asked for: otherwise its split is scored again, and the same part is written.
     """
 
     def __init__(self, folder: OutputFolder) -> None:
@@ -32,9 +32,14 @@ class EarlierRecords:
         self._until: float | None = None
         self._lock = threading.Lock()  # threads share what is found
 
-    def find(self, part_name: str) -> PartRecord | None:
-        """Return the record of a part; None if there is none, or it is damaged."""
-        if self._is_remote and record_name(part_name) not in self._listed():
+    def find(self, part_name: str, *, is_likely: bool = False) -> PartRecord | None:
+        """Return the record of a part; None if there is none, or it is damaged.
+
+        Args:
+            part_name: The part.
+            is_likely: Whether to ask for the record itself: another try may just have written it.
+        """
+        if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
             return None
         return read_record(self._folder, part_name)
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,16 +18,17 @@ from bertscore_beam.run import pool
 from bertscore_beam.run.events import event
 from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_beam.run.success import declare_success, is_marked_by
-from bertscore_beam.runs.index import write_index
+from bertscore_beam.runs.index import delete_index, write_index
 from bertscore_beam.score.group_steps import GroupRun
 from bertscore_beam.score.group_table import GroupRow
+from bertscore_beam.score.index_steps import IndexRun
 from bertscore_beam.score.pack_steps import PackRecords
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.records import IDF_FILE, delete_plans, pack_records
 from bertscore_beam.score.rejects import FILES_FILE, rejected_files
 from bertscore_beam.score.resume import stale_parts
 from bertscore_beam.score.run_groups import read_groups, write_groups
-from bertscore_beam.score.run_parts import parts_of_run
+from bertscore_beam.score.run_parts import indexed_parts, parts_of_run
 from bertscore_beam.score.settings import EVERY_LANGUAGE
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.summary import (
@@ -50,10 +51,12 @@ class FinishRun(beam.PTransform):
     Attributes:
         spec: The run.
         idf: Singleton with the idf tables, or None.
+        index_by_bucket: Whether the workers build the index together. Otherwise one process does.
     """
 
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
+    index_by_bucket: bool = False
 
     def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
@@ -62,10 +65,15 @@ class FinishRun(beam.PTransform):
         packs = beam.pvalue.AsList(results | "PackRecords" >> PackRecords(self.spec))
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
+        indexed = None
+        if self.index_by_bucket and self.spec.index:
+            indexed = beam.pvalue.AsList(totals | "IndexRun" >> IndexRun(self.spec, idf, packs))
         if not self.spec.group_by:
-            return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, spec=self.spec)
+            return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, spec=self.spec)
         groups = beam.pvalue.AsList(totals | "GroupRun" >> GroupRun(self.spec, idf, packs))
-        return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, groups, spec=self.spec)
+        return totals | "WriteSummary" >> beam.Map(
+            _finish, idf, packs, indexed, groups, spec=self.spec
+        )
 
 
 def finish_run(
@@ -113,7 +121,7 @@ def finish_run(
         summary["languages"] = summary_of_languages(total, signatures)
     if spec.group_by:
         if groups is None:
-            groups = read_groups(folder, parts.records, spec.group_by)
+            groups = read_groups(folder, parts.records(), spec.group_by)
         summary["groups"] = write_groups(folder, groups, spec.group_by)
     if idf is not None:
         summary["idf"] = _describe(folder, idf)
@@ -122,7 +130,10 @@ def finish_run(
         folder.write(FILES_FILE, rejects)
     else:
         folder.delete(FILES_FILE)
-    index_rows(folder, parts.records)
+    if spec.index:
+        index_rows(folder, parts.records())
+    else:
+        delete_index(folder)
     pack_records(folder, parts.found)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
@@ -133,14 +144,13 @@ def finish_run(
     return bool(summary["success"])
 
 
-def index_rows(folder: OutputFolder, records: Sequence[PartRecord]) -> None:
+def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     """Write the index of a run's rows for later runs, which can also do without it.
 
     So a local disk without room for it does not keep the run from succeeding.
     """
-    parts = [(record.part_name, record.texts_digest) for record in records]
     try:
-        pool.ask(write_index, folder, parts, sum(record.num_rows for record in records))
+        pool.ask(write_index, folder, *indexed_parts(records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))
@@ -161,6 +171,7 @@ def _finish(
     totals: RunTotals,
     idf: IdfTables | None,
     packs: Sequence[str],
+    indexed: Sequence[None] | None,
     groups: Sequence[GroupRow] | None = None,
     *,
     spec: ScoreSpec,

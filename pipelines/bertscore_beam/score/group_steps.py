@@ -18,7 +18,7 @@ import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
 from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.run.step import Each
 from bertscore_beam.score.group_table import GroupRow, group_row
 from bertscore_beam.score.groups import add_merging
@@ -54,7 +54,7 @@ class GroupRun(beam.PTransform):
             totals
             # PartRecord: the parts, known when every split has been tried.
             | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
-            | "SpreadParts" >> beam.Reshuffle()
+            | "SpreadParts" >> Spread()
             # (group as JSON, statistics): of one part.
             | "GroupPart" >> beam.ParDo(RunStep(step))
             | "MergeGroups" >> beam.CombinePerKey(MergeStatistics())
@@ -66,7 +66,7 @@ class GroupRun(beam.PTransform):
 def _records(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
 ) -> Iterable[PartRecord]:
-    return parts_of_run(spec, idf).records
+    return parts_of_run(spec, idf).records()
 
 
 class MergeStatistics(beam.CombineFn):

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.score.groups import Group, PartStatistics
+from bertscore_beam.dump.groups import Group
+from bertscore_beam.score.groups import PartStatistics
 from bertscore_core.intervals import mean_intervals, method_of
 from bertscore_core.score_statistics import MEASURES, ScoreStatistics
 

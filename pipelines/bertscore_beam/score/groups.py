@@ -1,15 +1,12 @@
-"""The groups of scored rows: which rows belong together, and the statistics of each group.
+"""The statistics of each group of scored rows.
 
     columns of a part --statistics_of--> {group: ScoreStatistics}    merged over the parts of a run
 
-A group is the values of some columns of the input, as texts: equal numbers are equal texts,
-whatever their type. A null, a NaN and a text that is not UTF-8 are one value, None. So is every row
-of a part that does not have the column.
+What a group is: `dump.groups`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import can_choose, column_of, has_column
-from bertscore_beam.dump.languages import dictionary_of
-from bertscore_beam.idf.row_keys import values_as_text
+from bertscore_beam.dump.groups import Group, RowGroups, groups_of
 from bertscore_beam.score.finished import read_part_columns
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.reused_rows import unpacked_rows
-from bertscore_core.errors import InputError
 from bertscore_core.score_statistics import GroupedRows, ScoreStatistics, statistics_by_group
-from bertscore_core.tokens import BoolArray, IntArray
-
-Group: TypeAlias = tuple[str | None, ...]
-"""The values of the group columns, as texts; None for no value."""
-
-MOST_GROUPS = 10_000
+from bertscore_core.tokens import BoolArray
 
 SCORE_COLUMNS = (
     *columns.SCORES.values(),
@@ -39,19 +28,6 @@ SCORE_COLUMNS = (
     columns.ERROR,
 )
 """The columns of a part that its statistics are made of, besides those of the groups."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowGroups:
-    """The groups of N rows.
-
-    Attributes:
-        groups: The groups that have rows.
-        codes: Position of each row's group in `groups`. Shape (N,).
-    """
-
-    groups: tuple[Group, ...]
-    codes: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,53 +41,6 @@ class PartStatistics:
 
     total: ScoreStatistics
     groups: Mapping[Group, ScoreStatistics]
-
-
-def groups_of(table: pa.Table, by: Sequence[str]) -> RowGroups:
-    """Return the group of every row.
-
-    Args:
-        table: The rows.
-        by: Names or dotted paths of the group columns. Of one that the table does not have, all
-            values are None.
-
-    Raises:
-        InputError: A column holds values that cannot be groups.
-    """
-    codes = np.zeros(table.num_rows, dtype=np.int64)
-    keys: list[Group] = [()]
-    for name in by:
-        own, words = _coded(table, name)
-        # Pairs of a group so far and a value, numbered anew: never more than there are rows.
-        pairs, codes = np.unique(codes * len(words) + own, return_inverse=True)
-        keys = [(*keys[pair // len(words)], words[pair % len(words)]) for pair in pairs.tolist()]
-    return RowGroups(groups=tuple(keys) if table.num_rows else (), codes=codes.astype(np.int64))
-
-
-def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
-    """Return a column as codes, and the text that each code stands for."""
-    if not has_column(table.schema, name):
-        return np.zeros(table.num_rows, dtype=np.int64), [None]
-    if (count := table.column_names.count(name)) > 1:
-        raise InputError(
-            f"the column {name!r} cannot be used for groups: got {count} columns of that name; "
-            "expected one. Rename the others."
-        )
-    column = column_of(table, name)
-    if not can_choose(column.type):
-        raise InputError(
-            f"the column {name!r} cannot be used for groups: got type {column.type}; expected "
-            "texts, numbers, booleans or dates. Convert the column, or name another one."
-        )
-    encoded = dictionary_of(column)
-    # Different values may have the same text, such as 1 and 1.0: numbered by their texts.
-    numbers: dict[str | None, int] = {None: 0}
-    of_value = [
-        numbers.setdefault(text, len(numbers))
-        for text in values_as_text(pa.chunked_array([encoded.dictionary]))
-    ]
-    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(of_value)).to_numpy()
-    return np.array([*of_value, 0], dtype=np.int64)[indices], list(numbers)
 
 
 def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) -> PartStatistics:
@@ -206,7 +135,7 @@ class Merging:
         return len(self._groups)
 
     @property
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Collection[Group]:
         """The groups so far."""
         return self._groups.keys()
 
@@ -223,26 +152,3 @@ def add_merging(some: list[ScoreStatistics], more: ScoreStatistics) -> None:
     some.append(more)
     if len(some) >= _MERGED_AT_ONCE:
         some[:] = [ScoreStatistics.merge(some)]
-
-
-def check_number(groups: Iterable[Group], by: Sequence[str], option: str) -> None:
-    """Check that there are not too many groups.
-
-    Args:
-        groups: The groups.
-        by: Their columns.
-        option: The option that names the columns, for the message.
-
-    Raises:
-        InputError: There are more than `MOST_GROUPS`.
-    """
-    every = list(groups)
-    if len(every) <= MOST_GROUPS:
-        return
-    values = [len({group[place] for group in every}) for place in range(len(by))]
-    worst = max(range(len(by)), key=values.__getitem__)
-    each = ", ".join(f"{name!r} {n:,}" for name, n in zip(by, values, strict=True))
-    raise InputError(
-        f"too many groups: got more than {MOST_GROUPS:,}; expected at most that. The column "
-        f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of {option}."
-    )

@@ -9,7 +9,7 @@ from operator import attrgetter
 import apache_beam as beam
 
 from bertscore_beam.dump.plan import Plan, shape_digest
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.runs import SplitRun
 from bertscore_beam.idf.counts import SplitCount
 from bertscore_beam.idf.owners import num_buckets
 from bertscore_beam.idf.saved import SavedIdf, load_idf
@@ -23,12 +23,12 @@ from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
 from bertscore_beam.run.read_plan import ReadPlan
-from bertscore_beam.run.run_step import RunStep
+from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.run.step import Each
 from bertscore_beam.score.plan_settings import PlannedSettings
 from bertscore_beam.score.records import IDF_FILE
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.steps import ToScore, digest_split
+from bertscore_beam.score.steps import ToScore, digest_run
 from bertscore_core import IdfError
 
 
@@ -131,8 +131,8 @@ def idf_table(
     )
     return (
         root
-        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE))
-        | "Spread" >> beam.Reshuffle()
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
+        | "Spread" >> Spread()
         | "CountDocumentFrequencies" >> (unless_same if source.may_be_valid else count)
         | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
     )
@@ -140,7 +140,7 @@ def idf_table(
 
 @dataclass
 class CountUnlessSame(beam.PTransform):
-    """Splits -> the IdfTables over all their references: those saved if they are the same.
+    """Runs of splits -> the IdfTables over all references: those saved if they are the same.
 
     Digests of the references are compared. For splits that have not changed they are read from the
     records of their parts.
@@ -159,27 +159,27 @@ class CountUnlessSame(beam.PTransform):
     job_digest: str
     labels: Mapping[str, str] | None = None
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[IdfTables]:
-        """Compare first; if nothing has changed, no split goes on to be counted."""
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
+        """Compare first; if nothing has changed, no run goes on to be counted."""
         counting = self.count.counting
         digest = partial(
-            digest_split,
+            digest_run,
             counting=counting,
             folder=self.folder,
             job_digest=self.job_digest,
             labels=self.labels,
         )
         same = beam.pvalue.AsSingleton(
-            splits
-            | "DigestSplit" >> beam.ParDo(RunStep(Each(digest, attrgetter("part_name"))))
+            runs
+            | "DigestRun" >> beam.ParDo(RunStep(Each(digest, attrgetter("name"))))
             | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
             | "CompareTable" >> beam.Map(_has_same_references, self.path)
         )
         return (
-            splits
+            runs
             | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
             # Counting takes long, and so must not share a stage with a side input; see `WithIdf`.
-            | "SpreadChanged" >> beam.Reshuffle()
+            | "SpreadChanged" >> Spread()
             | "CountChanged" >> self.count
             | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
         )
@@ -200,7 +200,7 @@ def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> Idf
 
 @dataclass
 class WithIdf(beam.PTransform):
-    """Splits -> ToScore, once the idf tables are saved.
+    """Runs of splits -> ToScore, once the idf tables are saved.
 
     The tables are a side input of this quick step and not of the long one that scores. While a
     stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
@@ -214,10 +214,10 @@ class WithIdf(beam.PTransform):
     tables: beam.PCollection[IdfTables] | None
     path: str | None
 
-    def expand(self, splits: beam.PCollection[Split]) -> beam.PCollection[ToScore]:
-        """Name the tables beside every split."""
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToScore]:
+        """Name the tables beside every run."""
         if self.tables is None:
-            return splits | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
+            return runs | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
         saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
         named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
-        return splits | "NameTables" >> named
+        return runs | "NameTables" >> named

@@ -8,7 +8,7 @@ pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any
 import apache_beam as beam
 
 from bertscore_beam.dump.saved_plan import plan_to_bytes
+from bertscore_beam.dump.text.imports import TextFile
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.record import table_warnings
 from bertscore_beam.idf.sample import repeats_in_sample
@@ -32,6 +33,8 @@ from bertscore_beam.run.folder import (
     OutputFolder,
     read_run,
 )
+from bertscore_beam.run.import_stage import import_stage
+from bertscore_beam.run.import_text import delete_input, keep_imports, lacking, slow_words
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.read_plan import ReadPlan
@@ -47,7 +50,13 @@ from bertscore_beam.score.idf_table import IdfSource, WithIdf, idf_table
 from bertscore_beam.score.kept_plan import keep_plan
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.plan_settings import rows_without_setting, table_fields
-from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_score, resume_score
+from bertscore_beam.score.prepare import (
+    ScoreJob,
+    ScorePlan,
+    plan_again,
+    plan_score,
+    resume_score,
+)
 from bertscore_beam.score.records import (
     IDF_FILE,
     PENDING_FILE,
@@ -77,15 +86,15 @@ def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
     fields, words = planned.fields, None
-    if job.idf.must_count:
+    if job.idf.must_count and not planned.plan.sketched:
         words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
-    warnings = [] if words is None else [words]
+    warnings = [one for one in (words, slow_words(planned.texts)) if one]
     shown = show_plan(
         job,
         planned.reuse,
         estimate_words(job),
         warnings,
-        num_groups=planned.num_groups,
+        num_groups=planned.plan.census.num_groups,
         backend=planned.device_words,
     )
     return shown, *show_languages_planned(planned.settings)
@@ -99,11 +108,26 @@ class ScoreRun:
         spec: The settings for its workers.
         idf: Where the idf table is.
         stage: Its pipeline; None if there is nothing to score.
+        texts: Files of text that must be imported again for it.
+        keep_input: Whether imports stay when the run is a success.
     """
 
     spec: ScoreSpec
     idf: IdfSource
     stage: Stage | None
+    texts: Stage | None
+    keep_input: bool
+
+
+def score_texts(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
+    """Return the files of text to import before the run can be planned.
+
+    Raises:
+        SignatureError: The folder holds the output of another command, or of other settings.
+    """
+    if planned.plan.sketched:
+        resume_score(planned, folder)  # for its checks: an import may take long
+    return planned.plan.sketched
 
 
 def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
@@ -118,6 +142,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
+    keep_imports(folder, planned.texts)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
@@ -135,7 +160,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         )
     if planned.reuse is not None:
         say(planned.reuse.words)
-    if not job.work:
+    if not job.standing.work:
         say("Everything is scored already; only the summary is written again.")
     if job.superseded:
         say(
@@ -143,7 +168,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(other --split-rows or --split-bytes, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return run_of(job)
+    return run_of(job, lacking(folder, planned.texts, job.standing.work))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
@@ -182,7 +207,7 @@ def start_run(job: ScoreJob) -> None:
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
     folder.write(PLAN_FILE, plan_to_bytes(job.plan))
-    folder.write(PENDING_FILE, plan_to_bytes(replace(job.plan, splits=job.work)))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(job.plan, splits=job.standing.work)))
     folder.write_json(
         RUN_FILE,
         {
@@ -216,16 +241,24 @@ def _renew_run(folder: OutputFolder, run: str) -> None:
 
 
 def score_stages(run: ScoreRun) -> Iterator[Stage]:
-    """Yield the one pipeline of the run, if there is one."""
+    """Yield the one pipeline of the run, if there is one, behind the imports that it lacks."""
+    if run.texts is not None:
+        yield run.texts
     if run.stage is not None:
         yield run.stage
 
 
-def run_of(job: ScoreJob) -> ScoreRun:
-    """Return what is kept of a job when it has begun."""
+def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
+    """Return what is kept of a job when it has begun.
+
+    Args:
+        job: The job.
+        texts: Files of text to import again.
+    """
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    if not job.work and not job.spec.detached:
-        return ScoreRun(spec=job.spec, idf=job.idf, stage=None)
+    keep_input = job.options.keep_input
+    if not job.standing.work and not job.spec.detached:
+        return ScoreRun(spec=job.spec, idf=job.idf, stage=None, texts=None, keep_input=keep_input)
     # All parts, so that the rows shown are those of the whole run.
     rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
     stage = replace(
@@ -237,14 +270,20 @@ def run_of(job: ScoreJob) -> ScoreRun:
         unit="rows",
         started=job.spec.goal.started,
     )
-    return ScoreRun(spec=job.spec, idf=job.idf, stage=stage)
+    imports = import_stage(texts, job.runner, job.spec.folder) if texts else None
+    return ScoreRun(spec=job.spec, idf=job.idf, stage=stage, texts=imports, keep_input=keep_input)
 
 
 def _stage(
     options: ScoreOptions, runner: Runner, spec: ScoreSpec, idf: IdfSource, corpus: str
 ) -> Stage:
     build = partial(
-        build_score_pipeline, spec=spec, idf=idf, corpus=corpus, accelerator=options.accelerator
+        build_score_pipeline,
+        spec=spec,
+        idf=idf,
+        corpus=corpus,
+        accelerator=options.accelerator,
+        is_remote=runner.is_remote,
     )
     return Stage(name="score", runner=runner, build=build)
 
@@ -256,6 +295,7 @@ def build_score_pipeline(
     idf: IdfSource,
     corpus: str,
     accelerator: str | None = None,
+    is_remote: bool = False,
 ) -> None:
     """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
 
@@ -267,18 +307,19 @@ def build_score_pipeline(
         idf: Where its idf table is.
         corpus: Digest of the corpus, by versions of its files.
         accelerator: GPU for the workers that score; None for none.
+        is_remote: Whether its workers are not those of this machine.
     """
     table = idf_table(root, spec, idf, corpus)
     results = (
         root
-        # Split: what to read, a few hundred bytes each.
+        # SplitRun: what to read, a few hundred bytes for each split.
         # ToScore: the same, and the name of the idf tables.
-        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE))
+        | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.workers)
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
         | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), accelerator)
     )
-    _ = results | "FinishRun" >> FinishRun(spec, table)
+    _ = results | "FinishRun" >> FinishRun(spec, table, is_remote)
 
 
 def conclude_score(run: ScoreRun) -> Outcome:
@@ -302,6 +343,8 @@ def conclude_score(run: ScoreRun) -> Outcome:
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
+    if summary["success"] and not run.keep_input:
+        delete_input(folder)
     status, warnings = _verdict(run.spec, summary)
     warnings = [
         *run_warnings(summary, run.spec),
@@ -358,6 +401,7 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         digest="",
         goal=RunGoal(),
         group_by=options.group_by,
+        index=options.index,
     )
     idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
     yield _stage(options, runner, spec, idf, corpus="")
@@ -370,5 +414,7 @@ SCORE = JobKind(
     begin=begin_score,
     stages=score_stages,
     conclude=conclude_score,
+    texts=score_texts,
+    again=plan_again,
     may_detach=True,
 )

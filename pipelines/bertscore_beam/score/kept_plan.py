@@ -2,8 +2,9 @@
 
     OUT/_manifest/plans/<digest>.pq    named by what the plan depends on
 
-The splits are a function of the files and of the options that cut them. A file with the same path,
-size and version is the same file. The plan holds no paths, which may contain credentials.
+The splits are a function of the files and of the options that cut them, and so is what the columns
+of languages and groups hold. A file with the same path, size and version is the same file. The plan
+holds no paths, which may contain credentials.
 """
 
 import hashlib
@@ -15,6 +16,8 @@ from importlib.metadata import version
 from bertscore_beam.dump.inputs import InputFile
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump.split_table import Splits
+from bertscore_beam.dump.text.to_parquet import PARSER
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_core.errors import InputError
 
@@ -34,7 +37,7 @@ def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
     if not all(file.version and file.trouble is None for file in files):
         return None
     known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
-    text = json.dumps([version("bertscore-beam"), settings, known], default=str)
+    text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return f"{PLANS_FOLDER}/{digest}.pq"
 
@@ -52,8 +55,9 @@ def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]
         return None
     try:
         plan = plan_from_bytes(data, str(name))
-        splits = (replace(split, path=files[int(split.path)].path) for split in plan.splits)
-        return replace(plan, splits=tuple(splits))
+        paths = [files[int(split.path)].path for split in plan.splits]
+        made = [split.data and folder.path(split.data) for split in plan.splits]
+        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
     except (InputError, ValueError, IndexError):  # damaged: it is planned again
         return None
 
@@ -63,13 +67,19 @@ def keep_plan(
 ) -> None:
     """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
 
-    A plan with rejected files is not kept: they may be repaired without a change that is seen.
+    A plan with rejected files, or with splits that could not be counted, is not kept: they may be
+    read later without a change that is seen.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     there = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
-    if name is not None and name not in there and not plan.rejected_files:
+    is_whole = not plan.rejected_files and not plan.census.unread
+    if name is not None and name not in there and is_whole:
         places = {file.path: str(place) for place, file in enumerate(files)}
-        folder.write(name, plan_to_bytes(plan, [places[split.path] for split in plan.splits]))
+        root = folder.path("").rstrip("/") + "/"
+        paths = [places[split.path] for split in plan.splits]
+        data = [split.data.removeprefix(root) for split in plan.splits]
+        splits = Splits.of(plan.splits).with_files(paths, data)
+        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
     folder.delete(*(file for file in there if file != name))

@@ -172,7 +172,7 @@ def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys
         InputError: The file is damaged or has changed since it was planned.
         OSError: It cannot be reached.
     """
-    distances = [abs(split.offset - part.offset) for split in splits]
+    distances = [abs(split.row_offset - part.offset) for split in splits]
     rows, now = 0, np.zeros(0, dtype=np.uint64)
     for split in splits[distances.index(min(distances)) :]:
         digests = _digests_of_split(split, fields)

@@ -1,8 +1,7 @@
 """Settle the settings of a run: one for all rows, or one for each language.
 
-The languages of a dump are read when the run is planned, from the column of languages alone: so
-every setting that a row may ask for is checked before any model runs. In Parquet such a column is a
-dictionary of a few codes, and costs a small part of reading the texts.
+The languages of a dump are counted when the run is planned: so every setting that a row may ask for
+is checked before any model runs.
 """
 
 from collections import Counter
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
-from bertscore_beam.dump.languages import count_languages
-from bertscore_beam.dump.splits import Split
 from bertscore_beam.dump.texts import Reason
 from bertscore_beam.idf.row_keys import idf_columns
 from bertscore_beam.options.languages import OTHERS
@@ -109,23 +106,21 @@ def settle_named(options: ScoreOptions, workers: Workers) -> SettledLanguages:
 
 
 def settle_languages(
-    options: ScoreOptions, workers: Workers, named: SettledLanguages, splits: Iterable[Split]
+    options: ScoreOptions, workers: Workers, named: SettledLanguages, rows: Mapping[str, int]
 ) -> PlannedSettings:
-    """Read which languages the input has, and settle those that are not named.
+    """Settle the languages of the input that are not named.
 
     Args:
         options: The options of the run.
         workers: Its workers.
         named: What `settle_named` returned.
-        splits: The splits of the input.
+        rows: Rows of each language in the input.
 
     Raises:
-        InputError: The column does not hold languages.
         ConfigError: No language has a setting, or two would be rescaled with one table.
     """
     if options.language_column is None:
         return PlannedSettings(settings=named.settings(options), baselines=named.baselines)
-    rows = count_languages(list(splits), options.language_column)
     # `RunSettings.reason` has that of the two that are no languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
     others = [language for language in by_name(rows) if language not in known]

@@ -9,12 +9,15 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
+from bertscore_beam.dump.census import take_census
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.inputs import InputFile, expand_inputs
 from bertscore_beam.dump.plan import Plan, Resources, check_all_reached
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.plan_files import named_columns, plan_inputs
+from bertscore_beam.dump.text.imports import Imports, TextFile, texts_among
+from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
 from bertscore_beam.files.paths import absolute, join
 from bertscore_beam.files.reach import reaching
@@ -29,7 +32,6 @@ from bertscore_beam.run.split_size import given_split_rows
 from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.runs.source import UNCOUNTED, Reuse, find_reuse
 from bertscore_beam.score.given_idf import check_given_idf, check_groups
-from bertscore_beam.score.group_check import count_groups
 from bertscore_beam.score.idf_table import IdfSource, find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.other_texts import check_same_texts
@@ -55,8 +57,9 @@ from bertscore_beam.score.resume import (
 from bertscore_beam.score.scorers import ModelMemory
 from bertscore_beam.score.settings import RunSettings
 from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.summary import SHOWN_FAILURES, RunGoal, RunTotals
+from bertscore_beam.score.summary import SHOWN_FAILURES, RunGoal
 from bertscore_beam.scorer import unseen_device_words
+from bertscore_core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +73,12 @@ class ScorePlan:
         settings: The settings of its rows, and the rows of each language.
         fields: The columns of texts.
         files: Input files, rejected ones included.
+        texts: Those of text.
         kept_as: Name under which the plan is kept for later runs; None if it is not.
         plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
         reuse: What `--reuse` leads to; None without it.
-        num_groups: Groups of `--group-by`; 0 without it.
     """
 
     options: ScoreOptions
@@ -84,17 +87,19 @@ class ScorePlan:
     settings: PlannedSettings
     fields: TableFields
     files: tuple[InputFile, ...]
+    texts: tuple[TextFile, ...]
     kept_as: str | None
     plan: Plan
     given_idf: IdfTables | None
     started: float
     reuse: Reuse | None
-    num_groups: int
 
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        setting = next(iter(self.settings.settings.by_language.values()))
+        setting = next(iter(self.settings.settings.by_language.values()), None)
+        if setting is None:  # no language is known before text is imported
+            return None
         return unseen_device_words(self.options, self.runner, setting.config)
 
 
@@ -124,15 +129,17 @@ class ScoreJob:
     kept: frozenset[str]
     idf: IdfSource
 
-    @property
-    def work(self) -> tuple[Split, ...]:
-        """The splits to score or to compare, in the order of the plan."""
-        names = {split.part_name for split in (*self.standing.pending, *self.standing.unsure)}
-        return tuple(split for split in self.plan.splits if split.part_name in names)
 
-
-def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
+def plan_score(
+    options: ScoreOptions, runner: Runner, imported: Sequence[InputFile] | None = None
+) -> ScorePlan:
     """Check everything a run needs and plan it; no model is loaded and nothing is written.
+
+    Args:
+        options: The options of the run.
+        runner: Its runner.
+        imported: The files that an earlier plan has found, now that those of text are imported;
+            None to look for files.
 
     Raises:
         BertScoreError: The run cannot work.
@@ -152,10 +159,19 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
             given_idf = load_idf(options.idf)
         check_groups(given_idf, options.idf_group)
     with reaching("input", *options.input):
-        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
-        kept_as, plan = _plan_of(files, options, runner, output, target_rows)
-        settings = settle_languages(options, runner, named, plan.splits)
-        num_groups = count_groups(plan.splits, options.group_by)
+        files = imported or expand_inputs(
+            options.input, exclude=output, input_format=options.input_format
+        )
+        texts = texts_among(files, _named_columns(options))
+        if texts and runner.detached:
+            raise _text_in_a_detached_job(texts)
+        imports = Imports(
+            folder=output,
+            are_made=imported is not None,
+            needs_rows=bool(options.language_column or options.group_by),
+        )
+        kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
+        settings = settle_languages(options, runner, named, plan.census.languages)
     if given_idf is not None:
         check_given_idf(given_idf, settings.settings)
     if options.idf == "corpus":
@@ -167,12 +183,32 @@ def plan_score(options: ScoreOptions, runner: Runner) -> ScorePlan:
         settings=settings,
         fields=fields,
         files=tuple(files),
+        texts=texts,
         kept_as=kept_as,
         plan=plan,
         given_idf=given_idf,
         started=started,
-        num_groups=num_groups,
         reuse=_find_reuse(options, output, settings.settings, given_idf),
+    )
+
+
+def plan_again(planned: ScorePlan) -> ScorePlan:
+    """Plan the same files again, now that those of text are imported; see `plan_score`."""
+    again = plan_score(planned.options, planned.runner, planned.files)
+    return replace(again, started=planned.started)
+
+
+def _named_columns(options: ScoreOptions) -> tuple[str, ...]:
+    choosing = table_fields(options).idf.options
+    return named_columns(options.candidate_column, options.reference_column, choosing)
+
+
+def _text_in_a_detached_job(texts: Sequence[TextFile]) -> ConfigError:
+    return ConfigError(
+        f"a detached job cannot turn text into Parquet: got {len(texts):,} files of text, such as "
+        f"{mask_credentials(texts[0].path)!r}; expected Parquet alone. Run `bertscore-beam import "
+        "--input INPUT --output FOLDER` first and give FOLDER as --input, or leave out "
+        "--no_wait_until_finish."
     )
 
 
@@ -180,17 +216,18 @@ def _plan_of(
     files: Sequence[InputFile],
     options: ScoreOptions,
     runner: Runner,
-    output: str,
+    imports: Imports,
     target_rows: int | None,
 ) -> tuple[str | None, Plan]:
-    """Plan the files, or read the plan that an earlier run has kept of the same files.
+    """Plan the files and count, or read the plan that an earlier run has kept of the same files.
 
     Returns:
         The name under which the plan is kept, None for none, and the plan.
     """
     choosing = table_fields(options).idf.options
+    output = imports.folder
     columns = (options.candidate_column, options.reference_column, choosing)
-    settings = (*columns, options.split_bytes, output)
+    settings = (*columns, options.group_by, options.split_bytes, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
         name = kept_name(files, *settings, target_rows)
@@ -204,7 +241,9 @@ def _plan_of(
         target_rows=target_rows,
         target_bytes=options.split_bytes,
         resources=Resources(
-            workers=runner.expected_workers, files_in_flight=options.files_in_flight
+            workers=runner.expected_workers,
+            files_in_flight=options.files_in_flight,
+            imports=imports,
         ),
         choosing=choosing,
         written=lambda part: [
@@ -212,7 +251,10 @@ def _plan_of(
             for name in (part, record_path(part), rows_path(part), rows_file(part))
         ],
     )
-    return kept_name(files, *settings, plan.split_rows), plan
+    if plan.sketched:
+        return None, plan
+    census = take_census(plan.splits, options.language_column, options.group_by)
+    return kept_name(files, *settings, plan.split_rows), replace(plan, census=census)
 
 
 def _find_reuse(
@@ -256,16 +298,17 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     records = found.records
     if not options.overwrite:
         previous = read_run(folder)
-        check_same_run(comparable(previous, identity), with_known_languages(identity, previous))
+        earlier = comparable(previous, identity, sketched=bool(plan.sketched))
+        check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records.values(), digest)
         finished = (one for one in records.values() if sizes.get(one.part_name) == one.part_bytes)
-        check_same_texts(folder, plan, finished, planned.fields, previous)
+        if not plan.sketched:
+            check_same_texts(folder, plan, finished, planned.fields, previous)
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
-    kept = [record.part_name for record in standing.done]
-    kept += [split.part_name for split in standing.unsure]
+    kept = (split.part_name for split in chain(standing.done, standing.unsure))
     return ScoreJob(
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
@@ -281,6 +324,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             detached=planned.runner.detached,
             reuse=None if planned.reuse is None else planned.reuse.source,
             group_by=options.group_by,
+            index=options.index,
+            workers=planned.runner.elements_at_once,
             # The start of the run may write a generation itself.
             record_generation=found.packs.latest + 2,
         ),
@@ -323,7 +368,7 @@ def _goal(
         num_orphan_parts=len(orphans),
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
-        carried=RunTotals.sum(map(RunTotals.of_record, standing.done)),
+        carried=standing.carried,
         rows_at_risk=rows_at_risk,
     )
 

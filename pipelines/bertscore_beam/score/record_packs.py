@@ -14,7 +14,7 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertscore_beam.run.folder import OutputFolder
@@ -88,22 +88,25 @@ def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterab
     return name
 
 
-def replace_packs(folder: OutputFolder, packs: Packs, records: Mapping[str, bytes]) -> None:
-    """Write records as the only packs of a folder.
+def replace_packs(
+    folder: OutputFolder, packs: Packs, names: Collection[str], line: Callable[[str], bytes]
+) -> None:
+    """Write records as the only packs of a folder. One pack at a time is in memory.
 
     Args:
         folder: The folder.
         packs: The packs that it has.
-        records: A line for each part name.
+        names: Names of the parts.
+        line: Returns the record of a part.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    sorted_in: dict[int, list[bytes]] = {}
-    for name, line in records.items():
-        sorted_in.setdefault(pack_of(name, num_packs(len(records))), []).append(line)
-    for number, lines in sorted_in.items():
-        write_pack(folder, packs.latest + 1, number, lines)
+    sorted_in: dict[int, list[str]] = {}
+    for name in names:
+        sorted_in.setdefault(pack_of(name, num_packs(len(names))), []).append(name)
+    for number, parts in sorted_in.items():
+        write_pack(folder, packs.latest + 1, number, map(line, parts))
     delete_packs(folder, packs, packs.names)
 
 

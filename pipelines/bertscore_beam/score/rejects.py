@@ -1,4 +1,4 @@
-"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, byte.
+"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, byte, line.
 
     OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
     OUT/_rejects/files.pq                              files and splits that could not be read
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from bertscore_beam.dump.lines import Lines
 from bertscore_beam.dump.parts import write_part
 from bertscore_beam.dump.plan import RejectedFile
 from bertscore_beam.dump.splits import Split, note_name
+from bertscore_beam.dump.text.lines import Lines
 from bertscore_beam.files.credentials import mask_credentials
 
 REJECTS_FOLDER = "_rejects"
@@ -28,8 +28,7 @@ SCHEMA = pa.schema(
     {
         # Path or URL of the input file, without credentials.
         "file": pa.string(),
-        # Position of the first row in it; null when the file is rejected as a whole, and for a
-        # file of text.
+        # Position of the first row in it; null when the file is rejected as a whole.
         "row": pa.int64(),
         # How many rows; null when they could not be counted.
         "rows": pa.int64(),
@@ -37,8 +36,10 @@ SCHEMA = pa.schema(
         "reason": pa.string(),
         # A sentence with details, or null.
         "message": pa.string(),
-        # First byte of the line or split in a file of text, decompressed; null for Parquet.
+        # First byte of the row in a file of text, decompressed; null for Parquet.
         "byte": pa.int64(),
+        # Number of its line, from 1; null for Parquet.
+        "line": pa.int64(),
     }
 )
 
@@ -61,11 +62,12 @@ def rejected_rows(split: Split, rejected: Mapping[int, str], lines: Lines | None
     return _to_bytes(
         {
             "file": file,
-            "row": split.row_offset + row if lines is None else None,
+            "row": split.row_offset + row,
             "rows": 1,
             "reason": reason,
             "message": lines.bad[row].message or None if lines and row in lines.bad else None,
             "byte": None if lines is None else int(lines.offsets[row]),
+            "line": None if lines is None else int(lines.numbers[row]),
         }
         for row, reason in sorted(rejected.items())
     )
@@ -88,18 +90,16 @@ def rejected_files(
             "rows": None,
             "reason": str(file.reason),
             "message": file.message,
-            "byte": None,
         }
         for file in files
     ]
     pieces: list[dict[str, object]] = [
         {
             "file": mask_credentials(split.path),
-            "row": None if split.is_text else split.row_offset,
+            "row": split.row_offset,
             "rows": split.num_rows,
             "reason": UNREADABLE_ROWS,
             "message": messages.get(split.part_name),
-            "byte": split.start if split.is_text else None,
         }
         for split in splits
     ]

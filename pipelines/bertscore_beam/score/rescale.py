@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.listing import list_files
@@ -56,6 +54,7 @@ from bertscore_beam.scorer import read_baseline
 from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
 from bertscore_core.signature import Signature
+from bertscore_core.tokens import FloatArray
 
 IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
 """The idf tables of a run, and what is noted of them."""
@@ -87,7 +86,7 @@ class RescalePlan:
     run: dict[str, Any]
     summary: dict[str, Any]
     signature: Signature
-    row: np.ndarray[Any, np.dtype[np.float32]]
+    row: FloatArray
     records: tuple[PartRecord, ...]
     started: float
     notice: str | None
@@ -297,19 +296,19 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
         return job.done[record.part_name]
     planned, name = job.planned, record.part_name
     try:
-        part = rescaled_part(planned.source.path(name), planned.row, planned.signature)
+        data, sums = rescaled_part(planned.source.path(name), planned.row, planned.signature)
         piece = planned.source.read_if_there(rows_file(name))[0]
     except UNREADABLE as error:
         raise RuntimeError(mask_credentials(str(error))) from error
     now = replace(
         record,
         job_digest=identity_digest(planned.identity),
-        summary=replace(record.summary, precision=part.precision, recall=part.recall, f1=part.f1),
-        part_bytes=len(part.data),
+        summary=sums,
+        part_bytes=len(data),
     )
     beside = {} if piece is None else {rows_file(name): piece}
     # A part without a record is written again; a record vouches for its part.
-    job.folder.write_all({**beside, name: part.data, record_path(name): now.to_json()})
+    job.folder.write_all({**beside, name: data, record_path(name): now.to_json()})
     return now
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Plan
+from bertscore_beam.dump.split_table import Splits
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_beam.score.settings import RunSettings
+from bertscore_beam.score.summary import RunTotals
 from bertscore_core.errors import SignatureError
 
 
@@ -53,16 +55,20 @@ class Standing:
     Attributes:
         pending: Splits to score, in the order of the plan.
         unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
-        done: Records of the other splits.
+        work: Both, in the order of the plan.
+        done: The other splits.
+        carried: Totals of their parts.
         outdated: Parts of pending splits that exist or have a record. Both are deleted first, so
             that none of them is left if the run fails.
         stale: The result of `stale_parts`.
         orphans: The result of `orphan_parts`.
     """
 
-    pending: tuple[Split, ...]
-    unsure: tuple[Split, ...]
-    done: tuple[PartRecord, ...]
+    pending: Splits
+    unsure: Splits
+    work: Splits
+    done: Splits
+    carried: RunTotals
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
     orphans: tuple[str, ...]
@@ -87,24 +93,33 @@ def standing_of(
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
     """
-    done: list[PartRecord] = []
-    unsure: list[Split] = []
-    waiting: list[Split] = []
+    carried = RunTotals()
+    outdated: list[str] = []
+    is_pending: list[bool] = []
+    is_work: list[bool] = []
     for split in plan.splits:
         record = _whole_record(split, records, part_sizes)
-        if record is None or not may_be_valid(split, record, job_digest, idf, labels):
-            waiting.append(split)
-        elif idf is not None and record.is_current(split):
-            done.append(record)
-        else:
-            unsure.append(split)
-    names = {split.part_name for split in waiting}
+        valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
+        is_done = record is not None and valid and idf is not None and record.is_current(split)
+        if record is not None and is_done:
+            carried += RunTotals.of_record(record)
+        name = split.part_name
+        if not valid and (name in records or name in part_sizes):
+            outdated.append(name)
+        is_pending.append(not valid)
+        is_work.append(not is_done)
+    splits = Splits.of(plan.splits)
+    work = splits.where(is_work)
+    pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
     return Standing(
-        pending=tuple(waiting),
-        unsure=tuple(unsure),
-        done=tuple(done),
-        outdated=tuple(sorted(names & (records.keys() | part_sizes.keys()))),
-        stale=stale_parts(plan, part_sizes),
+        pending=work.where(pending),
+        unsure=work.where([not waits for waits in pending]),
+        work=work,
+        done=splits.where([not works for works in is_work]),
+        carried=carried,
+        outdated=tuple(sorted(outdated)),
+        # A run that was cut off may have deleted a part, and not yet its record in a pack.
+        stale=stale_parts(plan, {*part_sizes, *records}),
         orphans=orphan_parts(plan, part_sizes),
     )
 
@@ -116,7 +131,7 @@ def missing_splits(
     job_digest: str,
     idf: str,
     labels: Mapping[str, str] | None = None,
-) -> list[Split]:
+) -> Splits:
     """Return the splits without a valid part at the end of a run.
 
     Unlike at its start, an unknown version of a file is no doubt: the run has just read the rows.
@@ -129,13 +144,14 @@ def missing_splits(
         idf: As for `standing_of`, but the table has been counted.
         labels: As for `may_be_valid`.
     """
-    return [
-        split
-        for split in plan.splits
-        if (record := _whole_record(split, records, part_sizes)) is None
-        or not record.covers(split)
-        or not may_be_valid(split, record, job_digest, idf, labels)
-    ]
+    return Splits.of(plan.splits).where(
+        [
+            (record := _whole_record(split, records, part_sizes)) is None
+            or not record.covers(split)
+            or not may_be_valid(split, record, job_digest, idf, labels)
+            for split in plan.splits
+        ]
+    )
 
 
 def _whole_record(
@@ -228,12 +244,20 @@ def with_known_languages(
 
 
 def comparable(
-    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str]
+    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str], *, sketched: bool = False
 ) -> Mapping[str, Any] | None:
-    """Return an earlier run with the languages of this run: those that it lacks as they are now."""
+    """Return an earlier run with the languages of this run: those that it lacks as they are now.
+
+    Of a sketched plan, the corpus counts as that of the earlier run: its rows are not known yet.
+    """
     before = (previous_run or {}).get("identity")
-    if previous_run is None or not isinstance(before, dict) or "language_column" not in before:
+    if previous_run is None or not isinstance(before, dict):
         return previous_run
+    both = (str(one.get("idf")) for one in (before, identity))
+    if sketched and all(idf.startswith("corpus@") for idf in both):
+        before = {**before, "idf": identity["idf"]}
+    if "language_column" not in before:
+        return {**previous_run, "identity": before}
     added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}
     return {**previous_run, "identity": {**added, **before}}
 

@@ -290,7 +290,7 @@ def score_subsets(
     for subset in subsets:
         rows = subset.rows
         if found is not None:
-            taken, rows = taken_rows(found, rows, subset.setting)
+            taken, rows = taken_rows(found, rows, subset.setting.baseline)
             progress.skip(len(taken.rows))
             scored.append(taken)
         if len(rows):

@@ -1,12 +1,13 @@
 """The groups of a run on one machine: read from its parts, and written into its folder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bertscore_beam.dump.census import OPTION
 from bertscore_beam.dump.columns import has_column, no_column
+from bertscore_beam.dump.groups import check_number
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.score.finished import FinishedRun, part_schema, read_columns
-from bertscore_beam.score.group_check import OPTION
 from bertscore_beam.score.group_table import (
     GROUPS_FILE,
     GroupRow,
@@ -20,7 +21,6 @@ from bertscore_beam.score.groups import (
     SCORE_COLUMNS,
     Merging,
     PartStatistics,
-    check_number,
     statistics_of,
 )
 from bertscore_beam.score.part_record import PartRecord
@@ -67,7 +67,7 @@ def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatis
 
 
 def read_groups(
-    folder: OutputFolder, records: Sequence[PartRecord], by: Sequence[str]
+    folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
 ) -> list[GroupRow]:
     """Return the groups of a run that is about to be finished; see `merge_groups`."""
     run = FinishedRun(folder=folder, run={}, summary={}, records=tuple(records))

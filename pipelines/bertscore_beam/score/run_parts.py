@@ -1,11 +1,11 @@
 """The parts of a run at its end: those that are there and valid, and the splits without one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.saved_plan import plan_from_bytes
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.split_table import Splits
 from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.run.folder import PLAN_FILE
 from bertscore_beam.score.part_record import PartRecord
@@ -20,17 +20,22 @@ class RunParts:
 
     Attributes:
         plan: The plan of the run.
-        records: The records of its valid parts, in the order of the plan.
         missing: The splits without a valid part.
         sizes: The size of every part in the folder, by part name.
         found: All records of the folder.
     """
 
     plan: Plan
-    records: tuple[PartRecord, ...]
-    missing: tuple[Split, ...]
+    missing: Splits
     sizes: Mapping[str, int]
     found: FolderRecords
+
+    def records(self) -> Iterator[PartRecord]:
+        """Yield the records of its valid parts, in the order of the plan."""
+        gone = {split.part_name for split in self.missing}
+        for split in self.plan.splits:
+            if split.part_name not in gone:
+                yield self.found.records[split.part_name]
 
     @property
     def untouched_rows(self) -> int:
@@ -52,12 +57,18 @@ def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
     records = found.records
     fingerprint = "" if idf is None else idf.fingerprint
     missing = missing_splits(plan, records, sizes, spec.digest, fingerprint, spec.settings.labels)
-    gone = {split.part_name for split in missing}
-    there = (split.part_name for split in plan.splits if split.part_name not in gone)
     return RunParts(
         plan=plan,
-        records=tuple(records[name] for name in there),
-        missing=tuple(missing),
+        missing=missing,
         sizes=sizes,
         found=found,
     )
+
+
+def indexed_parts(records: Iterable[PartRecord]) -> tuple[list[tuple[str, str]], int]:
+    """Return what `runs.index` needs of records: part names with digests, and the rows in all."""
+    parts, rows = [], 0
+    for record in records:
+        parts.append((record.part_name, record.texts_digest))
+        rows += record.num_rows
+    return parts, rows

@@ -76,15 +76,12 @@ def with_scores(
         reused: Which rows took the scores of an earlier run. Shape (rows,).
         offered: The raw scores of the rows, for later runs.
     """
-    added = {
-        name: pa.array(column.data, mask=column.mask)
-        for name, column in pairs.by_column(
-            rescaled=settings.rescaled, windowed=settings.windowed
-        ).items()
-    }
-    if not is_list(column_of(table, fields.reference_column).type):
-        del added[columns.BEST_REFERENCE]
-    added[columns.ERROR] = pa.array(pairs.reasons, type=pa.string())
+    added = score_columns(
+        pairs,
+        rescaled=settings.rescaled,
+        windowed=settings.windowed,
+        listed=is_list(column_of(table, fields.reference_column).type),
+    )
     if settings.sole is None:
         signatures = settings.signatures(idf)
         added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
@@ -109,6 +106,24 @@ def with_scores(
         reused=reused,
         offered=offered,
     )
+
+
+def score_columns(
+    pairs: ScoredPairs, *, rescaled: bool, windowed: bool, listed: bool
+) -> dict[str, pa.Array]:
+    """Return the scores and reasons of pairs as Arrow columns by name.
+
+    Args:
+        pairs: The pairs.
+        rescaled: Whether to include the raw scores.
+        windowed: Whether to include the number of windows.
+        listed: Whether to include the best reference, since there are lists of references.
+    """
+    found = pairs.by_column(rescaled=rescaled, windowed=windowed)
+    if not listed:
+        del found[columns.BEST_REFERENCE]
+    added = {name: pa.array(column.data, mask=column.mask) for name, column in found.items()}
+    return {**added, columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
 
 
 def _signature_column(

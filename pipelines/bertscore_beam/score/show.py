@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bertscore_beam.dump.plan import few_rows_words, grouped, rows_words
+from bertscore_beam.dump.runs import reading_words
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.run.outcome import Shown
 from bertscore_beam.runs.source import Reuse
@@ -47,6 +48,7 @@ def show_plan(
         "earlier parts to be deleted": f"{len(job.superseded):,}",
         "rows to score": rows_words(job.standing.pending),
         "rows to compare first": rows_words(job.standing.unsure),
+        "rows read": reading_words(job.standing.work, job.spec.workers),
         **({} if reuse is None else {"reuse": reuse.words}),
         "estimated time": estimated,
         "idf": _idf_words(job),

@@ -1,8 +1,8 @@
-"""What is done with each split and each part of a scoring run; knows no Beam.
+"""What is done with each run of splits and each part of a scoring run; knows no Beam.
 
-A split is scored: its rows are read and scored on the device, its part is written and, last, its
-record. Before that, the references of splits may be compared; after that, groups are read from
-parts.
+The splits of a run are scored one after the other: the rows of a split are read and scored on the
+device, its part is written and, last, its record. Before that, the references of splits may be
+compared; after that, groups are read from parts.
 """
 
 import json
@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from bertscore_beam.dump.groups import Group
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.read_split import SplitRows, read_rows, read_split
+from bertscore_beam.dump.read_split import SplitReader, SplitRows
 from bertscore_beam.dump.row_digests import RowDigests
+from bertscore_beam.dump.runs import SplitRun
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.idf.counts import SplitCount
@@ -28,7 +30,7 @@ from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.runs.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.score.earlier import finder
 from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.groups import Group, statistics_of_part
+from bertscore_beam.score.groups import statistics_of_part
 from bertscore_beam.score.part_record import PartRecord, record_name, record_path
 from bertscore_beam.score.records import read_record
 from bertscore_beam.score.rejects import rejected_rows, rows_path
@@ -46,9 +48,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ToScore:
-    """A split, and its idf tables by name; None without any."""
+    """A run of splits, and its idf tables by name; None without any."""
 
-    split: Split
+    run: SplitRun
     idf: SavedIdf | None = None
 
 
@@ -62,7 +64,7 @@ class ScoreSplits:
 
     spec: ScoreSpec
 
-    def open(self) -> Callable[[ToScore], list[SplitResult]]:
+    def open(self) -> Callable[[ToScore], Iterator[SplitResult]]:
         """Load the scorer; those of languages are loaded when they are needed.
 
         Raises:
@@ -73,31 +75,52 @@ class ScoreSplits:
         scorers, earlier = LoadedScorers(spec.model_memory), EarlierRecords(spec.folder)
         if sole is not None and spec.reuse is None:  # otherwise it may not be needed
             scorers(sole)
-        return lambda chosen: [score_split(chosen, spec, scorers, earlier)]
+        return lambda chosen: score_run(chosen, spec, scorers, earlier)
 
     def name(self, chosen: ToScore) -> str:
-        """Return the name of the split's part."""
-        return chosen.split.part_name
+        """Return the name of the run of splits."""
+        return chosen.run.name
 
 
-def score_split(
+def score_run(
     chosen: ToScore, spec: ScoreSpec, scorers: Scorers, earlier: EarlierRecords
-) -> SplitResult:
-    """Score a split and write its part, unless an earlier part is still valid.
+) -> Iterator[SplitResult]:
+    """Score splits one after the other, unless their parts are still valid.
 
     A part whose texts are the same is kept, or written again with its scores. With an incomplete
     idf table no split is scored, and all earlier parts are kept. A repeated call writes the same
-    bytes.
+    bytes, and does not score again what has a record.
 
     Args:
-        chosen: The split, and its idf tables.
+        chosen: The splits, and their idf tables.
         spec: The run.
         scorers: The loaded scorers.
-        earlier: Finds the record of an earlier part.
+        earlier: Finds the records of earlier parts.
+
+    Yields:
+        The result of each split.
     """
-    split, idf = chosen.split, chosen.idf
+    splits, idf = chosen.run.splits, chosen.idf
+    reader = SplitReader(splits)
+    # An earlier try of the same splits has ended where the first record is missing.
+    is_again = len(splits) > 1
+    for split in splits:
+        found = None
+        if idf is None or not idf.problem:
+            found = earlier.find(split.part_name, is_likely=is_again)
+            is_again = is_again and found is not None
+        yield _score_split(split, idf, found, reader, spec, scorers)
+
+
+def _score_split(
+    split: Split,
+    idf: SavedIdf | None,
+    found: PartRecord | None,
+    reader: SplitReader,
+    spec: ScoreSpec,
+    scorers: Scorers,
+) -> SplitResult:
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
-    found = None if problem else earlier.find(split.part_name)
     is_reusable = found is not None and may_be_valid(
         split, found, spec.digest, fingerprint, spec.settings.labels
     )
@@ -106,7 +129,7 @@ def score_split(
         return _reused(ReusedPart(record=record, rewritten=False))
     try:
         with at_work.doing(record_name(split.part_name), lambda: 0.0):
-            rows = read_rows(split)
+            rows = reader.read(split)
     except UNREADABLE as error:
         return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
     if problem:
@@ -234,36 +257,38 @@ def _reused(part: ReusedPart) -> ReusedPart:
     return part
 
 
-def digest_split(
-    split: Split,
+def digest_run(
+    run: SplitRun,
     *,
     counting: Counting,
     folder: OutputFolder,
     job_digest: str,
     labels: Mapping[str, str] | None,
 ) -> Iterator[SplitCount]:
-    """Digest the references of a split; from the record of its part if that is current.
+    """Digest the references of splits; from the records of their parts if these are current.
 
     Args:
-        split: The split.
+        run: The splits.
         counting: What would be counted.
         folder: Output folder of the run.
         job_digest: Digest of the run's identity, as in the records.
         labels: Label of the setting of each language; None if all rows are scored alike.
     """
-    record = read_record(folder, split.part_name)
-    is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
-    try:
-        if record is not None and is_same_job and record.is_current(split):
-            rows, digest = record.num_rows, record.digests.references
+    reader = SplitReader(run.splits, counting.read_columns)
+    for split in run.splits:
+        record = read_record(folder, split.part_name)
+        is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
+        try:
+            if record is not None and is_same_job and record.is_current(split):
+                rows, digest = record.num_rows, record.digests.references
+            else:
+                table = reader.read(split).table
+                rows, digest = table.num_rows, counting.digest_of(table)
+        except UNREADABLE as error:
+            logger.warning("not compared: %s", mask_credentials(str(error)))
+            yield SplitCount(unreadable=1)
         else:
-            table = read_split(split, counting.read_columns)
-            rows, digest = table.num_rows, counting.digest_of(table)
-    except UNREADABLE as error:
-        logger.warning("not compared: %s", mask_credentials(str(error)))
-        yield SplitCount(unreadable=1)
-    else:
-        yield SplitCount(content=content_of(split, rows, digest, counting.columns))
+            yield SplitCount(content=content_of(split, rows, digest, counting.columns))
 
 
 def group_part(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from bertscore_beam.dump.language_codes import by_name, words_for
-from bertscore_beam.dump.lines import fewer_names
 from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text.lines import fewer_names
 from bertscore_beam.score.part_record import PartRecord
 from bertscore_core import ScoreSummary
 from bertscore_core.work import Work

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.plan import Plan, check_all_reached
 from bertscore_beam.dump.plan_files import plan_inputs
+from bertscore_beam.dump.read_split import SplitReader, SplitRows, read_text
 from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
 from bertscore_beam.dump.texts import only_strings
 from bertscore_beam.options.base import DEFAULT_SPLIT_BYTES
@@ -106,10 +107,21 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
     """
     plan = _plan(options, output)
     wanted = [options.candidate_column, options.reference_column, *_columns(options)]
-    pieces = [JudgedRows.read(split, options, wanted) for split in plan.splits]
+    pieces = [JudgedRows.of(rows, options) for rows in _rows(plan, wanted)]
     found = _usable(JudgedRows.join(pieces), options.lower_is_better)
     _check(found, options)
     return found
+
+
+def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
+    """Read the rows of all files, in order; those of text directly."""
+    reader = SplitReader(plan.splits, wanted)
+    texts = {text.path: text for text in plan.sketched}
+    for split in plan.splits:
+        if split.num_rows is not None:
+            yield reader.read(split)
+        elif split.row_offset == 0:
+            yield read_text(texts[split.path], split)
 
 
 def _plan(options: TuneOptions, output: str) -> Plan:

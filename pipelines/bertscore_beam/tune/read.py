@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump.columns import column_of
-from bertscore_beam.dump.read_split import read_rows, read_split
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.texts import Text, reference_texts, texts_from_column
-from bertscore_beam.idf.row_keys import values_as_text
+from bertscore_beam.dump.read_split import SplitRows
+from bertscore_beam.dump.texts import Text, reference_texts, texts_from_column, values_as_text
 from bertscore_beam.options.tune import TuneOptions
 from bertscore_core.agreement.inputs import Doubles
 from bertscore_core.errors import InputError
@@ -45,23 +43,17 @@ class JudgedRows:
     keys: Mapping[str, Sequence[str | None]]
 
     @classmethod
-    def read(cls, split: Split, options: TuneOptions, columns: Sequence[str]) -> Self:
-        """Read the rows of a split.
+    def of(cls, rows: SplitRows, options: TuneOptions) -> Self:
+        """Take what is needed of some rows.
 
         Args:
-            split: What to read.
+            rows: The rows.
             options: The columns.
-            columns: All columns that are needed.
 
         Raises:
-            InputError: The file is damaged, or a column does not hold what it should.
-            OSError: The file cannot be reached.
+            InputError: A column does not hold what it should.
         """
-        if split.is_text:
-            rows = read_rows(split)
-            table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
-        else:
-            table, bad = read_split(split, columns), {}
+        table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
         scores, labels = options.score_column, options.label_column
         keys = {
             "group": options.by, "system": options.system_column, "item": options.item_column,

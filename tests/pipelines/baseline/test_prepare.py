@@ -7,7 +7,7 @@ from bertscore_beam.options.baseline import BaselineOptions
 from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
 
-FLINK = ("--runner=FlinkRunner",)
+FLINK = ("--runner=FlinkRunner", "--job_endpoint=embed")
 
 
 def options(tmp_path, **changes):

@@ -22,16 +22,18 @@ import json, sys
 from bertscore_beam.dump.read_split import read_rows
 from tests.support.text_files import plan_text
 
-plan = plan_text(sys.argv[1], rows=20)
+plan = plan_text(sys.argv[1], sys.argv[2], rows=20)
 read = [(split, read_rows(split)) for split in plan.splits]
 print(json.dumps({
-    "splits": [(s.input_name, s.start, bool(s.file_version)) for s, _ in read],
+    "splits": [(s.input_name, s.row_offset, bool(s.file_version)) for s, _ in read],
     "rows": [row for _, rows in read for row in rows.table.to_pylist()],
 }))
 """
 
 
-def read_through(endpoint: str, path: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+def read_through(
+    endpoint: str, path: str, folder: Path, token: str = TOKEN
+) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "HF_ENDPOINT": endpoint,
         "HF_HUB_OFFLINE": "0",
@@ -39,13 +41,14 @@ def read_through(endpoint: str, path: str, token: str = TOKEN) -> subprocess.Com
         "HF_TOKEN": token,
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-c", READ, f"hf://datasets/{REPOSITORY}/{path}"]
+    source = f"hf://datasets/{REPOSITORY}/{path}"
+    command = [sys.executable, "-c", READ, source, str(folder / path.replace("/", "_"))]
     return subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
     )
 
 
-def test_private_dataset_is_listed_cut_and_read_with_its_partitions():
+def test_private_dataset_is_listed_cut_and_read_with_its_partitions(tmp_path):
     rows = [{"candidate": f"a {n}", "reference": f"the {n}"} for n in range(50)]
     cells = [["candidate", "reference"], ["ein Hund", "der\nHund"]]
     files = {
@@ -55,13 +58,15 @@ def test_private_dataset_is_listed_cut_and_read_with_its_partitions():
         "other/c.jsonl": to_jsonl(rows),
     }
     with hub(files, TOKEN) as endpoint:
-        found = [read_through(endpoint, path) for path in ("data", "data/**/*.gz")]
-        refused = read_through(endpoint, "data", token="hf_wrong")
+        found = [read_through(endpoint, path, tmp_path) for path in ("data", "data/**/*.gz")]
+        refused = read_through(endpoint, "data", tmp_path / "refused", token="hf_wrong")
     whole, packed = (json.loads(one.stdout) for one in found)
     german = {"candidate": "ein Hund", "reference": "der\nHund", "lang": "de"}
     assert whole["rows"] == [*rows, german]
-    names = [(name, has_version) for name, _, has_version in whole["splits"]]
-    assert names == [("a.jsonl", True)] * 3 + [("lang=de/b.csv.gz", True)]
+    assert whole["splits"] == [
+        *(["a.jsonl", row, True] for row in (0, 16, 33)),
+        ["lang=de/b.csv.gz", 0, True],
+    ]
     assert packed["rows"] == [german]
     assert refused.returncode != 0
     assert "hf_wrong" not in refused.stdout + refused.stderr

@@ -44,10 +44,11 @@ def test_column_of_the_file_comes_before_the_one_of_the_path():
 
 def test_partitioned_folders_of_both_kinds_are_read_with_their_columns(tmp_path):
     rows = {"candidate": ["a"], "reference": ["b"]}
-    (tmp_path / "dt=2026-01-01").mkdir()
-    pq.write_table(pa.table(rows), tmp_path / "dt=2026-01-01" / "x.parquet")
-    write_text(tmp_path / "dt=2026-01-02" / "x.csv", to_csv([list(rows), ["c", "d"]]))
-    plan = plan_text(tmp_path, choosing={"dt": "--idf-group"})
+    dump = tmp_path / "dump"
+    (dump / "dt=2026-01-01").mkdir(parents=True)
+    pq.write_table(pa.table(rows), dump / "dt=2026-01-01" / "x.parquet")
+    write_text(dump / "dt=2026-01-02" / "x.csv", to_csv([list(rows), ["c", "d"]]))
+    plan = plan_text(dump, tmp_path / "out", choosing={"dt": "--idf-group"})
     table, _ = read_plan(plan)
     assert table["dt"].to_pylist() == ["2026-01-01", "2026-01-02"]
     assert read_split(plan.splits[0], ["dt"]).column_names == ["dt"]
@@ -77,9 +78,10 @@ def test_path_that_is_not_there_is_an_error_that_knows_near_ones():
 
 
 def test_nested_parquet_columns_can_be_scored_and_counted(tmp_path):
-    pq.write_table(TABLE, tmp_path / "x.parquet", row_group_size=1)
+    dump = tmp_path / "x.parquet"
+    pq.write_table(TABLE, dump, row_group_size=1)
     names = {"candidate_column": "response.text", "reference_column": "response.meta.lang"}
-    plan = plan_text(tmp_path, 1, **names)
+    plan = plan_text(dump, tmp_path / "out", 1, **names)
     assert read_plan(plan)[0].equals(TABLE)
     found = read_split(plan.splits[0], ["response.meta.lang"])
     assert column_of(found, "response.meta.lang").to_pylist() == ["de"]

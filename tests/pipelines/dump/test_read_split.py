@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from bertscore_beam.dump import columns
 from bertscore_beam.dump import read_parquet as reading
+from bertscore_beam.dump.batches import Batches
 from bertscore_beam.dump.columns import append_scores
 from bertscore_beam.dump.layout import read_layout
 from bertscore_beam.dump.nested import check_indices
 from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump.read_split import SplitReader, read_split
 from bertscore_beam.dump.texts import texts_from_column
 from bertscore_core.errors import InputError
 from tests.support.tables import BAD, ROWS, every_type, invalid_utf8, plan, read_whole, same, write
@@ -77,22 +78,25 @@ def test_reading_stops_after_the_last_row_wanted(
     path = write(tmp_path / "a.parquet", pa.table({"n": range(1000)}))
     monkeypatch.setattr(reading, "_BATCH_ROWS", 10)
     taken: list[int] = []
-    original = reading.take
+    original = reading.Batches
 
-    def counted(
-        batches: Iterator[pa.RecordBatch], skip: int, rows: int
-    ) -> Iterator[pa.RecordBatch]:
+    def counted(batches: Iterator[pa.RecordBatch]) -> Batches:
         def count() -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 taken.append(batch.num_rows)
                 yield batch
 
-        return original(count(), skip, rows)
+        return original(count())
 
-    monkeypatch.setattr(reading, "take", counted)
+    monkeypatch.setattr(reading, "Batches", counted)
     splits = plan(path, 100)
     assert read_split(splits[1])["n"].to_pylist() == list(range(100, 200))
     assert sum(taken) == 200
+    reader = SplitReader(splits[2:6])
+    for number in (2, 4, 5):  # the rows of 3 are passed over
+        got = reader.read(splits[number]).table
+        assert got["n"].to_pylist() == list(range(100 * number, 100 * number + 100))
+    assert sum(taken) == 200 + 600
 
 
 @pytest.mark.parametrize("empty", [every_type().slice(0, 0), pa.table({"x": pa.nulls(0)})])
@@ -199,6 +203,19 @@ def test_repeated_texts_are_no_burden_as_dictionaries(
     table = repeated("string")
     path = write(tmp_path / "a.parquet", table)
     assert read_split(plan(path, 20_000)[0]).equals(table)
+
+
+def test_rows_that_may_be_large_are_read_across_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read in batches, which end where a row group does if Arrow cannot join them."""
+    monkeypatch.setattr(reading, "MAX_DECODED_BYTES", 1000)
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
+    coded = every_type()["struct of dictionary"]
+    table = pa.table({"n": range(ROWS), "text": ["x" * 100] * ROWS, "coded": coded})
+    path = write(tmp_path / "a.parquet", table, 10)
+    (whole,) = plan(path, ROWS)
+    assert read_split(whole).equals(table)
 
 
 def test_rows_as_large_on_disk_as_was_asked_for_are_read(

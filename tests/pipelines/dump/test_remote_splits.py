@@ -1,5 +1,7 @@
 import gzip
 import importlib
+import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,14 +10,18 @@ import pytest
 from bertscore_beam.dump import parquet
 from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.dump.parts import write_part
+from bertscore_beam.dump.plan import FileReason
 from bertscore_beam.dump.plan_files import plan_inputs
 from bertscore_beam.dump.read_split import read_rows, read_split
 from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text.imports import TextFile
 from bertscore_beam.files.write import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
+from tests.support.jobs import import_here, own
 from tests.support.s3 import over_http, s3_bucket
 from tests.support.tables import every_type, plan
+from tests.support.text_files import plan_text, to_csv, to_jsonl, write_text
 
 
 def assert_is_read_back(path: str, scheme: str = "") -> None:
@@ -69,17 +75,16 @@ def test_no_more_is_fetched_from_an_object_store_than_is_wanted(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv.gz"])
-def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told(suffix: str) -> None:
+def test_a_small_file_is_read_with_one_request_and_a_changed_one_is_told() -> None:
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as bucket:
-        path = f"{bucket}/pairs.{suffix}"
-        write_atomically(path, content(suffix, ["a", "b", "c"]))
+        path = f"{bucket}/pairs.parquet"
+        write_atomically(path, content(["a", "b", "c"]))
         (split,) = found_splits(path, 20)
         disturbed[0].requests = found = []
         assert read_rows(split).table["candidate"].to_pylist() == ["a", "b", "c"]
         assert [method for method, _ in found] == ["GET"]
-        write_atomically(path, content(suffix, ["a", "b", "d"]))  # of the same size
+        write_atomically(path, content(["a", "b", "d"]))  # of the same size
         with pytest.raises(InputError, match="has changed since it was planned"):
             read_rows(split)
 
@@ -97,28 +102,56 @@ def found_splits(path: str, rows: int, *columns: str) -> tuple[Split, ...]:
     return found.splits
 
 
-def content(suffix: str, words: list[str]) -> bytes:
-    if suffix == "jsonl":
-        return "".join(f'{{"candidate": "{w}", "reference": "r"}}\n' for w in words).encode()
-    if suffix == "csv.gz":
-        rows = "candidate,reference\n" + "".join(f"{word},r\n" for word in words)
-        return gzip.compress(rows.encode(), mtime=0)
+def content(words: list[str]) -> bytes:
     return write_part(pa.table({"candidate": words, "reference": ["r"] * len(words)}))
 
 
 @pytest.mark.process
-def test_splits_of_one_file_share_its_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv.gz"])
+def test_text_in_a_store_that_changes_before_its_import_is_out_of_reach(
+    tmp_path: Path, name: str
+) -> None:
+    with s3_bucket() as bucket:
+        path = f"{bucket}/{name}"
+
+        def put(words: list[str]) -> None:
+            rows = [{"candidate": word, "reference": "r"} for word in words]
+            cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+            data = to_csv(cells) if ".csv" in name else to_jsonl(rows)
+            write_atomically(path, gzip.compress(data, mtime=0) if ".gz" in name else data)
+
+        put(["a", "b", "c"])
+        good = write_text(tmp_path / "good.csv", to_csv([["candidate", "reference"], ["x", "y"]]))
+        plan = plan_text([str(good), path], tmp_path / "out")
+        assert [
+            text for one in plan.splits for text in read_split(one)["candidate"].to_pylist()
+        ] == [*"xabc"]
+        (file,) = expand_inputs([path])
+        put(["a", "b", "d"])  # of the same size
+        folder, text = own(tmp_path / "other"), TextFile.of(file, ["candidate", "reference"])
+        assert text is not None
+        import_here([text], folder)
+        assert "has changed since it was planned" in folder.read(text.rejection).decode()
+        assert json.loads(folder.read(text.rejection))["reason"] == FileReason.UNREADABLE
+        assert not folder.exists(text.footer)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("rows", [1000, 2000])  # of one row group, and of two
+def test_splits_of_one_file_share_its_footer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     disturbed: list[Faults] = []
     with s3_bucket(disturbed) as bucket:
         path = f"{bucket}/big.parquet"
         table = pa.table({"text": [f"{i * 7919 % 10**8:08d}" * 9 for i in range(8000)]})
+        coded = pa.StructArray.from_arrays([pa.array(["x"] * 8000).dictionary_encode()], ["a"])
+        table = table.append_column("coded", coded)
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, 1000, compression="none", use_dictionary=False)
+        pq.write_table(table, sink, 1000, compression="none", use_dictionary=["coded.a"])
         write_atomically(path, bytes(sink.getvalue()))
-        splits = found_splits(path, 1000, "text")
+        splits = found_splits(path, rows, "text")
         # A worker is another process: it has not planned the file.
         monkeypatch.setattr(parquet, "_FOOTERS", parquet._Footers(most=8))
         disturbed[0].requests = found = []
         got = pa.concat_tables([read_split(split) for split in splits])
-        assert got["text"].to_pylist() == table["text"].to_pylist()
-        assert len(found) == 1 + len(splits) == 9
+        assert got.to_pylist() == table.to_pylist()
+        assert len(found) == 1 + len(splits) == 1 + 8000 // rows

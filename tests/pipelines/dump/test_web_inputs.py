@@ -2,20 +2,21 @@
 
 import functools
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from hashlib import sha512
 from pathlib import Path
 
+import fsspec
 import pytest
 
-from bertscore_beam.dump.formats import Codec
-from bertscore_beam.dump.plan import FileReason
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.formats import Codec, Format
 from bertscore_beam.dump.read_split import read_rows
-from bertscore_beam.dump.text_source import open_text
-from tests.support.dumps import pair_rows
+from bertscore_beam.dump.text.source import open_text
+from bertscore_beam.run.exit_status import BROKEN, DONE, UNUSABLE
+from tests.support.dumps import pair_rows, read_output
 from tests.support.text_files import plan_text, to_csv, to_jsonl, write_text
 
 ROWS = [
@@ -69,71 +70,50 @@ def served(folder: Path, handler: type[WithoutRanges]) -> Iterator[str]:
             thread.join()
 
 
-NO_LENGTH = "the length of the file is not known: its server does not say how many bytes it has"
-NO_RANGES = "can only be read from its beginning: its server does not send ranges of bytes"
 HANDLERS = (WithoutRanges, WithoutLength, SaysSo)
-# (handler, suffix, most rows in a split) -> the message about the file; others are read whole
-REFUSED = {
-    (WithoutRanges, ".jsonl", 7): NO_RANGES,
-    # fsspec does not learn the length from a server that says it has no ranges.
-    **{(handler, ".jsonl", rows): NO_LENGTH for handler in HANDLERS[1:] for rows in (7, 20_000)},
-    **{(handler, ".csv", 7): NO_RANGES for handler in HANDLERS},
-}
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("rows", [20_000, 7])
 @pytest.mark.parametrize("suffix", DATA)
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_file_of_a_server_without_ranges_is_read_whole_or_refused_by_name(
+def test_every_row_of_a_server_without_ranges_or_length_is_read(
     tmp_path: Path, handler: type[WithoutRanges], suffix: str, rows: int
 ) -> None:
     write_text(tmp_path / f"web{suffix}", DATA[suffix])
     good = write_text(tmp_path / "good.csv", DATA[".csv"])
     with served(tmp_path, handler) as url:
-        plan = plan_text((str(good), f"{url}/web{suffix}"), rows)
-        found = [
-            text for one in plan.splits for text in read_rows(one).table["candidate"].to_pylist()
-        ]
-    words = REFUSED.get((handler, suffix, rows))
-    assert found == TEXTS * (2 if words is None else 1)
-    assert [(file.path, file.reason) for file in plan.rejected_files] == (
-        [] if words is None else [(f"{url}/web{suffix}", FileReason.UNREADABLE)]
-    )
-    assert all(words in file.message for file in plan.rejected_files)
+        plan = plan_text((str(good), f"{url}/web{suffix}"), tmp_path / "out", rows)
+    found = [text for one in plan.splits for text in read_rows(one).table["candidate"].to_pylist()]
+    assert found == TEXTS * 2
+    assert not plan.rejected_files
+    assert len(plan.splits) == 2 if rows > len(TEXTS) else 12
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("suffix", [".jsonl.gz", ".csv"])
-def test_file_that_is_read_block_by_block_is_refused_by_name_without_ranges(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_file_of_a_server_is_imported_again_by_every_run_that_cannot_see_its_version(
+    tmp_path: Path, handler: type[WithoutRanges]
 ) -> None:
-    monkeypatch.setattr("bertscore_beam.dump.text_source.BLOCK_BYTES", 100)
-    # Arrow asks for 64 KiB of a compressed file at once, however small the blocks are.
-    noise = [{"candidate": sha512(b"%d" % n).hexdigest(), "reference": ""} for n in range(2_000)]
-    data = to_jsonl(noise) if suffix == ".jsonl.gz" else DATA[suffix]
-    write_text(tmp_path / f"web{suffix}", data)
-    good = write_text(tmp_path / "good.jsonl", DATA[".jsonl"])
-    with served(tmp_path, WithoutRanges) as url:
-        plan = plan_text((str(good), f"{url}/web{suffix}"))
-    assert [split.path for split in plan.splits] == [str(good)]
-    assert [NO_RANGES in file.message for file in plan.rejected_files] == [True]
+    write_text(tmp_path / "web" / "a.jsonl", DATA[".jsonl"])
+    with served(tmp_path / "web", handler) as url:
+        words = ["score", "--input", f"{url}/a.jsonl", "--output", str(tmp_path / "out")]
+        assert cli.main([*words, "--device", "cpu", "--quiet"]) == DONE
+        write_text(tmp_path / "web" / "a.jsonl", to_jsonl(ROWS[:-1]))
+        os.utime(tmp_path / "web" / "a.jsonl", (1, 1))
+        assert cli.main([*words, "--device", "cpu", "--quiet"]) == DONE
+        assert read_output(tmp_path / "out")["candidate"].to_pylist() == TEXTS[:-1]
+    # A server that does not answer is no reason to take an earlier import for the file.
+    before = read_output(tmp_path / "out").num_rows
+    assert cli.main([*words, "--device", "cpu", "--quiet"]) in (BROKEN, UNUSABLE)
+    assert read_output(tmp_path / "out").num_rows == before
 
 
-@pytest.mark.process
-def test_server_that_sends_no_ranges_after_planning_fails_only_its_own_splits(
-    tmp_path: Path,
+def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    write_text(tmp_path / "web.csv", DATA[".csv"])
-    with served(tmp_path, WithoutRanges) as url:
-        (split,) = plan_text(f"{url}/web.csv").splits
-        later = replace(split, start=500, format="tsv-raw")
-        with pytest.raises(OSError, match=NO_RANGES):
-            read_rows(later)
-
-
-def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
-    whole = open_text("s3://some-bucket/x.jsonl", Codec.NONE, size=9, version="1", span=(0, 9))
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # of other tests
+    whole = open_text("s3://some-bucket/x.jsonl", Format.JSONL, Codec.NONE, size=9, version="1")
     with pytest.raises(ValueError, match="Invalid endpoint: not an address"), whole:
         pass

@@ -1,29 +1,35 @@
 """Rows come back from the disk, each with those of its bucket, in their order."""
 
 import numpy as np
+import pytest
 
 from bertscore_beam.files.buckets import Buckets, bucket_of
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
 
 
-def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path):
+@pytest.mark.parametrize("bits", [0, 3, 9])
+def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path, bits):
     rng = np.random.default_rng(1)
-    rows = np.empty(1000, dtype=ROW)
-    rows["key"] = rng.integers(0, 2**63, 1000, dtype=np.uint64) * 2
-    rows["number"] = np.arange(1000)
-    buckets = Buckets(tmp_path, 3)
+    rows = np.empty(9000, dtype=ROW)
+    rows["key"] = rng.integers(0, 2**63, 9000, dtype=np.uint64) * 2
+    rows["number"] = np.arange(9000)
+    buckets = Buckets(tmp_path, bits, lambda rows: rows["key"])
     for piece in np.split(rows, [10, 10, 700]):
-        buckets.add(piece, piece["key"])
-    assert buckets.count == 8
-    taken = [buckets.take(bucket, ROW) for bucket in range(8)]
-    for bucket, some in enumerate(taken):
-        expected = rows[bucket_of(rows["key"], 3) == bucket]
+        buckets.add(piece)
+    assert len(list(tmp_path.iterdir())) == min(2**bits, 128)  # all of them are open
+    taken = dict(buckets.take(ROW))
+    assert list(taken) == list(range(2**bits))
+    for bucket, some in taken.items():
+        expected = rows[bucket_of(rows["key"], bits) == bucket]
         assert len(some) > 0
         assert np.array_equal(some, expected)
-    assert sum(map(len, taken)) == 1000
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bucket_without_rows_is_empty(tmp_path):
-    assert len(Buckets(tmp_path, 0).take(0, ROW)) == 0
+def test_bucket_without_rows_is_left_out(tmp_path):
+    buckets = Buckets(tmp_path, 2, lambda rows: rows["key"])
+    assert list(buckets.take(ROW)) == []
+    rows = np.array([(2**63, 1), (5, 2)], dtype=ROW)
+    buckets.add(rows)
+    assert [bucket for bucket, _ in buckets.take(ROW)] == [0, 2]

@@ -1,6 +1,7 @@
 """The idf job: one lock, counts that a stopped run leaves to the next, and one table."""
 
 import os
+import shutil
 from pathlib import Path
 
 import apache_beam as beam
@@ -8,11 +9,14 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf import steps
+from bertscore_beam.dump.read_split import SplitReader
+from bertscore_beam.dump.text.imports import INPUT_FOLDER
+from bertscore_beam.idf import job, steps
 from bertscore_beam.idf.job import begin_idf, idf_stages, plan_idf
 from bertscore_beam.idf.saved import load_idf
 from bertscore_beam.idf.steps import COUNTS_FOLDER
 from bertscore_beam.options.idf import IdfOptions
+from bertscore_beam.run import import_text
 from bertscore_beam.run.lock import FolderLostError, RunLock, hold
 from bertscore_beam.run.runner import Runner
 from bertscore_core import ConfigError
@@ -97,15 +101,15 @@ def test_second_run_is_refused_while_the_first_is_at_work(dump, tmp_path, capsys
 
 def test_counts_are_kept_while_a_file_cannot_be_read(dump, tmp_path, monkeypatch, capsys):
     table = tmp_path / "table.npz"
-    read = steps.read_split
+    read = SplitReader.read
 
-    def unreadable_once(split, columns):
+    def unreadable_once(reader, split):
         if split.input_name.endswith("001.parquet") and split.row_offset == 0:
             raise OSError("the disk fails")
-        return read(split, columns)
+        return read(reader, split)
 
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "read_split", unreadable_once)
+        patched.setattr(SplitReader, "read", unreadable_once)
         assert cli.main(command(dump, table)) == cli.BROKEN
     assert "no table was saved" in capsys.readouterr().err
     assert len(list((tmp_path / ".table.npz.run" / COUNTS_FOLDER).rglob("*.npz"))) == 7
@@ -180,3 +184,31 @@ def test_rows_of_a_text_file_are_counted_and_not_their_references(tmp_path, caps
     assert not table.exists()
     assert cli.main([*flags, "6"]) == cli.DONE
     assert load_idf(str(table)).num_documents == 12
+
+
+@pytest.mark.parametrize(("more", "again"), [((), 1), (("--idf-key", "id"), 2)])
+def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypatch, more, again):
+    rows = [{"id": str(n), "reference": f"word {n}"} for n in range(6)]
+    for name in "ab":
+        write_text(tmp_path / "dump" / f"{name}.jsonl", to_jsonl(rows))
+    table, whole = tmp_path / "table.npz", tmp_path / "whole.npz"
+    assert cli.main([*command(tmp_path / "dump", whole), *more]) == cli.DONE
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "_clean_up", lambda folder: None)
+        assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
+    work = tmp_path / ".table.npz.run"
+    assert len(list((work / INPUT_FOLDER).iterdir())) == 2
+    shutil.rmtree(work / INPUT_FOLDER)
+    lose_a_count(work, tmp_path / "dump")
+    table.unlink()
+    imported = []
+    convert = import_text.write_rows
+    monkeypatch.setattr(
+        import_text,
+        "write_rows",
+        lambda *given, **named: (imported.append(1), convert(*given, **named))[1],
+    )
+    assert cli.main([*command(tmp_path / "dump", table), *more]) == cli.DONE
+    assert len(imported) == again
+    assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
+    assert not work.exists()

@@ -60,13 +60,13 @@ def chosen(files: dict[str, pa.Table], size: int, buckets: int, seed: int) -> di
             here = split(name, offset, len(rows))
             offsets[here.part_name] = (name, offset)
             references = countable_references(rows["reference"])
-            found, alone = keyed_rows(here, rows, COLUMNS, references)
+            found, alone = keyed_rows(here, "run", rows, COLUMNS, references)
             owned.setdefault(here.part_name, []).append(alone)
             for bucket, some in found.buckets(buckets):
                 by_bucket.setdefault(bucket, []).append(some)
     for parts in by_bucket.values():
         random.Random(seed).shuffle(parts)
-        for part_name, some in choose_owners(parts):
+        for _, (part_name, some) in choose_owners(parts):
             owned.setdefault(part_name, []).append(some)
     result: dict[str, list] = {name: [set(), set(), set()] for name in files}
     for part_name, parts in owned.items():
@@ -109,7 +109,7 @@ def test_first_row_of_each_key_counts_however_the_corpus_is_cut(seed):
 
 def test_words_of_a_key_do_not_run_together():
     rows = pa.table({"doc": ["a", "aa"], "part": ["aa", "a"], "set": ["x", "x"]})
-    found, _ = keyed_rows(split("a", 0, 2), rows, COLUMNS, [["t"], ["t"]])
+    found, _ = keyed_rows(split("a", 0, 2), "run", rows, COLUMNS, [["t"], ["t"]])
     assert len(np.unique(found.keys, axis=0)) == 2
 
 

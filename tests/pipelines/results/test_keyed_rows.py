@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bertscore_beam.dump import groups
 from bertscore_beam.results import pairing
 from bertscore_beam.results.keyed_rows import ENTRY, LeftOut, Numbers, RowColumns, read_entries
-from bertscore_beam.results.pairing import ABSENT, Spill, pair_entries, paired_buckets
-from bertscore_beam.score import groups
+from bertscore_beam.results.pairing import ABSENT, Spill, pair_entries
 from bertscore_beam.score.finished import open_finished
 from bertscore_core.errors import InputError
 from tests.support.made_runs import made_run, scored
@@ -125,7 +125,7 @@ def test_rows_of_a_key_meet_in_one_bucket(tmp_path, monkeypatch, bucket_rows):
     for part in np.array_split(entries, 7):
         spill.add(part)
     found = {}
-    for bucket in paired_buckets(spill, 3):
+    for bucket in spill.paired(3):
         assert not bucket.repeated.any()
         for places in bucket.places.tolist():
             there = [side for side, place in enumerate(places) if place != ABSENT]

@@ -84,6 +84,7 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
         idf=job.idf,
         corpus=job.plan.digest,
         accelerator=options.accelerator,
+        is_remote=runner.is_remote,
     )
     (sketch,) = sketch_score(options, runner)
     assert describe(runner, sketch.build) == describe(runner, build)

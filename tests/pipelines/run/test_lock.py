@@ -1,12 +1,12 @@
 """One run at a time on an output folder: real processes, a real disk, a real object store."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,19 @@ import pytest
 
 from bertscore_beam.files.delete import delete_temporary
 from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import exists, read_bytes
+from bertscore_beam.files.read import exists, read_bytes, read_many
 from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run import lock as locks
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.holder import Holder
-from bertscore_beam.run.lock import LOCK_FILE, FolderInUseError, FolderLostError, hold
+from bertscore_beam.run.lock import (
+    BEAT_FILE,
+    LOCK_FILE,
+    SUBMITTED,
+    FolderInUseError,
+    FolderLostError,
+    hold,
+)
 from tests.support.waiting import wait_until
 
 HOLDER = """
@@ -63,6 +70,16 @@ def take(folder, said=None):
 
 def put(folder, holder):
     write_atomically(join(folder, LOCK_FILE), holder.to_json())
+
+
+def beat(folder, run, content=None):
+    content = content or uuid.uuid4().hex.encode()
+    write_atomically(join(folder, BEAT_FILE + run), content)
+
+
+def beat_of(folder, run):
+    path = join(folder, BEAT_FILE + run)
+    return read_many([path])[0]
 
 
 def test_lock_is_held_while_the_body_runs_and_gone_afterwards(output):
@@ -142,15 +159,114 @@ def test_lock_from_elsewhere_is_taken_over_when_its_heart_stands_still(tmp_path,
 
 
 def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick):
-    """Its clock does not enter: only that the count moves while we watch."""
+    """Its clock does not enter: only that a heartbeat comes while we watch."""
     folder = str(tmp_path / "out")
     theirs = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
     put(folder, theirs)
-    beat = threading.Timer(0.5, put, (folder, replace(theirs, beats=1)))
-    beat.start()
+    timer = threading.Timer(0.5, beat, (folder, "theirs"))
+    timer.start()
     with pytest.raises(FolderInUseError, match="process 7 on far"):
         take(folder).__enter__()
-    beat.join()
+    timer.join()
+
+
+def test_lock_of_an_earlier_version_that_changes_is_respected(tmp_path, quick):
+    """It has its heartbeats in the lock itself."""
+    folder = str(tmp_path / "out")
+    old = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "beats": %d}'
+    write_atomically(join(folder, LOCK_FILE), old % 1)
+    timer = threading.Timer(0.5, write_atomically, (join(folder, LOCK_FILE), old % 2))
+    timer.start()
+    with pytest.raises(FolderInUseError, match="process 7 on far"):
+        take(folder).__enter__()
+    timer.join()
+
+
+def submit(folder):
+    """Hold the lock as the command of a detached job does, to its end."""
+    with hold(folder, say=print, lost=print, detached=True) as lock:
+        pass
+    return lock
+
+
+def test_a_job_keeps_its_lock_as_long_as_a_worker_beats(output, quick):
+    """Also when its command ran here and has ended, or goes on as a process of many jobs."""
+    job = submit(output)
+    assert beat_of(output, job.run) == SUBMITTED
+    written = read_bytes(join(output, LOCK_FILE))
+    for _ in range(2):
+        job.keep()
+    wait_until(lambda: beat_of(output, job.run) != SUBMITTED)
+    with pytest.raises(
+        FolderInUseError,
+        match=r"^the detached job submitted by process .* is still running on this output: got a "
+        r"heartbeat \d s after .* expected none for 2 s\. Wait .*, cancel it, or choose",
+    ):
+        take(output).__enter__()
+    assert read_bytes(join(output, LOCK_FILE)) == written
+    job.release()
+    wait_until(lambda: beat_of(output, job.run) is None)
+    time.sleep(4 * locks.BEAT_SECONDS)  # the workers have found out
+    assert beat_of(output, job.run) is None
+
+
+def test_a_job_whose_workers_have_ended_is_stale(output, quick):
+    job, said = submit(output), []
+    beat(output, job.run)
+    with take(output, said) as lock:
+        lock.check()
+        assert beat_of(output, job.run) is None
+    assert "locked by the detached job submitted by process" in said[0]
+    assert "watching for 2 s whether that run still lives" in said[0]
+
+
+def test_a_job_that_was_submitted_is_stale_if_no_worker_begins(output, impatient, monkeypatch):
+    monkeypatch.setattr(locks, "START_SECONDS", 3.0)
+    job, said, began = submit(output), [], time.monotonic()
+    with take(output, said):
+        assert time.monotonic() - began > 3.0
+        assert beat_of(output, job.run) is None
+    assert "watching for 3 s whether its workers begin" in said[0]
+
+
+def test_a_job_that_begins_late_is_not_taken_for_dead(output, impatient, monkeypatch):
+    monkeypatch.setattr(locks, "START_SECONDS", 60.0)
+    job = submit(output)
+    timer = threading.Timer(2.0, job.keep)  # later than a stale run beats
+    timer.start()
+    with pytest.raises(FolderInUseError, match="is still running"):
+        take(output).__enter__()
+    job.release()
+
+
+def test_a_job_that_was_not_submitted_leaves_no_lock(output):
+    with (
+        pytest.raises(ValueError, match="no"),
+        hold(output, say=print, lost=print, detached=True) as lock,
+    ):
+        raise ValueError("no")
+    assert not exists(join(output, LOCK_FILE))
+    assert beat_of(output, lock.run) is None
+
+
+def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
+    """An object store takes one write a second of the same object."""
+    folder, written = str(tmp_path / "out"), []
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.5)
+    job = submit(folder)
+
+    def write(path, content):
+        written.append(path)
+        write_atomically(path, content)
+
+    monkeypatch.setattr(locks, "write_atomically", write)
+    for _ in range(10):
+        job.keep()
+        time.sleep(0.05)
+    time.sleep(2.0)
+    job.release()
+    assert 2 <= len(written) <= 10
+    assert set(written) == {job.beat_path}
 
 
 def test_run_that_takes_a_lock_over_a_moment_before_this_one_is_respected(
@@ -173,7 +289,10 @@ def test_run_that_takes_a_lock_over_a_moment_before_this_one_is_respected(
     assert read_bytes(join(folder, LOCK_FILE)) == alive.to_json()
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"{", b"[1]", b'{"run": 1}', b"\xff"])
+_NO_NAME = b'{"run": "../x", "machine": "far", "process": 7, "place": ""}'
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"{", b"[1]", b'{"run": 1}', b"\xff", _NO_NAME])
 def test_damaged_lock_is_taken_over_after_a_while(tmp_path, impatient, rubbish):
     folder, said = str(tmp_path / "out"), []
     write_atomically(join(folder, LOCK_FILE), rubbish)
@@ -182,16 +301,13 @@ def test_damaged_lock_is_taken_over_after_a_while(tmp_path, impatient, rubbish):
     assert "locked by an unknown process" in said[0]
 
 
-def beats(folder):
-    return json.loads(read_bytes(join(folder, LOCK_FILE)))["beats"]
-
-
-def test_beats_are_counted(tmp_path, quick):
-    folder = str(tmp_path / "out")
-    with take(folder):
-        before = beats(folder)
-        wait_until(lambda: beats(folder) > before + 2)
-        assert before < beats(folder)
+def test_a_run_beats_beside_its_lock_which_it_never_writes_again(tmp_path, quick):
+    folder, seen = str(tmp_path / "out"), set()
+    with take(folder) as lock:
+        before = read_bytes(join(folder, LOCK_FILE))
+        wait_until(lambda: seen.add(beat_of(folder, lock.run)) or len(seen) > 3)
+        assert read_bytes(join(folder, LOCK_FILE)) == before
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("way", ["taken over", "deleted"])
@@ -229,8 +345,8 @@ def test_beating_outlives_a_disk_that_fails_for_a_while(tmp_path, quick, monkeyp
         (folder / "_manifest").unlink()
         (folder / "away").rename(folder / "_manifest")
         lock.check()
-        before = read_bytes(join(str(folder), LOCK_FILE))
-        wait_until(lambda: read_bytes(join(str(folder), LOCK_FILE)) != before)
+        before = beat_of(str(folder), lock.run)
+        wait_until(lambda: beat_of(str(folder), lock.run) != before)
     assert lost == []
 
 

@@ -16,6 +16,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from bertscore_beam.run import at_work, pool
+from bertscore_beam.run.child import _as_they_come
 from bertscore_beam.run.pool import Pool, SentStep, WorkersDiedError
 from bertscore_beam.run.run_step import RunStep
 from bertscore_core import ConfigError
@@ -42,8 +43,18 @@ def run(folder: Path, elements: list[str], processes=2, restarts=1, at_once=1) -
             answers = queue.SimpleQueue()
             made.submit(step, element, answers.put)
             waiting.append(answers)
-        found += [made.take(answers.get(timeout=60)) for answers in waiting]
-    return [results for results, _ in found], made
+        found += [taken(made, answers)[0] for answers in waiting]
+    return found, made
+
+
+def taken(made: Pool, answers: queue.SimpleQueue) -> tuple[list, Counter[str]]:
+    """Wait until an element is done, and return its results and what was counted for it."""
+    results, counts, is_last = [], Counter(), False
+    while not is_last:
+        answer = answers.get(timeout=60)
+        some, counted = made.take(answer)
+        results, counts, is_last = results + some, counts + counted.counters, answer.is_last
+    return results, counts
 
 
 def begun(folder: Path) -> Counter[str]:
@@ -94,6 +105,18 @@ def test_a_death_costs_the_element_in_hand_alone(tmp_path, caplog):
     assert "(restart 1 of 1)" in caplog.text
 
 
+def test_results_come_one_by_one_and_none_again_after_a_death(tmp_path):
+    made, answers = Pool(1, restarts=1), queue.SimpleQueue()
+    with pool.opening(made):
+        made.submit(SentStep.of(Work(str(tmp_path))), "die-after 3", answers.put)
+        first = made.take(answers.get(timeout=60))
+        assert (first[0], first[1].counters) == ([0], {"made": 1})
+        results, counts = taken(made, answers)
+    assert results == [1, 2, 3, 4, 5]
+    assert counts["made"] >= 5
+    assert begun(tmp_path) == {"begun die-after 3": 2}
+
+
 @pytest.mark.parametrize(
     ("elements", "restarts", "words"),
     [
@@ -124,7 +147,7 @@ def test_counts_of_elements_at_once_add_up(tmp_path):
     with pool.opening(made):
         for number in range(6):
             made.submit(SentStep.of(Work(str(tmp_path))), f"meet {number}", answers.put)
-        counted = [made.take(answers.get(timeout=60))[1].counters for _ in range(6)]
+        counted = [taken(made, answers)[1] for _ in range(6)]
     assert sum(counted, Counter()) == {"met": 6}
 
 
@@ -240,7 +263,7 @@ def test_a_stage_drops_what_the_one_before_had_opened(tmp_path):
             for _ in range(2):
                 answers = queue.SimpleQueue()
                 made.submit(step, "echo a", answers.put)
-                made.take(answers.get(timeout=60))
+                taken(made, answers)
     assert [words for _, words in notes(tmp_path)].count("opened") == 2
 
 
@@ -257,7 +280,7 @@ def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
     with pool.opening(made):
         for _ in range(2):
             made.submit(step, "tell", answers.put)
-        (first,), (second,) = (made.take(answers.get(timeout=60))[0] for _ in range(2))
+        first, second = taken(made, answers)[0] + taken(made, answers)[0]
     assert not (tmp_path / "executed").exists()
     for told in (first, second):
         assert "" not in told["path"]
@@ -356,3 +379,18 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_results_that_come_fast_are_sent_together_and_others_at_once() -> None:
+    assert list(_as_they_come(())) == []
+    fast = list(_as_they_come(range(1000)))
+    assert fast[0] == [0]  # nothing is held back without a reason
+    assert len(fast) < 100
+    assert [result for some in fast for result in some] == list(range(1000))
+
+    def slow():
+        for number in range(3):
+            time.sleep(0.06)
+            yield number
+
+    assert list(_as_they_come(slow())) == [[0], [1], [2]]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
 from bertscore_beam.score.part_record import record_path
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
@@ -27,8 +27,9 @@ from tests.support.workers import WorkerPool, start_pool
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(1800)]
 
-ROWS, SPLIT_ROWS = 360, 10
+ROWS, SPLIT_ROWS = 3000, 10
 PARTS = ROWS // SPLIT_ROWS
+"""A job of so many parts takes several heartbeats."""
 LONG = 300
 """Seconds after which something has not happened; many times what it takes."""
 
@@ -111,7 +112,7 @@ def finish(night: Path, out: Path, pool: WorkerPool, *beam: str) -> None:
     assert len(parts(out)) == PARTS
     assert contents(out) == contents(night / "expected")
     assert summed(out) == summed(night / "expected")
-    assert f"of {ROWS} rows" in said(out).read_text()  # the progress, by the records of parts
+    assert f"of {ROWS:,} rows" in said(out).read_text()  # the progress, by the records of parts
 
 
 def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, prism, tmp_path):
@@ -151,3 +152,37 @@ def test_a_job_goes_on_without_its_launcher_until_the_same_command_takes_its_fol
     assert "ended without releasing" in said(out).read_text()
     assert json.loads((out / "_run.json").read_text())["run"] != first
     assert before.items() < written(out).items()
+
+
+def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp_path):
+    out = tmp_path / "out"
+    with contextlib.ExitStack() as stack:
+        workers = stack.enter_context(pool())
+        with job_server(prism) as address:
+            beam = ("--runner=PortableRunner", f"--job_endpoint={address}")
+            with launcher(night, out, workers, *beam, "--no_wait_until_finish") as process:
+                assert process.wait(LONG) == cli.DONE, said(out).read_text()[-5000:]
+            lock = (out / LOCK_FILE).read_bytes()
+            wait_until(lambda: beat(out) not in (None, SUBMITTED), LONG)
+            kept = finished(out)
+            with launcher(night, out, workers, *beam) as process:
+                assert process.wait(LONG) == cli.UNUSABLE, said(out).read_text()[-5000:]
+            assert "is still running on this output" in said(out).read_text()
+            assert (out / LOCK_FILE).read_bytes() == lock
+            (worker,) = workers_among(session_members(workers.process.pid))
+            os.kill(worker, signal.SIGKILL)
+        last = beat(out)
+        assert len(finished(out)) < PARTS
+        with job_server(prism) as address:
+            beam = ("--runner=PortableRunner", f"--job_endpoint={address}")
+            finish(night, out, workers, *beam)
+    assert last is not None
+    assert "watching for 30 s whether that run still lives" in said(out).read_text()
+    assert kept.items() <= written(out).items()
+    assert beat(out) is None
+
+
+def beat(out: Path) -> bytes | None:
+    beats = [path.read_bytes() for path in out.glob(f"{BEAT_FILE}*")]
+    assert len(beats) < 2
+    return beats[0] if beats else None

@@ -1,15 +1,29 @@
 """The rows of a run under digests: pieces, the index built from them, and look-ups in both."""
 
 import json
+import random
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bertscore_beam.dump.splits import part_name
+from bertscore_beam.files.read import read_ranges
+from bertscore_beam.files.write import write_atomically
 from bertscore_beam.runs import index as index_module
-from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER, read_index, write_index
-from bertscore_beam.runs.lookup import EarlierRun
+from bertscore_beam.runs import index_files
+from bertscore_beam.runs.index import (
+    INDEX_FILE,
+    INDEX_FOLDER,
+    WORDS,
+    read_index,
+    read_pieces,
+    runs_to_index,
+    write_bucket,
+    write_index,
+)
+from bertscore_beam.runs.lookup import MOST_BY_RANGE, EarlierRun
 from bertscore_beam.runs.row_scores import (
     NO_REASON,
     VALUES,
@@ -22,7 +36,9 @@ from bertscore_beam.runs.row_scores import (
 )
 from bertscore_core.errors import InputError
 from tests.core.test_score_changes import NOW
+from tests.support.faults import Faults
 from tests.support.jobs import own
+from tests.support.s3 import s3_bucket
 
 OTHER = replace(NOW, num_layers="5")
 INPUT = "shard.parquet"
@@ -204,3 +220,83 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
         about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
     assert not look_up(folder, piece.digests).found.any()
     same_values(look_up(folder, piece.digests, name=INPUT), piece)
+
+
+def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
+    """As runners do that hand the rows of a bucket over in any order, and repeat bundles."""
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", 100)
+    folder = own(tmp_path / "out")
+    pieces = [made_up(70, seed, ((NOW, OTHER), (OTHER,))[seed % 2]) for seed in range(6)]
+    pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
+    pieces[5] = replace(pieces[5], reasons=("another",))
+    parts = [(name, "x") for name in store(folder, pieces)]
+    runs = list(runs_to_index(folder, parts, 420))
+    assert [len(run.parts) for run in runs] == [1] * 6
+    write_index(folder, parts, 420)
+    files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
+    assert list(runs_to_index(folder, parts, 420)) == []
+    for turn in range(2):
+        found = [one for run in runs for one in read_pieces(run, folder=folder)]
+        random.Random(turn).shuffle(found)
+        words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
+        signatures = sorted({word for one in words for word in one[1].values()})
+        reasons = sorted({word for one in words for word in one[2].values()})
+        index = read_index(folder)
+        assert (list(index.signatures), list(index.reasons)) == (signatures, reasons)
+        for bucket in {bucket for bucket, _ in found if bucket[2] != WORDS}:
+            some = [fragment for one, fragment in found if one == bucket]
+            _, rows = write_bucket(folder, bucket, some, signatures, reasons)
+            assert rows == index.rows[bucket[2]]
+        assert files == {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in files}
+
+
+def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
+    tmp_path, monkeypatch
+):
+    folder = own(tmp_path / "out")
+    names = store(folder, [made_up(30)])
+    build(folder, names, 30)
+    before = folder.files(INDEX_FOLDER)
+    disk = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 48 - 1))
+    monkeypatch.setattr(index_module, "_build", None)  # is not called
+    with pytest.raises(OSError, match="30 rows needs 1,440 bytes: got 1,439 free"):
+        write_index(folder, [(names[0], "y")], 30)
+    assert folder.files(INDEX_FOLDER) == before
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_ranges_of_a_file_are_read_in_every_file_system(tmp_path, scheme):
+    path = f"{scheme}{tmp_path}/file"
+    write_atomically(path, b"0123456789")
+    assert read_ranges(path, [(0, 2), (4, 5), (8, 10)]) == [b"01", b"4", b"89"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("held", [2**30, 0])
+def test_look_ups_in_an_object_store_take_few_requests(monkeypatch, held):
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", 20_000)
+    monkeypatch.setattr(index_files, "HELD_BYTES", held)
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        folder = own(f"{url}/out")
+        pieces = [made_up(20_000, seed) for seed in range(2)]
+        build(folder, store(folder, pieces), 40_000)
+        earlier = EarlierRun(folder.root)
+        for turn, count in enumerate((100, 100, 1000)):
+            rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
+            digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])
+            signed = SignedRows.of(len(digests), [(np.arange(len(digests)), NOW)])
+            disturbed[0].requests = requests = []
+            found = earlier.find("other.parquet", np.arange(len(digests)), digests, signed)
+            disturbed[0].requests = None
+            hits = np.flatnonzero(found.found)
+            assert (hits < count).all()
+            assert (found.values["raw_f1"][hits] == pieces[1].values["raw_f1"][rows[hits]]).all()
+            of_index = [path for _, path in requests if ".keys" in path or ".rows" in path]
+            assert len(requests) - len(of_index) <= (4 if turn == 0 else 0)
+            if held:  # two files of each of two buckets are fetched once
+                assert (len(hits), len(of_index)) == (count, 4 if turn == 0 else 0)
+            else:
+                assert len(of_index) <= 2 * min(len(digests), MOST_BY_RANGE)
+                assert len(hits) == count if turn < 2 else 200 < len(hits) <= MOST_BY_RANGE

@@ -11,9 +11,9 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.read_split import SplitReader
 from bertscore_beam.files.paths import TEMPORARY_PREFIX
 from bertscore_beam.files.write import create_exclusively, write_atomically
-from bertscore_beam.idf import steps as counting
 from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER
 from bertscore_beam.runs.row_scores import rows_file
 from bertscore_beam.score.job import conclude_score, run_of, score_stages
@@ -204,13 +204,13 @@ def test_bad_moment_while_counting_scores_nothing_and_deletes_nothing(tmp_path, 
     (tmp_path / "out" / "_manifest" / "idf.npz").unlink()
     job = prepare_score(chosen)
     job = start(job)
-    whole = counting.read_split
+    whole = SplitReader.read
 
-    def fail_once(split, columns):
-        monkeypatch.setattr(counting, "read_split", whole)
+    def fail_once(reader, split):
+        monkeypatch.setattr(SplitReader, "read", whole)
         raise TimeoutError("the store did not answer")
 
-    monkeypatch.setattr(counting, "read_split", fail_once)
+    monkeypatch.setattr(SplitReader, "read", fail_once)
     summary = run_prepared(job)
     assert (summary["rows"], summary["missing_parts"], summary["whole_idf"]) == (0, 2, False)
     assert not summary["complete"]

@@ -9,15 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.score.group_check import count_groups
+from bertscore_beam.dump.census import take_census
+from bertscore_beam.dump.groups import MOST_GROUPS, check_number, groups_of
 from bertscore_beam.score.group_table import group_row, group_rows, in_order, table_of_groups
-from bertscore_beam.score.groups import (
-    MOST_GROUPS,
-    Merging,
-    check_number,
-    groups_of,
-    statistics_of,
-)
+from bertscore_beam.score.groups import Merging, statistics_of
 from bertscore_beam.score.reused_rows import packed_rows, unpacked_rows
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.jobs import job_options, prepare_score
@@ -195,9 +190,9 @@ def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path
         return prepare_score(options).plan.splits
 
     splits = planned("system")
-    assert count_groups(splits, ["system"]) == 3
-    assert count_groups(splits, ["system", "x.system"]) == 4
-    assert count_groups(splits, []) == 0
+    assert take_census(splits, None, ["system"]).num_groups == 3
+    assert take_census(splits, None, ["system", "x.system"]).num_groups == 4
+    assert take_census(splits, None, []).num_groups == 0
     with pytest.raises(InputError, match=r"no group column 'sytem'.+ Did you mean 'system'"):
         planned("sytem")
     with pytest.raises(InputError, match=r"0\.parquet: the column 'x' cannot be used for groups"):

@@ -5,6 +5,8 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
+from bertscore_beam.dump import parquet
+from bertscore_beam.dump.plan import Census
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.score import prepare
 from bertscore_beam.score.job import begin_score
@@ -12,6 +14,7 @@ from bertscore_beam.score.kept_plan import PLANS_FOLDER
 from bertscore_beam.score.prepare import plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, own
+from tests.support.mixed import LANGUAGES, language_options, mixed_table, write_mixed
 
 pytestmark = pytest.mark.job
 
@@ -26,6 +29,19 @@ def opened(monkeypatch):
         return plan_inputs(files, **options)
 
     monkeypatch.setattr(prepare, "plan_inputs", counted)
+    return found
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Note the name of each input file that is opened, for whatever."""
+    found, open_source = [], parquet.open_source
+
+    def noted(path, **options):
+        found.append(path.rpartition("/")[2])
+        return open_source(path, **options)
+
+    monkeypatch.setattr(parquet, "open_source", noted)
     return found
 
 
@@ -88,3 +104,48 @@ def test_a_plan_with_a_bad_file_is_not_kept(tmp_path, opened):
     (dump / "shard-000.parquet").write_bytes(b"no Parquet")
     begun(job_options(dump, output))
     assert kept(output) == []
+
+
+def by_language(folder, **changes):
+    """Return options of a run with a setting for every language, and write its dump."""
+    table = mixed_table(60)
+    if not (folder / "dump").exists():
+        write_mixed(folder / "dump", [table.slice(0, 30), table.slice(30)], row_group_size=5)
+    mapping = {"*": {"model": "all-MiniLM-L6-v2"}}
+    return language_options(folder / "dump", folder / "out", mapping, **changes)
+
+
+def test_columns_of_unchanged_files_are_counted_once(tmp_path, read):
+    names = ["shard-000.parquet", "shard-001.parquet"]
+    options = by_language(tmp_path, group_by=("lang",))
+    first = begun(options)
+    # Codes in upper case are groups of their own.
+    assert first.census == Census(languages=dict.fromkeys(LANGUAGES, 12), num_groups=10)
+    assert sorted(read) == sorted(names * 2)  # once to be planned, once to be counted
+    read.clear()
+    again = planned(options)
+    assert (again.plan, again.settings.rows, read) == (first, first.census.languages, [])
+    for changes, number in (({"group_by": ("id", "lang")}, 60), ({}, 0)):
+        assert planned(by_language(tmp_path, **changes)).plan.census.num_groups == number
+        assert sorted(read) == sorted(names * 2)
+        read.clear()
+    table = mixed_table(30, 1)
+    write_mixed(tmp_path / "dump", [table.set_column(3, "lang", [["en"] * 30])])
+    changed = begun(options).census
+    assert (changed.languages["en"], changed.num_groups) == (36, 10)
+    assert sorted(read) == sorted(names * 2)
+    read.clear()
+    assert planned(options).plan.census == changed
+    assert read == []
+
+
+def test_a_plan_with_uncounted_rows_is_not_kept(tmp_path, read):
+    options = by_language(tmp_path)
+    file = tmp_path / "dump" / "shard-001.parquet"
+    data = bytearray(file.read_bytes())
+    group = pq.ParquetFile(file).metadata.row_group(3).column(3)
+    data[group.dictionary_page_offset : group.dictionary_page_offset + 20] = b"\xff" * 20
+    file.write_bytes(data)
+    census = begun(options).census
+    assert (census.unread, sum(census.languages.values())) == (1, 40)
+    assert kept(tmp_path / "out") == []

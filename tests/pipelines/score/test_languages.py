@@ -126,7 +126,7 @@ def test_parts_name_the_signature_of_each_language_in_them(mixed):
 def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
     folder, _, entries, chosen, _ = mixed
     job = prepare_score(chosen)
-    assert (len(job.standing.done), job.work) == (4, ())
+    assert (len(job.standing.done), job.standing.work) == (4, ())
     changed = {**entries, "fr": {**entries["fr"], "num_layers": 3}}
     other = language_options(
         folder / "dump",
@@ -137,7 +137,7 @@ def test_a_finished_run_is_kept_and_another_setting_is_refused(mixed):
     )
     with pytest.raises(SignatureError, match="language fr"):
         prepare_score(other)
-    assert len(prepare_score(replace(other, overwrite=True)).work) == 4
+    assert len(prepare_score(replace(other, overwrite=True)).standing.work) == 4
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_language_that_gets_a_setting_later_is_scored_and_the_others_are_kept(
     assert (first["scored"], first["rejected"]) == (8, 8)
     both = language_options(dump, folder / "out", write_mapping(folder / "both.yaml", entries))
     job = prepare_score(both)
-    assert [record.input_name for record in job.standing.done] == ["shard-000.parquet"]
+    assert [split.input_name for split in job.standing.done] == ["shard-000.parquet"]
     second = run_options(both)
     assert (second["success"], second["scored"]) == (True, 16)
 
@@ -243,7 +243,7 @@ def test_two_languages_with_one_baseline_are_refused_unless_allowed(mixed):
     )
     with pytest.raises(ConfigError, match="en, ja would be rescaled with the same baseline"):
         prepare_score(one)
-    assert prepare_score(replace(one, allow_shared_baseline=True)).work
+    assert prepare_score(replace(one, allow_shared_baseline=True)).standing.work
 
 
 def test_a_column_that_holds_no_languages_is_refused(small):

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
+from bertscore_beam.dump.text.imports import INPUT_FOLDER
+from bertscore_beam.run.lock import LOCK_FILE
 from bertscore_beam.runs.row_scores import ROWS_FOLDER
 from bertscore_beam.score import other_texts
 from bertscore_beam.score.show import show_summary
@@ -57,10 +59,11 @@ def nights(tmp_path: Path, before: list[int], now: list[int], name: str, **chang
 
 
 def content(folder: Path) -> dict[str, bytes]:
+    """Return what is in a folder, but for imports of text."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and not {INPUT_FOLDER, "imports", LOCK_FILE} & {*path.parts}
     }
 
 
@@ -135,7 +138,7 @@ def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path: Path, name: str
     for changed in ACCEPTED.values():
         write_night(tmp_path / "second", changed(numbers(0)), name)
         job = prepare_score(chosen)
-        assert len(job.work) == len(job.plan.splits)
+        assert len(job.standing.work) == len(job.plan.splits)
     write_night(tmp_path / "second", numbers(OTHERS), name)
     with pytest.raises(ConfigError, match="other texts"):
         prepare_score(chosen)
@@ -174,9 +177,9 @@ def test_rows_that_are_replaced_are_counted_and_shown(tmp_path: Path) -> None:
 def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(
     tmp_path: Path,
 ) -> None:
-    chosen = nights(tmp_path, numbers(0), numbers(0), "a.jsonl", split_rows=1_000)
+    chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet", split_rows=1_000)
     job = start(prepare_score(chosen))
-    (tmp_path / "second" / "a.jsonl").unlink()
+    (tmp_path / "second" / "a.parquet").unlink()
     summary = run_prepared(job)
     assert (summary["missing_parts"], summary["failed_splits"], summary["replaced"]) == (1, 1, 0)
 
@@ -222,7 +225,7 @@ def test_twenty_parts_spread_over_the_dump_are_looked_at(
     read, seen = other_texts.read_split, []
 
     def noting(split: Any, columns: Any) -> Any:
-        seen.append(split.offset)
+        seen.append(split.row_offset)
         return read(split, columns)
 
     monkeypatch.setattr(other_texts, "read_split", noting)

@@ -18,8 +18,9 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_beam.run.identity import check_same_run
 from bertscore_beam.score.part_record import PartRecord, record_from_json, record_path
-from bertscore_beam.score.records import read_part_sizes, read_records
+from bertscore_beam.score.records import Records, read_part_sizes, read_records
 from bertscore_beam.score.resume import missing_splits, orphan_parts, stale_parts, standing_of
+from bertscore_beam.score.summary import RunTotals
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
 from bertscore_core.work import Work
@@ -189,7 +190,8 @@ def test_finished_splits_are_not_pending() -> None:
     records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
     standing = standing_of(PLAN, records, SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
-    assert standing.done == tuple(records.values())
+    assert standing.done == PLAN.splits[1:4]
+    assert standing.carried == RunTotals.sum(map(RunTotals.of_record, records.values()))
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
     assert standing_of(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
@@ -323,3 +325,19 @@ def test_record_whose_work_cannot_be_added_up_counts_for_nothing(changes: dict[s
     fields = json.loads(record_of(PLAN.splits[0]).to_json())
     fields["work"] |= changes
     assert record_from_json(json.dumps(fields).encode()) is None
+
+
+def test_records_held_as_lines_are_the_records() -> None:
+    lines = {split.part_name: record_of(split).to_json() for split in PLAN.splits}
+    records = Records()
+    for name, line in lines.items():
+        records.put(name, b"other")
+        records.put(name, line)
+    assert dict(records) == {split.part_name: record_of(split) for split in PLAN.splits}
+    assert {name: records.line(name) for name in records} == lines
+    gone, *left = lines
+    records.drop(gone)
+    records.drop("never there")
+    assert (list(records), len(records), gone in records) == (left, len(left), False)
+    with pytest.raises(KeyError):
+        records[gone]

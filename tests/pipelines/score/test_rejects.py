@@ -26,10 +26,10 @@ def test_rejected_rows_are_listed_with_file_row_and_reason(tmp_path):
     listed = pq.read_table(tmp_path / "out" / "_rejects")
     assert listed.schema.equals(SCHEMA)
     path = str(dump / "a.parquet")
-    no_byte = {"byte": None, "message": None}
+    no_text = {"byte": None, "line": None, "message": None}
     assert listed.to_pylist() == [
-        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", **no_byte},
-        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", **no_byte},
+        {"file": path, "row": 3, "rows": 1, "reason": "null_candidate", **no_text},
+        {"file": path, "row": 30, "rows": 1, "reason": "null_reference", **no_text},
     ]
     assert summary["rejected"] == 2
 

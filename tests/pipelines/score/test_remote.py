@@ -6,8 +6,10 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import grpc
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -113,9 +115,68 @@ def test_a_job_that_would_end_with_its_launcher_is_not_only_submitted(beam, tmp_
 
 def test_a_launcher_that_submits_nothing_keeps_no_lock(tmp_path, pool, capfd):
     dump = write_dump(tmp_path / "dump", [50])
-    beam = ("--job_endpoint=localhost:1", "--job_server_timeout=1", "--no_wait_until_finish")
-    assert cli.main(arguments(dump, tmp_path / "out", pool, *beam)) == cli.BROKEN
+    with service_that_takes_no_job() as address:
+        beam = (f"--job_endpoint={address}", "--no_wait_until_finish")
+        assert cli.main(arguments(dump, tmp_path / "out", pool, *beam)) == cli.BROKEN
     assert not (tmp_path / "out" / LOCK_FILE).exists()
+
+
+@contextlib.contextmanager
+def service_that_takes_no_job():
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    yield f"localhost:{port}"
+    server.stop(None)
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("beam", "said"),
+    [
+        (["--runner=PortableRunner"], "needs --job_endpoint: got none"),
+        (
+            ["--runner=PortableRunner", "--job_endpoint=localhost:1"],
+            "does not answer: got no connection to --job_endpoint=localhost:1 in 1 s",
+        ),
+        (
+            ["--runner=FlinkRunner", "--job_endpoint=localhost:1"],
+            "does not answer: got no connection",
+        ),
+        (
+            ["--runner=PrismRunner", "--prism_location=no/prism"],
+            "the program of runner 'prism' is not there",
+        ),
+        (
+            ["--runner=FlinkRunner", "--flink_job_server_jar=no.jar"],
+            "the program of runner 'flink' is not there",
+        ),
+        (
+            ["--runner=SparkRunner", "--spark_job_server_jar=no.jar"],
+            "the program of runner 'spark' is not there",
+        ),
+        (
+            [
+                "--runner=FlinkRunner",
+                f"--flink_job_server_jar={__file__}",
+                "--job_server_java_launcher=no-java",
+            ],
+            "got no program 'no-java'",
+        ),
+        (["--runner=InteractiveRunner"], "it is for notebooks"),
+    ],
+)
+def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
+    tmp_path, capsys, monkeypatch, beam, said, more
+):
+    monkeypatch.setattr("bertscore_beam.run.portable.ANSWER_SECONDS", 1)
+    dump = write_dump(tmp_path / "dump", [5])
+    words = ["--input", str(dump), "--output", str(tmp_path / "out"), *more, "--", *beam]
+    assert cli.main(["score", *words]) == cli.UNUSABLE
+    error = " ".join(capsys.readouterr().err.split())
+    assert said in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_job_that_nobody_waits_for_fails_with_the_run(tmp_path):
@@ -145,14 +206,17 @@ def test_commands_with_work_behind_the_job_wait_for_it(verb, tmp_path, capsys):
     assert "cannot run detached" in capsys.readouterr().err
 
 
+ELSEWHERE = ("--runner=PortableRunner", EMBEDDED)
+
+
 @pytest.mark.parametrize(
     ("flags", "runner", "said"),
     [
-        ((), "--runner=PortableRunner", "give --device cpu: it takes openvino"),
-        (("--device", "cpu"), "--runner=PortableRunner", None),
-        (("--device", "cuda"), "--runner=PortableRunner", None),
-        (("--backend", "torch"), "--runner=PortableRunner", None),
-        ((), "--runner=FnApiRunner", None),
+        ((), ELSEWHERE, "give --device cpu: it takes openvino"),
+        (("--device", "cpu"), ELSEWHERE, None),
+        (("--device", "cuda"), ELSEWHERE, None),
+        (("--backend", "torch"), ELSEWHERE, None),
+        ((), ("--runner=FnApiRunner",), None),
     ],
 )
 def test_the_plan_says_which_backend_a_job_takes_whose_device_is_not_known(
@@ -160,7 +224,7 @@ def test_the_plan_says_which_backend_a_job_takes_whose_device_is_not_known(
 ):
     dump = write_dump(tmp_path / "dump", [5])
     place = ["--input", str(dump), "--output", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main(["score", *place, *flags, "--", runner]) == cli.DONE
+    assert cli.main(["score", *place, *flags, "--", *runner]) == cli.DONE
     shown = " ".join(capsys.readouterr().out.split())
     assert ("backend: torch, which runs on every device" in shown) == (said is not None)
     assert said is None or said in shown

@@ -46,7 +46,7 @@ def _kind(path: str) -> str:
     """Return what an object is: an input, a part, a record, or anything else of the run."""
     _, _, below = path.lstrip("/").partition("/")
     for kind, is_one in {
-        "lock": below.endswith("/lock.json"),
+        "lock": below.endswith("/lock.json") or "_manifest/beat-" in below,
         "input": below.startswith("in/"),
         "record": "_manifest/parts/" in below,
         "scores": "_manifest/rows/" in below,
@@ -92,3 +92,7 @@ def test_records_that_are_not_there_take_no_request_each() -> None:
         earlier = EarlierRecords(OutputFolder(url))
         assert [earlier.find(name) for name in names] == [None] * 9
         assert len(found) == 2  # the listing, and the one that is there, which is damaged
+        write_atomically(join(url, record_path(names[5])), b"{")
+        found.clear()
+        assert [earlier.find(names[5], is_likely=likely) for likely in (False, True)] == [None] * 2
+        assert len(found) == 1  # what is new is seen if it is asked for

@@ -102,6 +102,21 @@ def test_parts_are_those_of_a_run_with_the_baseline(nights, tmp_path, capsys):
     }
 
 
+@pytest.mark.parametrize("long_text", ["error", "windows"])
+def test_rows_of_long_texts_are_those_of_a_run_with_the_baseline(nights, tmp_path, long_text):
+    texts = ["a cat " * 50, "", None, "a cat", "[SEP]"]
+    rows = {"candidate": texts, "reference": [["a dog", "a cat sat"]] * 5}
+    pq.write_table(pa.table(rows), tmp_path / "long.parquet")
+    dump, given = tmp_path / "long.parquet", ("--long-text", long_text, "--max-length", 16)
+    rescaled = ("--rescale", "--baseline", nights / "one.tsv")
+    assert score(dump, tmp_path / "raw", *given) == cli.DONE
+    assert score(dump, tmp_path / "fresh", *given, *rescaled) == cli.DONE
+    out = tmp_path / "out"
+    assert run("rescale", tmp_path / "raw", *rescaled[1:], "--output", out) == cli.DONE
+    assert files_of(out) == files_of(tmp_path / "fresh")
+    assert summary_of(out)["reasons"] == summary_of(tmp_path / "fresh")["reasons"]
+
+
 def test_score_goes_on_from_it_and_takes_scores_from_it(nights, tmp_path):
     out = tmp_path / "out"
     assert run("rescale", nights / "raw", "--baseline", nights / "two.tsv", "--output", out) == 0

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from bertscore_beam.dump.runs import SplitRun
 from bertscore_beam.score.earlier_records import EarlierRecords
 from bertscore_beam.score.scorers import LoadedScorers
-from bertscore_beam.score.steps import ToScore, score_split
+from bertscore_beam.score.steps import ToScore, score_run
 from bertscore_core import SignatureError
 from tests.support.dumps import pair_rows, read_output, write_dump
 from tests.support.jobs import (
@@ -91,7 +92,7 @@ def test_identical_copy_is_neither_scored_nor_counted_again(scored):
     assert documents_counted(job) == (0, 0)
     assert parts_of(output) == before
     again = prepare_score(chosen)
-    assert (again.work, again.idf.must_count) == ((), False)
+    assert (again.standing.work, again.idf.must_count) == ((), False)
     assert again.spec.goal.carried.summary.rows == 60
 
 
@@ -122,7 +123,7 @@ def test_other_columns_that_change_are_written_beside_the_scores_that_were_there
     assert changed == {f"{FIRST}/part-000000000000.parquet"}
     assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
     assert contents(after) == afresh(chosen, tmp_path / "afresh")
-    assert prepare_score(chosen).work == ()
+    assert prepare_score(chosen).standing.work == ()
 
 
 @pytest.mark.parametrize("column", ["candidate", "reference"])
@@ -139,7 +140,7 @@ def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
     everything = chosen.idf == "corpus" and column == "reference"
     assert moved == (set(before) if everything else {f"{FIRST}/part-000000000000.parquet"})
     assert contents(after) == afresh(chosen, tmp_path / "afresh")
-    assert prepare_score(chosen).work == ()
+    assert prepare_score(chosen).standing.work == ()
 
 
 def test_change_with_size_and_time_kept_is_noticed(tmp_path):
@@ -342,7 +343,7 @@ def test_worker_that_was_declared_dead_leaves_the_part_of_the_one_that_took_its_
     before = contents(parts_of(tmp_path / "out"))
     change(dump / FIRST, "candidate", 3, "another text")
     job = start(prepare_score(chosen))
-    (split,), loaded, seen = job.work, LoadedScorers(), []
+    (split,), loaded, seen = job.standing.work, LoadedScorers(), []
 
     def scorers(setting):
         seen.append(contents(parts_of(tmp_path / "out")))  # while the model is at work
@@ -350,10 +351,11 @@ def test_worker_that_was_declared_dead_leaves_the_part_of_the_one_that_took_its_
 
     scorers.has = loaded.has
     found = EarlierRecords(job.spec.folder).find(split.part_name)
-    still = SimpleNamespace(find=lambda _: found)  # both have read the earlier record
-    record = score_split(ToScore(split), job.spec, scorers, still)
+    still = SimpleNamespace(find=lambda _, **__: found)  # both have read the earlier record
+    chosen = ToScore(SplitRun((split,)))
+    (record,) = score_run(chosen, job.spec, scorers, still)
     written = contents(parts_of(tmp_path / "out"))
-    late = score_split(ToScore(split), job.spec, scorers, still)
+    (late,) = score_run(chosen, job.spec, scorers, still)
     assert late.digests == record.digests
     assert written != before
     assert (seen[0], seen[-1]) == (before, written)

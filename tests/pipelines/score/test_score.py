@@ -189,7 +189,7 @@ def test_idf_counted_without_a_file_is_not_kept(tmp_path):
         add_score_pipeline(pipeline, job)
     assert not json.loads((tmp_path / "out" / "_summary.json").read_text())["complete"]
     hidden.rename(dump / "shard-001.parquet")
-    assert len(prepare_score(chosen).work) == 2
+    assert len(prepare_score(chosen).standing.work) == 2
     assert run(chosen)["success"]
     expected = direct(40, ScorerConfig(idf=True))
     found = measured(read_output(tmp_path / "out"))

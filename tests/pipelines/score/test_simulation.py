@@ -99,11 +99,16 @@ def without_checks(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_looks_that_last_too_long(patch: pytest.MonkeyPatch) -> None:
+    """As if the wait after a take-over were too short for them."""
     patch.setattr(lock, "LOOK_SECONDS", 60.0)
 
 
-def without_a_wait_for_the_last_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lock, "LEASE_SECONDS", 0.0)
+def with_rare_heartbeats(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lock, "BEAT_SECONDS", 60.0)
+
+
+def without_time_for_workers_to_begin(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lock, "START_SECONDS", lock.STALE_SECONDS)
 
 
 def with_records_before_parts(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +133,8 @@ def with_stale_parts_that_stay(patch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(without_checks, range(600), marks=pytest.mark.long),
         pytest.param(with_looks_that_last_too_long, range(600), marks=pytest.mark.long),
-        pytest.param(without_a_wait_for_the_last_writes, range(2000), marks=pytest.mark.long),
+        (with_rare_heartbeats, range(200, 260)),
+        (without_time_for_workers_to_begin, range(60)),
         (with_records_before_parts, range(60)),
         (with_parts_that_stay_in_packs, range(60)),
         (with_stale_parts_that_stay, range(60)),

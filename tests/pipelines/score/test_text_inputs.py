@@ -72,7 +72,7 @@ def test_parquet_csv_and_json_give_equal_scores(runs):
     assert first["rows"] == ROWS + 2
 
 
-def test_bad_lines_are_rows_without_scores_with_file_byte_and_reason(runs, dump):
+def test_bad_lines_are_rows_without_scores_with_their_places_and_reason(runs, dump):
     out, _, first, _ = runs
     assert first["reasons"] == {"bad_line": 1, "type_drift": 1}
     assert first["rejected"] == 2
@@ -81,7 +81,8 @@ def test_bad_lines_are_rows_without_scores_with_file_byte_and_reason(runs, dump)
     found = {row["reason"]: data[row["byte"] :].split(b"\n")[0] for row in listed}
     assert found == dict(zip(("type_drift", "bad_line"), BAD.splitlines(), strict=True))
     assert {row["file"] for row in listed} == {str(dump / "nested" / "b.jsonl")}
-    assert {row["row"] for row in listed} == {None}
+    places = [(row["row"], row["line"]) for row in sorted(listed, key=lambda row: row["row"])]
+    assert places == [(ROWS, ROWS + 1), (ROWS + 1, ROWS + 2)]
     last = read_output(out / "nested").slice(ROWS).to_pylist()
     assert [row["bertscore_error"] for row in last] == ["type_drift", "bad_line"]
     assert [row["pair"] for row in last] == [None, None]

@@ -3,7 +3,7 @@
 Only score columns and those of groups are read, part by part. No texts are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -12,17 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertscore_beam.dump import columns
+from bertscore_beam.dump.groups import RowGroups, check_number, groups_of
 from bertscore_beam.dump.language_codes import language_of
 from bertscore_beam.results.comparison import Group
 from bertscore_beam.score.finished import FinishedRun, PartRows, read_columns
-from bertscore_beam.score.groups import (
-    SCORE_COLUMNS,
-    RowGroups,
-    add_merging,
-    check_number,
-    grouped_rows,
-    groups_of,
-)
+from bertscore_beam.score.groups import SCORE_COLUMNS, add_merging, grouped_rows
 from bertscore_beam.score.reused_rows import unpacked_rows
 from bertscore_beam.score.run_groups import check_columns
 from bertscore_core.score_statistics import GroupedRows, ScoreStatistics, statistics_by_group
@@ -116,7 +110,7 @@ class _Sums(Generic[Name]):
             add_merging(self._by_name.setdefault(name, []), one)
 
     @property
-    def names(self) -> Iterable[Name]:
+    def names(self) -> Collection[Name]:
         """The names so far."""
         return self._by_name.keys()
 

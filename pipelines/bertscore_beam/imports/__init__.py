@@ -1,0 +1,1 @@
+"""The import job: files of text become Parquet."""

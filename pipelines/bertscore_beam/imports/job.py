@@ -1,0 +1,300 @@
+"""The import job: each file of text as one Parquet file.
+
+OUT/<input name>/part-000000000000.parquet      the rows
+OUT/_manifest/imports/<key>.pq                  the footer of that, named by the version it is of
+OUT/_manifest/imports/<key>.json                why a file could not be turned into Parquet
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bertscore_beam.dump.input_names import common_root, input_names
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.partitions import above_partitions
+from bertscore_beam.dump.plan import FileReason, RejectedError, RejectedFile, grouped
+from bertscore_beam.dump.plan_files import check_place, rejected_file, root_of_files
+from bertscore_beam.dump.splits import part_name
+from bertscore_beam.dump.text.imports import IMPORTS_FOLDER, Imports, TextFile
+from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.folders import HIDDEN_PREFIXES
+from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.parallel import in_parallel
+from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join
+from bertscore_beam.files.reach import reaching
+from bertscore_beam.files.read import exists
+from bertscore_beam.options.imports import ImportOptions
+from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
+from bertscore_beam.run.identity import check_same_command
+from bertscore_beam.run.import_stage import import_stage
+from bertscore_beam.run.import_text import delete_input, slow_words
+from bertscore_beam.run.job import JobKind, Say
+from bertscore_beam.run.neighbours import check_stands_alone
+from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.printing import escape_line
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.success import declare_success
+from bertscore_core.errors import ConfigError, InputError
+
+_IDENTITY = {"command": "import"}
+_ASSUMED = ("candidate", "reference")
+"""Columns of a JSON file without any row, so that jobs take it by their default columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPlan:
+    """An import, checked.
+
+    Attributes:
+        options: What was asked for.
+        runner: Where files are read.
+        output: The output folder.
+        texts: The files of text, with the place of each.
+        rejected: Files that cannot be imported for certain.
+        num_parquet: Files that are Parquet already.
+    """
+
+    options: ImportOptions
+    runner: Runner
+    output: str
+    texts: tuple[TextFile, ...]
+    rejected: tuple[RejectedFile, ...]
+    num_parquet: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every folder could be listed. If not, no file counts as missing."""
+        return all(file.reason is not FileReason.UNLISTED for file in self.rejected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportJob:
+    """An import that holds its folder.
+
+    Attributes:
+        plan: What was planned.
+        folder: The output folder.
+        run: Identifies the run.
+        texts: The files to import; the others have not changed since an earlier run.
+        orphans: Parquet files of inputs that are not there any more.
+    """
+
+    plan: ImportPlan
+    folder: OutputFolder
+    run: str
+    texts: tuple[TextFile, ...]
+    orphans: tuple[str, ...]
+
+
+def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
+    """Find the files, and check their names and the output folder.
+
+    Raises:
+        BertScoreError: The import cannot work.
+        OSError: No file can be reached.
+    """
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        runner.check_output(output)
+        there = list_files(output)
+        check_stands_alone(output, there)
+        check_same_command(OutputFolder(output), _IDENTITY)
+        _check_is_ours(output, there)
+    with reaching("input", *options.input):
+        files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
+    paths = [file.path for file in files]
+    # From above their partition columns, so that the output has these, too.
+    names = input_names(paths, above_partitions(root_of_files(files) or common_root(paths)))
+    texts, rejected, num_parquet = [], [], 0
+    for file in files:
+        folder, slash, last = names[file.path].rpartition("/")
+        name = f"{folder}{slash}{last.replace('=', '%3D')}"  # becomes a folder, and no column
+        target = part_name(name, 0)
+        try:
+            check_place(file, name, lambda part: [join(output, part)])
+        except RejectedError as error:
+            rejected.append(rejected_file(file.path, name, error))
+            continue
+        text = TextFile.of(file, _ASSUMED)
+        if text is None:
+            num_parquet += 1
+        else:
+            texts.append(replace(text, target=target))
+    if not texts and not rejected:
+        raise InputError(
+            f"no file of text: got {num_parquet:,} files, all of them Parquet; expected JSON "
+            "lines, CSV or TSV. Parquet needs no import: give it to the job as it is."
+        )
+    return ImportPlan(
+        options=options,
+        runner=runner,
+        output=output,
+        texts=tuple(texts),
+        rejected=tuple(rejected),
+        num_parquet=num_parquet,
+    )
+
+
+def _check_is_ours(output: str, names: Iterable[str]) -> None:
+    """Check that a folder which holds Parquet was written by this command.
+
+    Raises:
+        ConfigError: It was not.
+    """
+    foreign = sorted(name for name in names if name.endswith(".parquet"))
+    if foreign and not exists(join(output, RUN_FILE)):
+        raise ConfigError(
+            f"output {mask_credentials(output)!r} holds Parquet files that no import has written: "
+            f"got {foreign[0]!r}; expected a new folder, or one of `import`. Choose another "
+            "--output."
+        )
+
+
+def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
+    """Describe what a run would do."""
+    rows: list[tuple[str, ...]] = [
+        ("files of text", f"{len(plan.texts):,}"),
+        ("bytes", f"{sum(text.size for text in plan.texts):,}"),
+        *[("file rejected", line) for line in _rejected_lines(plan.rejected)],
+        *[("warning", words) for words in [slow_words(plan.texts)] if words],
+        ("output", mask_credentials(plan.output)),
+    ]
+    return (Shown("Plan", ("", ""), rows),)
+
+
+def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
+    """Delete what earlier runs have made of other versions, and find out what is left to do.
+
+    Raises:
+        SignatureError: The folder holds the output of another command.
+        FolderLostError: Another run has taken the folder over.
+    """
+    check_same_command(folder, _IDENTITY)
+    run = uuid.uuid4().hex
+    folder.delete(SUCCESS_FILE)
+    folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})
+    folder.delete_temporary()
+    noted = folder.files(IMPORTS_FOLDER)
+    kept = {f"{text.key}.pq" for text in plan.texts if text.version}
+    if plan.options.overwrite:
+        kept = set()
+    there = {
+        name: size
+        for name, size in folder.files(suffix=".parquet").items()
+        if not name.startswith(HIDDEN_PREFIXES)
+    }
+    done = {
+        text.target
+        for text in plan.texts
+        if f"{text.key}.pq" in kept & noted.keys() and text.target in there
+    }
+    wanted = {text.target for text in plan.texts}
+    orphans = tuple(sorted(there.keys() - wanted))
+    deleted = (there.keys() & wanted) - done
+    if plan.options.overwrite and plan.is_whole:
+        deleted, orphans = deleted | set(orphans), ()
+    # The rows first: a footer without them is made again.
+    folder.delete(*deleted)
+    folder.delete(*(f"{IMPORTS_FOLDER}/{name}" for name in noted.keys() - kept))
+    for name in deleted:
+        folder.delete_empty_folders(name.rpartition("/")[0])
+    delete_input(folder)  # of another command that was refused here
+    for line in _rejected_lines(plan.rejected):
+        say(f"rejected {escape_line(line)}")
+    if words := slow_words(plan.texts):
+        say(words)
+    if done:
+        say(f"{len(done):,} files have not changed since they were imported.")
+    texts = tuple(text for text in plan.texts if text.target not in done)
+    return ImportJob(plan=plan, folder=folder, run=run, texts=texts, orphans=orphans)
+
+
+def import_stages(job: ImportJob) -> Iterator[Stage]:
+    """Yield the one pipeline of the job, if there is anything to do."""
+    if job.texts:
+        yield import_stage(job.texts, job.plan.runner, job.folder)
+
+
+def conclude_import(job: ImportJob) -> Outcome:
+    """Add up the rows, and write the marker if every file was imported.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    plan, folder = job.plan, job.folder
+    imports = Imports(folder=folder.root, are_made=True)
+
+    def rows_of(text: TextFile) -> int | RejectedFile:
+        try:
+            layout = imports.layout(text)
+        except RejectedError as error:
+            return rejected_file(text.path, text.target.rpartition("/")[0], error)
+        return 0 if layout is None else layout.num_rows
+
+    results = list(in_parallel(rows_of, plan.texts, FILES_IN_FLIGHT))
+    late = tuple(one for one in results if isinstance(one, RejectedFile))
+    rows = sum(one for one in results if isinstance(one, int))
+    rejected = (*plan.rejected, *late)
+    if any(file.is_out_of_reach for file in rejected):
+        status = BROKEN
+    else:
+        status = TOO_MANY_REJECTS if rejected or job.orphans else DONE
+    if status == DONE:
+        declare_success(folder, job.run)
+    number = len(plan.texts) - len(late)
+    return Outcome(
+        status=status,
+        text=f"{number:,} files of text, {rows:,} rows: {mask_credentials(folder.root)}",
+        document=_document(folder, number, rows, rejected),
+        warnings=(
+            *(f"rejected {escape_line(line)}" for line in _rejected_lines(late)),
+            *_notices(job),
+        ),
+    )
+
+
+def _document(
+    folder: OutputFolder, number: int, rows: int, rejected: Sequence[RejectedFile]
+) -> dict[str, Any]:
+    return {
+        "output": mask_credentials(folder.root),
+        "files": number,
+        "rows": rows,
+        "rejected": {file.path: file.message for file in rejected},
+    }
+
+
+def _notices(job: ImportJob) -> Iterator[str]:
+    if job.orphans:
+        yield (
+            f"{len(job.orphans):,} Parquet files are of inputs that are not there now, such as "
+            f"{escape_line(job.orphans[0])!r}: they are still in the output. --overwrite deletes "
+            "them, and imports all others again."
+        )
+    if job.plan.num_parquet:
+        yield (
+            f"{job.plan.num_parquet:,} of the files are Parquet already and are not copied: give "
+            "them to the job beside the output."
+        )
+
+
+def _rejected_lines(rejected: Sequence[RejectedFile]) -> list[str]:
+    return grouped([(file.path, file.message) for file in rejected])
+
+
+def sketch_import(options: ImportOptions, runner: Runner) -> Iterator[Stage]:
+    """Yield the pipeline of a job without a plan, since its steps do not depend on one."""
+    yield import_stage((), runner, OutputFolder(options.output))
+
+
+IMPORT = JobKind(
+    prepare=plan_import,
+    sketch=sketch_import,
+    show=show_import,
+    begin=begin_import,
+    stages=import_stages,
+    conclude=conclude_import,
+)

@@ -1,0 +1,197 @@
+"""Languages and groups are counted as plain Python counts them, whatever the columns hold."""
+
+import datetime
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.dump import census, read_parquet
+from bertscore_beam.dump.census import MOST_LANGUAGES, take_census
+from bertscore_beam.dump.groups import MOST_GROUPS
+from bertscore_beam.dump.language_codes import language_of
+from bertscore_beam.dump.plan import Census
+from bertscore_core.errors import InputError
+from tests.support.text_files import plan_text, to_jsonl, write_text
+
+NAN, DAY = float("nan"), datetime.date(2026, 1, 1)
+CODES = ["en", "EN", "de", None, "", " ", "zh-hans", "no code!", "x" * 40, "ß", "2026", "en"] * 5
+BYTES = [b"en", b"\xff\xfe", None, b"\xed\xa0\x80", "ü".encode(), b"de"] * 10
+
+
+def unread(raw):
+    """Return the text of UTF-8 bytes, and of others the bytes."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def not_utf8():
+    raw = pa.array(BYTES)
+    return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
+
+
+def dictionary(kind):
+    """Return codes as a dictionary with a value that no row has."""
+    known = ["unused", *dict.fromkeys(code for code in CODES if code is not None)]
+    indices = [None if code is None else known.index(code) for code in CODES]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int16()), pa.array(known, kind))
+
+
+LANGUAGES = {
+    "string": (pa.array(CODES), CODES),
+    "large": (pa.array(CODES, pa.large_string()), CODES),
+    "view": (pa.array(CODES, pa.string_view()), CODES),
+    "dictionary": (dictionary(pa.string()), CODES),
+    "large dictionary": (dictionary(pa.large_string()), CODES),
+    "not UTF-8": (not_utf8(), [unread(raw) for raw in BYTES]),
+    "nulls": (pa.nulls(60), [None] * 60),
+}
+"""Columns, and their values."""
+GROUPS = {
+    **LANGUAGES,
+    "integers": (pa.array([0, None, 2] * 20, pa.int8()), [0, None, 2] * 20),
+    "numbers": (pa.array([2.0, 0.5, NAN, -0.0, 1e300] * 12), [2, 0.5, None, 0, 10**300] * 12),
+    "flags": (pa.array([True, None] * 30), ["true", None] * 30),
+    "dates": (pa.array([DAY, None] * 30), [str(DAY), None] * 30),
+}
+
+
+def write(path, columns, rows=60, **options):
+    """Write a file of pairs with further columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = {"candidate": ["a cat"] * rows, "reference": ["the cat"] * rows}
+    pq.write_table(pa.table({**texts, **columns}), path, **options)
+    return path.parent
+
+
+def dump(folder, column):
+    """Write a column to two files: one of small row groups, one of a single one.
+
+    It is there by its name, within structs of which some are null, and under a dotted name.
+    """
+    is_view = pa.types.is_string_view(column.type)  # Arrow cannot write one in a struct
+    inner = pa.StructArray.from_arrays([column.cast("string") if is_view else column], ["code"])
+    missing = pa.array([n % 10 == 9 for n in range(60)])
+    outer = pa.StructArray.from_arrays([inner], ["in"], mask=missing)
+    columns = {"code": column, "x": outer, "a.b": column}
+    # Arrow cannot read a dictionary in a struct out of several row groups at once.
+    for number, size in enumerate((7 if pa.types.is_dictionary(column.type) else 3, 60)):
+        write(folder / f"week={number}" / "a.parquet", columns, row_group_size=size)
+    return plan_text(folder, folder / "out", 7).splits
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_languages_are_counted_as_one_by_one(tmp_path, name):
+    column, values = LANGUAGES[name]
+    splits = dump(tmp_path, column)
+    assert len(splits) > 2 * 60 / 7
+    expected = Counter(map(language_of, values * 2))
+    for path in ("code", "a.b"):
+        assert take_census(splits, path, ()) == Census(languages=expected)
+    with_nulls = [None if n % 10 == 9 else value for n, value in enumerate(values)] * 2
+    assert take_census(splits, "x.in.code", ()).languages == Counter(map(language_of, with_nulls))
+    assert take_census(splits, "week", ()).languages == {"0": 60, "1": 60}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_are_counted_as_one_by_one(tmp_path, name):
+    column, values = GROUPS[name]
+    splits = dump(tmp_path, column)
+    texts = {None if value is None or isinstance(value, bytes) else str(value) for value in values}
+    for by, number in {
+        ("code",): len(texts),
+        ("x.in.code",): len(texts | {None}),
+        ("a.b", "week"): 2 * len(texts),
+        ("week", "code", "a.b"): 2 * len(texts),
+    }.items():
+        found = take_census(splits, "week", by)
+        assert found == Census(languages={"0": 60, "1": 60}, num_groups=number)
+
+
+def test_text_files_are_counted_beside_parquet(tmp_path):
+    write(tmp_path / "a.parquet", {"lang": ["en"] * 60, "system": [1] * 60})
+    row = {"candidate": "a", "reference": "b", "lang": "de", "system": 1.0}
+    write_text(tmp_path / "b.jsonl", to_jsonl([row, {**row, "system": 2}, {**row, "lang": None}]))
+    splits = plan_text(tmp_path, tmp_path / "out", 7).splits
+    found = take_census(splits, "lang", ["system"])
+    assert found == Census(languages={"en": 60, "de": 2, "": 1}, num_groups=2)
+
+
+def test_columns_that_cannot_be_counted_are_refused(tmp_path):
+    columns = {"id": range(60), "list": [["a"]] * 60, "s": [{"a": 1}] * 60}
+    columns["time"] = pa.array([1] * 60, "time64[us]")
+    splits = plan_text(write(tmp_path / "a.parquet", columns), tmp_path / "out", 7).splits
+    for name in ("list", "s", "time"):
+        with pytest.raises(InputError, match=rf"^a\.parquet: the column '{name}' cannot be used"):
+            take_census(splits, None, [name])
+    with pytest.raises(InputError, match=r"^no group column 'lisst': .+ Did you mean 'list'"):
+        take_census(splits, None, ["id", "lisst"])
+
+
+def test_too_many_are_refused_also_where_no_file_has_too_many(tmp_path):
+    half = (MOST_LANGUAGES // 2, MOST_GROUPS // 2)
+    for number in range(3):
+        ids = pa.array(range(number * half[1], (number + 1) * half[1]))
+        codes = [f"l{number * half[0] + n % half[0]}" for n in range(half[1])]
+        write(tmp_path / f"{number}.parquet", {"id": ids, "lang": codes}, rows=half[1])
+    splits = plan_text(tmp_path, tmp_path / "out", 2000).splits
+    two = [split for split in splits if split.input_name != "2.parquet"]
+    found = take_census(two, "lang", ["id"])
+    assert (len(found.languages), found.num_groups) == (MOST_LANGUAGES, MOST_GROUPS)
+    with pytest.raises(
+        InputError, match=r"'id' has the most values \(values seen so far: 'id' 1\d,"
+    ):
+        take_census(splits, None, ["id"])
+    for by in ((), ("id",)):
+        with pytest.raises(InputError, match="'lang' holds no languages: got more than 1,000 dist"):
+            take_census(splits, "lang", by)
+
+
+def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypatch):
+    folder = write(tmp_path / "a.parquet", {"lang": ["en"] * 60}, row_group_size=20)
+    write(tmp_path / "b.parquet", {"lang": ["de"] * 60}, row_group_size=60)
+    splits = plan_text(folder, folder / "out", 7).splits
+    changed = [
+        replace(split, file_size=1) if split.path.endswith("b.parquet") else split
+        for split in splits
+    ]
+    assert take_census(changed, "lang", ()) == Census(languages={"en": 60}, unread=9)
+    data = bytearray((folder / "a.parquet").read_bytes())
+    group = pq.ParquetFile(folder / "a.parquet").metadata.row_group(1).column(2)
+    data[group.dictionary_page_offset : group.dictionary_page_offset + 20] = b"\xff" * 20
+    (folder / "a.parquet").write_bytes(data)
+    splits = [replace(split, file_version="") for split in splits]
+    found = take_census(splits, "lang", ["lang"])
+    assert found == Census(languages={"en": 40, "de": 60}, num_groups=2, unread=3)
+
+
+def test_a_file_is_opened_once_and_few_splits_are_in_memory(tmp_path, monkeypatch):
+    """Each split has a megabyte of text beside the codes, in one column of structs."""
+    opened, sizes = [], []
+    open_parquet, count = read_parquet.open_parquet, census.count_languages
+
+    def opening(path, *rest, **more):
+        opened.append(path)
+        return open_parquet(path, *rest, **more)
+
+    def counting(column):
+        sizes.append(pa.total_allocated_bytes())
+        time.sleep(0.05)
+        return count(column)
+
+    monkeypatch.setattr(read_parquet, "open_parquet", opening)
+    monkeypatch.setattr(census, "count_languages", counting)
+    rows = [{"code": "en", "text": "word " * 2000}] * 100
+    for number in range(40):
+        write(tmp_path / f"{number:02}.parquet", {"x": rows}, rows=100, row_group_size=50)
+    splits = plan_text(tmp_path, tmp_path / "out", 50).splits
+    before = pa.total_allocated_bytes()
+    assert take_census(splits, "x.code", ()).languages == {"en": 4000}
+    assert opened == sorted({split.path for split in splits})
+    assert len(sizes) == len(splits) == 80
+    assert 500_000 < max(sizes) - before < 10_000_000

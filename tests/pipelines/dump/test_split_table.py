@@ -1,0 +1,82 @@
+"""Splits as a table: what is put in comes out, however it is asked for."""
+
+import pickle
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertscore_beam.dump.split_table import SPLIT_COLUMNS, Splits
+from bertscore_beam.dump.splits import Split
+
+_NUMBERS = st.integers(0, 2**62)
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+SPLITS = st.lists(
+    st.builds(
+        Split,
+        path=_TEXTS,
+        input_name=_TEXTS,
+        file_rows=st.none() | _NUMBERS,
+        file_size=_NUMBERS,
+        file_version=_TEXTS,
+        row_offset=_NUMBERS,
+        num_rows=st.none() | _NUMBERS,
+        utc_times=st.booleans(),
+        data=_TEXTS,
+        partitions=_TEXTS,
+    ),
+    max_size=12,
+)
+
+
+@given(splits=SPLITS)
+def test_splits_come_out_as_they_went_in(splits: list[Split]) -> None:
+    table = Splits.of(iter(splits))
+    assert list(table) == splits
+    assert len(table) == len(splits)
+    assert table == tuple(splits)
+    assert table == Splits.of(splits)
+    assert Splits.of(table) is table
+    assert pickle.loads(pickle.dumps(table)) == splits  # noqa: S301 - our own
+    assert [table[place] for place in range(-len(splits), len(splits))] == splits * 2
+
+
+@given(splits=SPLITS, drawn=st.data())
+def test_some_splits_keep_their_order(splits: list[Split], drawn: st.DataObject) -> None:
+    table = Splits.of(splits)
+    chosen = drawn.draw(st.lists(st.booleans(), min_size=len(splits), max_size=len(splits)))
+    assert table.where(chosen) == [one for one, yes in zip(splits, chosen, strict=True) if yes]
+    part = drawn.draw(st.slices(len(splits)))
+    assert table[part] == splits[part]
+    paths = [f"p{place}" for place in range(len(splits))]
+    data = [f"d{place}" for place in range(len(splits))]
+    moved = [
+        replace(one, path=path, data=made)
+        for one, path, made in zip(splits, paths, data, strict=True)
+    ]
+    assert table.with_files(paths, data) == moved
+
+
+def test_splits_differ_by_any_field_and_from_what_is_no_sequence() -> None:
+    split = Split(path="p", input_name="i", file_rows=1, file_size=2, file_version="v")
+    table = Splits.of([split])
+    assert table != [replace(split, path="q")]
+    assert table != [split, split]
+    assert table != 1
+    assert not Splits.of([])
+
+
+def test_a_split_takes_a_fraction_of_the_memory_of_an_object() -> None:
+    splits = (
+        Split(
+            path=f"s3://bucket/dump/night/shard-{number:07d}.parquet",
+            input_name=f"night/shard-{number:07d}.parquet",
+            file_rows=2,
+            file_size=805,
+            file_version=f"{number:032x}",
+        )
+        for number in range(3000)
+    )
+    table = Splits.of(splits)
+    assert table.table.schema == SPLIT_COLUMNS
+    assert table.table.nbytes < 300 * len(table)

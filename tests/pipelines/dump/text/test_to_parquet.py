@@ -1,0 +1,422 @@
+"""Whole text files become Parquet: all rows, in bounded memory, or an error."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from hashlib import sha512
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from bertscore_beam.dump.formats import Codec, Format, format_of
+from bertscore_beam.dump.inputs import expand_inputs, file_version
+from bertscore_beam.dump.text import records, source, to_parquet
+from bertscore_beam.dump.text.columns import read_columns
+from bertscore_beam.dump.text.lines import LINE_COLUMN, LINE_TYPE, Lines, take_lines
+from bertscore_beam.dump.text.to_parquet import PARSER, PARSER_KEY, text_to_parquet
+from bertscore_beam.files.write import write_atomically
+from bertscore_core.errors import InputError
+from tests.pipelines.dump.text.convert import convert, parse
+from tests.support.dumps import SCHEMA, pair_rows
+from tests.support.s3 import s3_bucket
+from tests.support.text_files import to_csv, to_jsonl, write_text
+
+TEXTS = [
+    "a",
+    "",
+    "Ünïcode 🎉",
+    'q "x", y',
+    "tab\there",
+    "line\nbreak\r\n",
+    "\ufeffmark",
+    "\0",
+    "NaN",
+]
+HEADER = ["candidate", "reference"]
+CELLS = [[one, other] for one in TEXTS for other in reversed(TEXTS)] * 3
+TABLE = pa.table(
+    {name: list(column) for name, column in zip(HEADER, zip(*CELLS, strict=True), strict=True)}
+)
+BOM = b"\xef\xbb\xbf"
+
+
+def as_jsonl(*, end: bytes = b"\n", ascii_only: bool = True) -> bytes:
+    rows = [dict(zip(HEADER, cells, strict=True)) for cells in CELLS]
+    return end.join(to_jsonl(rows, ascii_only=ascii_only).split(b"\n"))
+
+
+FILES = {
+    "a.jsonl": as_jsonl(),
+    "b.jsonl": as_jsonl(end=b"\r\n", ascii_only=False),
+    "c.ndjson": BOM + as_jsonl(),
+    "d.json": as_jsonl()[:-1],
+    "e.jsonl.gz": BOM + as_jsonl(end=b"\n\n\r\n"),
+    "f.jsonl.zst": as_jsonl(),
+    "g.csv": to_csv([HEADER, *CELLS]),
+    "h.csv.gz": BOM + to_csv([HEADER, *CELLS]),
+    "i.tsv": to_csv([HEADER, *CELLS], "\t"),
+    "j.tsv.zst": to_csv([HEADER, *CELLS], "\t")[:-2],
+}
+
+
+@pytest.mark.parametrize("piece", [1 << 18, 300, 1])
+@pytest.mark.parametrize("name", FILES)
+def test_rows_of_every_format_are_those_of_parquet(tmp_path, monkeypatch, name, piece):
+    monkeypatch.setattr(records, "PIECE_BYTES", piece)
+    monkeypatch.setattr(source, "BLOCK_BYTES", max(piece, 2))
+    table, lines = convert(write_text(tmp_path / name, FILES[name]))
+    assert table.equals(TABLE)
+    assert not lines.bad
+    assert not lines.dropped
+    data = FILES[name]
+    assert all(data[place - 1 : place] == b"\n" for place in lines.offsets.tolist()[1:])
+    starts = [data[:place].count(b"\n") + 1 for place in lines.offsets.tolist()]
+    assert lines.numbers.tolist() == starts
+
+
+def test_types_of_json_come_back(tmp_path):
+    rows = [
+        dict(zip(SCHEMA.names, row, strict=True))
+        for row in zip(*pair_rows(40).values(), strict=True)
+    ]
+    table, _ = convert(write_text(tmp_path / "a.jsonl", to_jsonl(rows)))
+    assert table.schema.equals(SCHEMA)
+    assert table.to_pylist() == rows
+
+
+def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
+    rows = [{"candidate": sha512(b"%d" % n).hexdigest()[: n % 90]} for n in range(50_000)]
+    path = write_text(tmp_path / "a.jsonl", to_jsonl(rows) + b'{"candidate": 1}\n{"late": 2}')
+    columns = read_columns(str(path), Format.JSONL, Codec.NONE, [])
+    out = str(tmp_path / "a.parquet")
+    assert text_to_parquet(str(path), Format.JSONL, Codec.NONE, columns.schema, out) == 50_002
+    with pq.ParquetFile(out) as file:
+        assert file.schema_arrow.metadata == {PARSER_KEY: PARSER.encode()}
+        assert file.schema_arrow.names == ["candidate", LINE_COLUMN]
+        assert file.schema_arrow.field(LINE_COLUMN).type == LINE_TYPE
+        footer = file.metadata
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        table, lines = take_lines(file.read())
+    assert [group.num_rows for group in groups] == [20_000, 20_000, 10_002]
+    sizes = [group.column(n).total_compressed_size for group in groups for n in range(1, 6)]
+    assert sum(sizes) < 2 * 50_000
+    assert table.column_names == ["candidate"]
+    assert lines.reasons == {50_000: "type_drift"}
+    assert lines.dropped == {"late": 1}
+    assert lines.numbers.tolist() == list(range(1, 50_003))
+    data = path.read_bytes()
+    assert [data[place : place + 2] for place in lines.offsets.tolist()] == [b'{"'] * 50_002
+    assert abs(columns.about_rows - 50_000) < 2_000
+
+
+def test_row_groups_are_bounded_by_bytes_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(to_parquet, "GROUP_BYTES", 10_000)
+    monkeypatch.setattr(records, "PIECE_BYTES", 1_000)
+    path = write_text(tmp_path / "a.jsonl", to_jsonl([{"candidate": "x" * 500}] * 100))
+    out = tmp_path / "a.parquet"
+    schema = pa.schema({"candidate": pa.string()})
+    text_to_parquet(str(path), Format.JSONL, Codec.NONE, schema, str(out))
+    with pq.ParquetFile(out) as file:
+        sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert sum(sizes) == 100
+    assert 5 < len(sizes) < 12
+
+
+def test_lines_join_and_are_told_apart_by_their_digest():
+    one = parse_lines(b'{"a": 1}\n{\n')
+    two = parse_lines(b'{"a": 1}\n[\n')
+    other = parse_lines(b'{"a": 10}\n{\n')
+    assert one.digest() == two.digest() != other.digest()
+    joined = Lines.join([one, two])
+    assert joined.reasons == {1: "bad_line", 3: "bad_line"}
+    assert joined.numbers.tolist() == [1, 2, 1, 2]
+    assert joined.offsets.tolist() == [0, 9, 0, 9]
+
+
+def parse_lines(data: bytes) -> Lines:
+    return parse(data, Format.JSONL, pa.schema({"a": pa.int64()}))[1]
+
+
+def test_names_of_dropped_fields_of_a_row_are_bounded():
+    row = {f"f{number:03d}": 1 for number in range(250)}
+    told = parse_lines(to_jsonl([row, {"a": 1, "f000": 2, "z": None}])).dropped
+    assert len(told) == 101
+    assert told["f000"] == 2
+    assert told["f099"] == 1
+    assert told["(other fields)"] == 150
+
+
+def test_columns_of_a_file_without_rows_are_those_asked_for(tmp_path):
+    path = str(write_text(tmp_path / "a.jsonl", b"\n \r\n"))
+    columns = read_columns(path, Format.JSONL, Codec.NONE, ["candidate", "response.text"])
+    assert columns.schema.names == ["candidate", "response"]
+    path = str(write_text(tmp_path / "a.csv", b"candidate,reference"))
+    columns = read_columns(path, Format.CSV, Codec.NONE, [])
+    assert columns.schema.names == HEADER
+    assert convert(path)[0].num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "g.csv"])
+def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("bertscore_beam.dump.text.columns.SAMPLE_BYTES", 1_000)
+    path = str(write_text(tmp_path / name, FILES[name]))
+    kind, codec = format_of(path, "auto")
+    columns = read_columns(path, kind, codec, [])
+    assert columns.schema.equals(TABLE.schema)
+    assert columns.size == os.path.getsize(path)
+    assert abs(columns.about_rows - len(CELLS)) < len(CELLS) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.jsonl", b"PAR1 and more", "got a Parquet file; expected jsonl"),
+        ("a.jsonl", b"\x1f\x8b\x08\x00", "got gzip compression"),
+        ("a.csv", b"\xff\xfea\x00", "UTF-16"),
+        ("a.json", b"[\n1\n]\n", "an array of JSON"),
+        ("a.json", b"[" + b'{"a": 1},' * 20 + b"]", "an array of JSON"),
+        ("a.json", b'{\n"candidate": "a"\n}\n', "an object over several lines"),
+        ("a.json", b"hello\n", "other text"),
+        ("a.csv", b"", "has no header: got an empty first line"),
+        ("a.csv", b"\r\n\r\ncandidate,reference\r\n", "has no header: got an empty first line"),
+        ("a.csv", b'"candidate,reference\r\n', "has no header: got a quote is not closed"),
+        ("a.csv", b"\xff\n", "has no header: got no valid first line"),
+        ("a.csv", b"a,a\n", "names columns twice: got ['a']"),
+        ("a.csv", b"a,bertscore_line\n", "a column of a name that is ours: got 'bertscore_line'"),
+        ("a.csv", b"a,bertscore_line.byte\n", "got 'bertscore_line.byte'"),
+        ("a.jsonl", b'{"bertscore_line": 1}', "got 'bertscore_line'"),
+    ],
+)
+def test_file_that_is_not_what_it_seems_is_refused(tmp_path, name, data, said):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as error:
+        convert(tmp_path / name)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("piece", [1 << 18, 100, 1])
+def test_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, name, where, piece):
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(records, "PIECE_BYTES", piece)
+    texts = ["a", "b", "d" * 900]
+    texts.insert({"first": 0, "middle": 1, "last": 3}[where], "x" * 5_000)
+    cells = [HEADER, *([text, "r"] for text in texts)]
+    rows = [dict(zip(HEADER, row, strict=True)) for row in cells[1:]]
+    if name == "a.jsonl":
+        rows.insert(0, {"candidate": "head", "reference": "r"})
+        data = to_jsonl(rows)
+    else:
+        data = to_csv(cells, "," if name == "a.csv" else "\t")
+    for whole in (data, data.rstrip()):
+        table, lines = convert(write_text(tmp_path / name, whole))
+        at = texts.index("x" * 5_000) + (name == "a.jsonl")
+        assert {row: str(line.reason) for row, line in lines.bad.items()} == {at: "line_too_long"}
+        found = [text for text in table["candidate"].to_pylist() if text != "head"]
+        assert found == [None if text[0] == "x" else text for text in texts]
+        assert lines.numbers.tolist() == list(range(2 - (name == "a.jsonl"), len(found) + 2))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
+def test_file_whose_first_line_is_too_long_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    path = write_text(tmp_path / name, b"x" * 5_000 + b'\n{"candidate": "a"}\n')
+    with pytest.raises(InputError, match=r"other text|no header: got a line that is too long"):
+        convert(path)
+
+
+def test_record_of_exactly_the_limit_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    for data in (b"h\n" + b"x" * 1_000, b"h\n" + b"x" * 999 + b"\n", b'h\n"' + b"x\n" * 499 + b'"'):
+        for piece in (1, 1 << 18):
+            monkeypatch.setattr(records, "PIECE_BYTES", piece)
+            table, lines = convert(write_text(tmp_path / "a.csv", data))
+            assert len(table) == 1
+            assert not lines.bad
+    for data in (b"h\n" + b"x" * 1_001, b"h\n" + b"x" * 1_000 + b"\n"):
+        _, lines = convert(write_text(tmp_path / "a.csv", data))
+        assert lines.reasons == {0: "line_too_long"}
+
+
+MEMBERS = [as_jsonl()[:1_000], as_jsonl()[1_000:1_003], b"", as_jsonl()[1_003:]]
+PACKINGS = (partial(gzip.compress, mtime=0), zstandard.compress)
+GZ, ZST = ([pack(part) for part in MEMBERS] for pack in PACKINGS)
+SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 22])
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a.jsonl.gz", GZ),
+        ("a.jsonl.gz", [*GZ, b"\0" * 10_000]),
+        ("a.jsonl.gz", [*GZ[:2], b"\0" * 3, *GZ[2:], b"\0"]),
+        ("a.jsonl.zst", ZST),
+        ("a.jsonl.zst", [*ZST[:2], SKIPPED, *ZST[2:]]),
+    ],
+)
+def test_all_members_and_frames_are_read(tmp_path, monkeypatch, name, parts, block):
+    monkeypatch.setattr(source, "BLOCK_BYTES", block)
+    (tmp_path / name).write_bytes(b"".join(parts))
+    assert convert(tmp_path / name)[0].equals(TABLE)
+
+
+GZ_ALL, ZST_ALL = (pack(as_jsonl() * 3) for pack in PACKINGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        *(("a.jsonl.gz", GZ_ALL[:cut]) for cut in (3, 11, 50, -9, -8, -4, -1)),
+        ("a.jsonl.gz", GZ_ALL + GZ_ALL[:5]),
+        ("a.jsonl.gz", GZ_ALL + b"\0\0" + GZ_ALL[:-1]),
+        ("a.jsonl.gz", GZ_ALL + b"garbage"),
+        ("a.jsonl.gz", GZ_ALL + b"\0garbage"),
+        ("a.jsonl.gz", GZ_ALL[:-8] + b"\0" * 8),
+        *(("a.jsonl.zst", ZST_ALL[:cut]) for cut in (5, 50, -1)),
+        ("a.jsonl.zst", ZST_ALL + ZST_ALL[:5]),
+        ("a.jsonl.zst", ZST_ALL + b"garbage"),
+    ],
+)
+def test_damaged_compression_is_an_error_however_it_is_read(tmp_path, monkeypatch, name, data):
+    path = str(tmp_path / name)
+    Path(path).write_bytes(data)
+    kind, codec = format_of(path, "auto")
+    for block in (1 << 22, 64):
+        monkeypatch.setattr(source, "BLOCK_BYTES", block)
+        with pytest.raises(InputError, match="cannot be decompressed"):
+            text_to_parquet(path, kind, codec, TABLE.schema, io.BytesIO())
+
+
+@pytest.mark.process
+def test_bytes_that_unpack_to_a_thousand_times_as_many_stay_bounded(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(200):
+            file.write(b" " * (1 << 20))
+        file.write(b'\n{"candidate": "a"}\n')
+    peak = peak_mib(path, schema={"candidate": "string"})
+    assert peak["bad"] == ["line_too_long"]
+    assert peak["rows"] == 2
+    assert peak["mib"] < 400
+
+
+def peak_mib(path: Path, schema: dict[str, str]) -> dict:
+    """Write a file as Parquet in a process of its own; return what that took."""
+    code = """
+import json, re, sys
+import pyarrow as pa, pyarrow.parquet as pq
+from bertscore_beam.dump.formats import format_of
+from bertscore_beam.dump.text.lines import take_lines
+from bertscore_beam.dump.text.to_parquet import text_to_parquet
+path, names = sys.argv[1], json.loads(sys.argv[2])
+def peak():  # that of resource.getrusage begins with the parent's
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+before = peak()
+schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in names.items()])
+kind, codec = format_of(path, "auto")
+rows = text_to_parquet(path, kind, codec, schema, path + ".parquet")
+most = peak()
+table = pq.read_table(path + ".parquet", columns=["bertscore_line"])
+bad = list(take_lines(table)[1].reasons.values())[:5]
+print(json.dumps({"rows": rows, "mib": (most - before) // 1024, "bad": bad}))
+"""
+    words = [sys.executable, "-c", code, str(path), json.dumps(schema)]
+    found: dict = json.loads(subprocess.check_output(words))
+    return found
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "b.csv", "c.csv"])
+def test_memory_is_bounded_whatever_a_line_holds(tmp_path, name):
+    path = tmp_path / name
+    with path.open("wb") as file:
+        if name == "a.jsonl":
+            file.write(b'{"a": "x"}\n{"a": "')
+            for _ in range(65):
+                file.write(b"y" * (1 << 20))
+            file.write(b'"}\n{"a": "z"}\n')
+            for _ in range(150):  # a rest without a line break
+                file.write(b"y" * (1 << 20))
+        else:
+            file.write(b'a\n"\n' if name == "b.csv" else b"a\n")
+            block = {"a.csv": b"y" * (1 << 20), "b.csv": b"y" * 1023 + b"\n", "c.csv": b"y\n"}[name]
+            block *= (1 << 20) // len(block)
+            for _ in range(8 if name == "c.csv" else 150):
+                file.write(block)
+    peak = peak_mib(path, schema={"a": "string"})
+    assert (
+        peak["bad"]
+        == {
+            "a.jsonl": ["line_too_long", "line_too_long"],
+            "a.csv": ["line_too_long"],
+            "b.csv": ["bad_line"],
+            "c.csv": [],
+        }[name]
+    )
+    assert peak["mib"] < 600
+
+
+def test_file_that_has_changed_is_told(tmp_path):
+    path = str(write_text(tmp_path / "a.csv", FILES["g.csv"]))
+    size, version = os.path.getsize(path), file_version(path)
+    arguments = (path, Format.CSV, Codec.NONE)
+    sink = io.BytesIO()
+    planned = {"size": size, "version": version}
+    assert text_to_parquet(*arguments, TABLE.schema, sink, **planned) == len(CELLS)
+    with pytest.raises(InputError, match="has changed since it was planned: got another header"):
+        text_to_parquet(*arguments, pa.schema({"x": pa.string()}), sink, **planned)
+    with pytest.raises(InputError, match=f"planned: got {size} bytes; expected {size + 1} bytes"):
+        text_to_parquet(*arguments, TABLE.schema, sink, size=size + 1)
+    os.utime(path, (1, 1))
+    with pytest.raises(InputError, match="has changed since it was planned: got version"):
+        text_to_parquet(*arguments, TABLE.schema, sink, **planned)
+    Path(path).unlink()
+    with pytest.raises(FileNotFoundError):
+        text_to_parquet(*arguments, TABLE.schema, sink, **planned)
+
+
+def test_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(records, "PIECE_BYTES", 100)
+    path = write_text(tmp_path / "a.jsonl", FILES["a.jsonl"])
+
+    def cut(*arguments):
+        os.truncate(path, 2_000)
+        return to_table(*arguments)
+
+    to_table = to_parquet.to_table
+    monkeypatch.setattr(to_parquet, "to_table", cut)
+    with pytest.raises(OSError, match="the file ends early: got 2000 bytes"):
+        text_to_parquet(str(path), Format.JSONL, Codec.NONE, TABLE.schema, io.BytesIO())
+
+
+def test_rows_come_from_memory(monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 1_000)
+    write_atomically("memory://in/a b.jsonl.gz", GZ_ALL)
+    assert convert("memory://in/a b.jsonl.gz")[0].equals(pa.concat_tables([TABLE] * 3))
+
+
+@pytest.mark.process
+def test_rows_come_from_a_store_and_a_file_that_changes_there_is_told(monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 5_000)
+    with s3_bucket() as bucket:
+        path = f"{bucket}/a b.csv"
+        write_atomically(path, FILES["g.csv"])
+        assert convert(path)[0].equals(TABLE)
+        (file,) = expand_inputs([path])
+        planned = {"size": file.size, "version": file.version}
+        arguments = (path, Format.CSV, Codec.NONE, TABLE.schema)
+        assert text_to_parquet(*arguments, io.BytesIO(), **planned) == len(CELLS)
+        write_atomically(path, FILES["g.csv"].replace(b"q", b"k"))
+        with pytest.raises(InputError, match="has changed since it was planned: got another"):
+            text_to_parquet(*arguments, io.BytesIO(), **planned)

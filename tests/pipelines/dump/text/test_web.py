@@ -1,0 +1,193 @@
+"""Text files of web servers: all rows, or an error for that file, whatever the server sends."""
+
+import functools
+import gzip
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bertscore_beam.dump.formats import Codec, Format
+from bertscore_beam.dump.text import records, source
+from bertscore_beam.dump.text.columns import read_columns
+from bertscore_beam.files.read import NoFileError
+from bertscore_core.errors import InputError
+from tests.pipelines.dump.text.convert import convert
+from tests.support.text_files import to_csv, to_jsonl, write_text
+
+pytestmark = pytest.mark.process
+
+ROWS = [{"candidate": f"the cat {n} {n * n}", "reference": "a cat"} for n in range(3_000)]
+CSV = to_csv([list(ROWS[0]), *(list(row.values()) for row in ROWS)])
+DATA = {".jsonl": to_jsonl(ROWS), ".jsonl.gz": to_jsonl(ROWS), ".csv": CSV, ".csv.zst": CSV}
+
+
+class Plain(http.server.BaseHTTPRequestHandler):
+    """Sends whole files with their length, and no ranges."""
+
+    def __init__(self, *arguments, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(*arguments)
+
+    def log_message(self, *_) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.begin(self.body())
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        data = self.body()
+        self.begin(data)
+        self.end_headers()
+        self.send(data)
+
+    def body(self) -> bytes:
+        return (self.folder / self.path[1:]).read_bytes()
+
+    def begin(self, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+
+    def send(self, data: bytes) -> None:
+        self.wfile.write(data)
+
+
+class WithoutLength(Plain):
+    """The end of the connection ends a file."""
+
+    def begin(self, data: bytes) -> None:
+        self.send_response(200)
+
+
+class Chunked(Plain):
+    protocol_version = "HTTP/1.1"
+
+    def begin(self, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+
+    def send(self, data: bytes) -> None:
+        for start in range(0, len(data), 5_000):
+            piece = data[start : start + 5_000]
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self.wfile.write(b"0\r\n\r\n")
+
+
+class PackedOnTheFly(Plain):
+    """Compresses what it sends, though nobody asked for it."""
+
+    def body(self) -> bytes:
+        return gzip.compress(super().body())
+
+    def begin(self, data: bytes) -> None:
+        super().begin(data)
+        self.send_header("Content-Encoding", "gzip")
+
+
+class CallsItEncoded(Plain):
+    """Says of a .gz file that the transfer is compressed, and not the file."""
+
+    def begin(self, data: bytes) -> None:
+        super().begin(data)
+        if self.path.endswith(".gz"):
+            self.send_header("Content-Encoding", "gzip")
+
+
+class BreaksOff(Plain):
+    """Ends in the middle, between two lines."""
+
+    def send(self, data: bytes) -> None:
+        self.wfile.write(data[: data.find(b"\n", 60_000) + 1] if b"\n" in data else data[:-1])
+
+
+class BreaksOffChunked(Chunked):
+    def send(self, data: bytes) -> None:
+        middle = data.find(b"\n", len(data) // 2) + 1
+        self.wfile.write(b"%x\r\n%b\r\n" % (middle, data[:middle]))
+        self.close_connection = True
+
+
+class BreaksOffWithoutLength(WithoutLength):
+    def send(self, data: bytes) -> None:
+        self.wfile.write(data[: len(data) // 2])
+
+
+class Refuses(Plain):
+    def begin(self, data: bytes) -> None:
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(data)))
+
+
+@contextmanager
+def served(folder: Path, handler: type[Plain]) -> Iterator[str]:
+    made = functools.partial(handler, folder=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), made) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("suffix", DATA)
+@pytest.mark.parametrize("handler", [Plain, WithoutLength, Chunked, CallsItEncoded])
+def test_all_rows_come_from_any_server(tmp_path, monkeypatch, handler, suffix):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(records, "PIECE_BYTES", 20_000)
+    path = write_text(tmp_path / f"web{suffix}", DATA[suffix])
+    with served(tmp_path, handler) as url:
+        table, lines = convert(f"{url}/{path.name}")
+        kind = Format.CSV if "csv" in suffix else Format.JSONL
+        codec = {"gz": Codec.GZIP, "zst": Codec.ZSTD}.get(suffix.split(".")[-1], Codec.NONE)
+        columns = read_columns(f"{url}/{path.name}", kind, codec, [])
+    assert table.to_pylist() == ROWS
+    assert not lines.bad
+    told = handler in (Plain, CallsItEncoded)
+    assert columns.size == (path.stat().st_size if told else None)
+    assert (columns.about_rows > 0) is told
+
+
+def test_server_that_compresses_what_it_sends_is_read_too(tmp_path):
+    write_text(tmp_path / "web.jsonl", DATA[".jsonl"])
+    write_text(tmp_path / "web.jsonl.gz", DATA[".jsonl"])
+    with served(tmp_path, PackedOnTheFly) as url:
+        assert convert(f"{url}/web.jsonl")[0].to_pylist() == ROWS
+        with pytest.raises(InputError, match="does not hold lines of JSON"):
+            convert(f"{url}/web.jsonl.gz")
+
+
+@pytest.mark.parametrize("suffix", DATA)
+@pytest.mark.parametrize("handler", [BreaksOff, BreaksOffChunked, BreaksOffWithoutLength])
+def test_file_that_breaks_off_is_an_error(tmp_path, monkeypatch, handler, suffix):
+    monkeypatch.setattr("bertscore_beam.dump.text.columns.SAMPLE_BYTES", 1_000)
+    monkeypatch.setattr(source, "BLOCK_BYTES", 2_000)
+    write_text(tmp_path / f"web{suffix}", DATA[suffix])
+    is_told = handler is not BreaksOffWithoutLength
+    with served(tmp_path, handler) as url:
+        if not is_told and suffix in (".jsonl", ".csv"):
+            # HTTP ends such a file where the connection ends: nothing can tell.
+            assert 1 <= len(convert(f"{url}/web{suffix}")[0]) < len(ROWS)
+            return
+        with pytest.raises((OSError, InputError), match=r"does not send all|cannot be decompr"):
+            convert(f"{url}/web{suffix}")
+
+
+def test_server_that_refuses_is_an_error_of_the_file(tmp_path):
+    write_text(tmp_path / "web.csv", DATA[".csv"])
+    with served(tmp_path, Refuses) as url, pytest.raises(OSError, match="got 403"):
+        convert(f"{url}/web.csv")
+    with pytest.raises(OSError, match="Cannot connect"):
+        convert(f"{url}/web.csv")
+
+
+def test_fifo_is_not_opened_and_an_error(tmp_path):
+    os.mkfifo(tmp_path / "a.jsonl")
+    with pytest.raises(NoFileError):
+        convert(tmp_path / "a.jsonl")

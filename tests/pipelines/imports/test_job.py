@@ -1,0 +1,176 @@
+"""The import command: a Parquet file for each file of text, and nothing again without a change."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.text.lines import LINE_COLUMN
+from tests.support.dumps import write_dump
+
+pytestmark = pytest.mark.job
+
+ROWS = [{"candidate": f"text {number}", "reference": "a text"} for number in range(30)]
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """Return a folder with a file of JSON lines and one of CSV."""
+    folder = tmp_path / "dump"
+    (folder / "lang=de").mkdir(parents=True)
+    (folder / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    lines = [f"{row['candidate']},{row['reference']}\n" for row in ROWS]
+    (folder / "lang=de" / "b.csv").write_text("candidate,reference\n" + "".join(lines))
+    return folder
+
+
+def run(dump: Path, *words: str) -> tuple[int, Path]:
+    output = dump.parent / "parquet"
+    return cli.main(["import", "--input", str(dump), "--output", str(output), *words]), output
+
+
+def parts(output: Path) -> dict[str, Path]:
+    paths = (path for path in sorted(output.rglob("*.parquet")) if path.is_file())
+    return {str(path.relative_to(output)): path for path in paths}
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    return pq.ParquetFile(path).read(["candidate", "reference"]).to_pylist()
+
+
+def written(output: Path) -> dict[str, int]:
+    return {name: path.stat().st_mtime_ns for name, path in parts(output).items()}
+
+
+A, B = "a.jsonl/part-000000000000.parquet", "lang=de/b.csv/part-000000000000.parquet"
+
+
+def test_each_file_of_text_becomes_one_of_parquet(dump, capsys):
+    status, output = run(dump)
+    assert status == cli.DONE
+    assert parts(output).keys() == {A, B}
+    assert rows(output / A) == rows(output / B) == ROWS
+    assert pq.ParquetFile(output / A).schema_arrow.names[-1] == LINE_COLUMN
+    assert (output / "_SUCCESS").exists()
+    assert "2 files of text, 60 rows" in capsys.readouterr().out
+
+
+def test_what_has_not_changed_is_left_alone(dump, capsys):
+    _, output = run(dump)
+    before = written(output)
+    with (dump / "a.jsonl").open("a") as file:
+        file.write(json.dumps(ROWS[0]) + "\n")
+    status, _ = run(dump)
+    after = written(output)
+    assert status == cli.DONE
+    assert after[B] == before[B]
+    assert rows(output / A) == [*ROWS, ROWS[0]]
+    assert "1 files have not changed" in capsys.readouterr().err
+    (output / B).unlink()
+    assert run(dump)[0] == cli.DONE
+    assert written(output)[A] == after[A]
+    assert rows(output / B) == ROWS
+
+
+def test_a_file_that_goes_bad_leaves_nothing_of_its_former_version(dump, capsys):
+    _, output = run(dump)
+    (dump / "a.jsonl").write_text("[1, 2]\n")
+    status, _ = run(dump)
+    assert status == cli.TOO_MANY_REJECTS
+    assert parts(output).keys() == {B}
+    assert not (output / "_SUCCESS").exists()
+    assert "does not hold lines of JSON" in capsys.readouterr().err
+    assert run(dump)[0] == cli.TOO_MANY_REJECTS  # and stays rejected
+    (dump / "a.jsonl").write_text(json.dumps(ROWS[0]))
+    assert run(dump)[0] == cli.DONE
+    assert rows(output / A) == ROWS[:1]
+
+
+def test_what_is_left_of_a_missing_file_is_told_and_deleted_by_overwrite(dump, capsys):
+    _, output = run(dump)
+    (dump / "a.jsonl").unlink()
+    status, _ = run(dump)
+    assert status == cli.TOO_MANY_REJECTS
+    assert parts(output).keys() == {A, B}
+    assert f"such as '{A}'" in capsys.readouterr().err
+    assert run(dump, "--overwrite")[0] == cli.DONE
+    assert parts(output).keys() == {B}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
+def test_overwrite_deletes_nothing_of_a_folder_that_cannot_be_listed(dump):
+    _, output = run(dump)
+    (dump / "lang=de").chmod(0)
+    status, _ = run(dump, "--overwrite")
+    (dump / "lang=de").chmod(0o700)
+    assert status == cli.BROKEN
+    assert B in parts(output)
+
+
+def test_a_dry_run_writes_nothing(dump, capsys):
+    status, output = run(dump, "--dry-run")
+    assert status == cli.DONE
+    assert not output.exists()
+    assert "files of text: 2" in capsys.readouterr().out
+
+
+def test_parquet_alone_needs_no_import(tmp_path, capsys):
+    status, _ = run(write_dump(tmp_path / "dump", [5]))
+    assert status == cli.UNUSABLE
+    assert "no file of text: got 1 files, all of them Parquet" in capsys.readouterr().err
+
+
+def test_the_folder_of_another_command_is_refused(dump, capsys):
+    _, output = run(dump)
+    words = ["--input", str(dump), "--output", str(output)]
+    assert cli.main(["score", *words]) == cli.UNUSABLE
+    assert "holds the output of `import`" in capsys.readouterr().err
+    assert parts(output).keys() == {A, B}
+    assert not (output / "_input").exists()
+
+
+def test_a_folder_with_parquet_of_others_is_refused(dump, capsys):
+    output = write_dump(dump.parent / "parquet", [5])
+    before = written(output)
+    assert run(dump, "--overwrite")[0] == cli.UNUSABLE
+    assert "holds Parquet files that no import has written" in capsys.readouterr().err
+    assert written(output) == before
+
+
+def test_partition_columns_are_those_of_the_paths_that_were_read(dump):
+    os.rename(dump / "a.jsonl", dump / "lang=de" / "x=1.jsonl")
+    words = ["--input", str(dump / "lang=de"), "--output", str(dump.parent / "parquet")]
+    assert cli.main(["import", *words]) == cli.DONE
+    names = parts(dump.parent / "parquet").keys()
+    assert names == {B, "lang=de/x%3D1.jsonl/part-000000000000.parquet"}
+
+
+def test_an_empty_file_is_an_empty_file(dump):
+    (dump / "a.jsonl").write_bytes(b"")
+    _, output = run(dump)
+    assert rows(output / A) == []
+
+
+def test_scores_of_imported_files_are_those_of_the_text(dump):
+    (dump / "a.jsonl").write_text((dump / "a.jsonl").read_text() + "{\n")
+    _, output = run(dump)
+    direct, later = dump.parent / "direct", dump.parent / "later"
+    for source, target in ((dump, direct), (output, later)):
+        words = ["--input", str(source), "--output", str(target), "--device", "cpu"]
+        assert cli.main(["score", *words, "--max-reject-fraction", "0.5"]) == cli.DONE
+
+    def scored(folder: Path) -> pa.Table:
+        tables = [pq.read_table(path, partitioning=None) for path in parts(folder).values()]
+        return pa.concat_tables(tables, promote_options="default")
+
+    assert scored(direct).equals(scored(later))
+    assert LINE_COLUMN not in scored(direct).column_names
+    rejects = [pq.read_table(f / "_rejects").drop_columns("file") for f in (direct, later)]
+    assert rejects[0].equals(rejects[1])
+    assert rejects[0].select(["row", "line", "reason"]).to_pylist() == [
+        {"row": 30, "line": 31, "reason": "bad_line"}
+    ]

@@ -1,0 +1,80 @@
+"""Splits of one row group are scored as one element, with a part and a record each as before."""
+
+from pathlib import Path
+
+import pytest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.read_split import SplitReader
+from bertscore_beam.dump.runs import RunSize, SplitRun, split_runs
+from bertscore_beam.score.earlier_records import EarlierRecords
+from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.scorers import LoadedScorers
+from bertscore_beam.score.steps import ScoreSplits, ToScore, score_run
+from bertscore_beam.score.summary import ReusedPart
+from tests.support.dumps import write_dump
+from tests.support.jobs import job_options, prepare_score, run_options, start
+
+pytestmark = [pytest.mark.model, pytest.mark.job]
+
+
+def parts(output: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("part-*")}
+
+
+@pytest.fixture
+def dump(tmp_path):
+    return write_dump(tmp_path / "dump", [60, 5], row_group_size=100)
+
+
+def begun(dump, output):
+    """Return a job that has begun, and its first run of splits."""
+    job = start(prepare_score(job_options(dump, output, split_rows=10)))
+    run = next(split_runs(job.standing.work, RunSize(rows=60, most=1)))
+    assert len(run.splits) == 6
+    return job, run
+
+
+def test_parts_are_the_same_bytes_however_splits_are_put_together(dump, tmp_path):
+    summary = run_options(job_options(dump, tmp_path / "out", split_rows=10))
+    assert (summary["rows"], summary["parts"], summary["success"]) == (65, 7, True)
+    job, run = begun(dump, tmp_path / "alone")
+    scorers, earlier = LoadedScorers(), EarlierRecords(job.spec.folder)
+    for split in job.standing.work:
+        list(score_run(ToScore(SplitRun((split,))), job.spec, scorers, earlier))
+    job, run = begun(dump, tmp_path / "together")
+    for chosen in (run, SplitRun(job.standing.work[6:])):
+        list(score_run(ToScore(chosen), job.spec, scorers, EarlierRecords(job.spec.folder)))
+    scored = {name: data for name, data in parts(tmp_path / "out").items() if name[0] != "_"}
+    assert len(scored) == 7
+    for other in ("alone", "together"):
+        found = parts(tmp_path / other)
+        assert {name: data for name, data in found.items() if name[0] != "_"} == scored
+
+
+def test_retry_neither_reads_nor_scores_what_has_a_record(dump, tmp_path, monkeypatch):
+    job, run = begun(dump, tmp_path / "out")
+    scorers, read, reads = LoadedScorers(), [], SplitReader.read
+    monkeypatch.setattr(
+        SplitReader, "read", lambda one, split: (read.append(split), reads(one, split))[1]
+    )
+    first = score_run(ToScore(run), job.spec, scorers, EarlierRecords(job.spec.folder))
+    assert [type(next(first)) for _ in range(4)] == 4 * [PartRecord]
+    first.close()  # the worker dies
+    written = parts(tmp_path / "out")
+    again = list(score_run(ToScore(run), job.spec, scorers, EarlierRecords(job.spec.folder)))
+    assert [type(one) for one in again] == 4 * [ReusedPart] + 2 * [PartRecord]
+    assert read == list(run.splits)
+    assert written.items() <= parts(tmp_path / "out").items()
+
+
+def test_element_is_named_by_its_parts_and_the_plan_says_how_often_rows_are_read(
+    dump, tmp_path, capsys
+):
+    job, run = begun(dump, tmp_path / "out")
+    name = ScoreSplits(job.spec).name(ToScore(run))
+    first = "shard-000.parquet/part-000000000000.parquet"
+    assert name == f"{first} to part-000000000050.parquet"
+    words = ("score", "--input", dump, "--output", tmp_path / "other", "--split-rows", 10)
+    assert cli.main([*map(str, words), "--device", "cpu", "--dry-run"]) == cli.DONE
+    assert "about 1.5 times over" in " ".join(capsys.readouterr().out.split())

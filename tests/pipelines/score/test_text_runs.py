@@ -1,0 +1,371 @@
+"""Runs over text files: what is imported when, what stays in the folder, and which rows count."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.inputs import expand_inputs
+from bertscore_beam.dump.plan import RejectedError
+from bertscore_beam.dump.text.imports import IMPORTS_FOLDER, INPUT_FOLDER, Imports, TextFile
+from bertscore_beam.run import import_text as importing
+from bertscore_beam.run import job as jobs
+from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
+from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE
+from bertscore_beam.run.runner import Runner
+from bertscore_beam.run.stage import Stage
+from bertscore_beam.score.prepare import plan_score
+from bertscore_beam.score.rejects import FILES_FILE
+from bertscore_core import ConfigError
+from tests.support.dumps import SCHEMA, pair_rows, read_output
+from tests.support.jobs import import_here, job_options, own
+from tests.support.text_files import to_csv, to_jsonl, write_text
+
+pytestmark = pytest.mark.job
+
+ROWS = 12
+FILES = ("a.parquet", "b.jsonl", "c.csv", "d.tsv.gz", "e.jsonl.zst")
+
+
+def rows_of(start: int = 0, count: int = ROWS, **more: str) -> list[dict[str, Any]]:
+    columns = pair_rows(count, start)
+    return [
+        dict(zip(columns, row, strict=True)) | more for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows in the format that the name says."""
+    if path.suffix == ".parquet":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    if ".jsonl" in path.name:
+        return write_text(path, to_jsonl(rows))
+    cells = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    return write_text(path, to_csv(cells, "\t" if ".tsv" in path.name else ","))
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """Two files of JSON lines and one of CSV, with other rows in each."""
+    for number, name in enumerate(("a.jsonl", "b.jsonl.gz", "c.csv")):
+        write(tmp_path / "dump" / name, rows_of(number * ROWS))
+    return tmp_path / "dump"
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the files that are imported from here on."""
+    names: list[str] = []
+    convert = importing.write_rows
+
+    def noting(text: TextFile, *given: Any) -> None:
+        names.append(Path(text.path).name)
+        convert(text, *given)
+
+    monkeypatch.setattr(importing, "write_rows", noting)
+    return names
+
+
+@pytest.fixture
+def run(tmp_path: Path, dump: Path) -> Callable[..., int]:
+    """Return what scores the dump into the folder `out`, with further words of the command."""
+
+    def score(*more: object) -> int:
+        words = ["score", "--input", dump, "--output", tmp_path / "out", "--device", "cpu"]
+        return cli.main([*map(str, (*words, "--split-rows", 5, "--quiet", *more))])
+
+    return score
+
+
+def files_of(folder: Path, *below: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.joinpath(*below).rglob("*")
+        if path.is_file()
+    }
+
+
+def parts_of(out: Path) -> dict[str, bytes]:
+    return {name: data for name, data in files_of(out).items() if not name.startswith(("_", "."))}
+
+
+def summary_of(out: Path) -> dict[str, Any]:
+    return json.loads((out / SUMMARY_FILE).read_text())
+
+
+def kept_imports(out: Path) -> set[str]:
+    return {Path(name).suffix for name in files_of(out, IMPORTS_FOLDER)}
+
+
+def rejected_files(out: Path) -> dict[str, str]:
+    if not (out / FILES_FILE).exists():
+        return {}
+    listed = pq.read_table(out / FILES_FILE).to_pylist()
+    return {Path(row["file"]).name: row["reason"] for row in listed}
+
+
+def test_every_format_and_compression_gives_equal_scores(tmp_path: Path) -> None:
+    for name in FILES:
+        write(tmp_path / "dump" / name, rows_of())
+    words = ["score", "--input", tmp_path / "dump", "--output", tmp_path / "out"]
+    flags = ["--device", "cpu", "--split-rows", 5, "--quiet"]
+    assert cli.main([*map(str, [*words, *flags])]) == DONE
+    expected, *others = (read_output(tmp_path / "out" / name) for name in FILES)
+    names = [name for name in expected.column_names if name not in SCHEMA.names]
+    assert len(names) > 5
+    for name, found in zip(FILES[1:], others, strict=True):
+        assert found.select(names).equals(expected.select(names))
+        parts = sorted(path.name for path in (tmp_path / "out" / name).iterdir())
+        assert parts == sorted(path.name for path in (tmp_path / "out" / FILES[0]).iterdir())
+    assert not (tmp_path / "out" / INPUT_FOLDER).exists()
+
+
+def test_only_what_is_not_scored_is_imported_again(
+    tmp_path: Path, dump: Path, run: Callable[..., int], imported: list[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run() == DONE
+    assert sorted(imported) == ["a.jsonl", "b.jsonl.gz", "c.csv"]
+    footers, parts = files_of(out, IMPORTS_FOLDER), parts_of(out)
+    assert len(footers) == 3
+    assert len(parts) == 9
+    imported.clear()
+
+    assert run() == DONE
+    assert not imported
+    assert not (out / INPUT_FOLDER).exists()
+    assert (files_of(out, IMPORTS_FOLDER), parts_of(out)) == (footers, parts)
+
+    sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
+    assert run() == DONE
+    assert imported == ["b.jsonl.gz"]
+    assert parts_of(out) == parts
+    assert not (out / INPUT_FOLDER).exists()
+    assert files_of(out, IMPORTS_FOLDER).keys() == footers.keys()
+    imported.clear()
+
+    write(dump / "a.jsonl", rows_of(1, ROWS))
+    assert run() == DONE
+    assert imported == ["a.jsonl"]
+    assert read_output(out / "a.jsonl")["id"].to_pylist() == list(range(1, ROWS + 1))
+    now = files_of(out, IMPORTS_FOLDER)
+    assert len(now) == 3
+    assert len(now.keys() & footers.keys()) == 2
+    imported.clear()
+
+    (dump / "c.csv").unlink()
+    assert run() == TOO_MANY_REJECTS  # its parts are still there
+    assert not imported
+    assert len(files_of(out, IMPORTS_FOLDER)) == 2
+    assert summary_of(out)["num_parts_of_inputs_gone"] == 3
+
+
+@pytest.fixture
+def behind_planning(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Return a list for what happens between the first planning and the import, each once."""
+    changes: list[Callable[[], object]] = []
+    stage = jobs.import_stage
+
+    def changing(*given: Any) -> Stage:
+        while changes:
+            changes.pop()()
+        return stage(*given)
+
+    monkeypatch.setattr(jobs, "import_stage", changing)
+    return changes
+
+
+def test_file_that_appears_behind_planning_waits_for_the_next_run(
+    tmp_path: Path, dump: Path, run: Callable[..., int], behind_planning: list[Any]
+) -> None:
+    out = tmp_path / "out"
+    behind_planning.append(lambda: write(dump / "b2.jsonl", rows_of(100)))
+    behind_planning.append(lambda: write(dump / "z.parquet", rows_of(200)))
+    assert run() == DONE
+    assert summary_of(out)["rows"] == 3 * ROWS
+    assert {path.name for path in out.iterdir() if path.name[0] not in "_."} == {
+        "a.jsonl",
+        "b.jsonl.gz",
+        "c.csv",
+    }
+    assert run() == DONE
+    assert summary_of(out)["rows"] == 5 * ROWS
+
+
+@pytest.mark.parametrize("change", ["other rows", "gone"])
+def test_file_that_changes_behind_planning_is_scored_by_the_next_run(
+    tmp_path: Path, dump: Path, run: Callable[..., int], behind_planning: list[Any], change: str
+) -> None:
+    out, file = tmp_path / "out", dump / "b.jsonl.gz"
+    behind_planning.append(
+        file.unlink if change == "gone" else lambda: write(file, rows_of(500, ROWS + 1))
+    )
+    assert run() == BROKEN
+    assert rejected_files(out) == {"b.jsonl.gz": "unreadable_file"}
+    assert summary_of(out)["rows"] == 2 * ROWS
+    assert not (out / "b.jsonl.gz").exists()
+    write(file, rows_of(500, ROWS + 1))
+    assert run() == DONE
+    assert read_output(out / "b.jsonl.gz")["id"].to_pylist() == list(range(500, 501 + ROWS))
+    assert not rejected_files(out)
+    assert kept_imports(out) == {".pq"}
+
+
+def test_bad_files_of_text_are_rejected_beside_good_ones_until_they_are_repaired(
+    tmp_path: Path, dump: Path, run: Callable[..., int], imported: list[str]
+) -> None:
+    out = tmp_path / "out"
+    (dump / "c.csv").write_bytes(b"")
+    noise = [
+        row | {"noise": f"{hash((row['id'], n))}" * 20} for n in range(400) for row in rows_of()
+    ]
+    whole = write(dump / "b.jsonl.gz", noise).read_bytes()
+    (dump / "b.jsonl.gz").write_bytes(whole[:-100])
+    (dump / "d.csv").write_bytes(b"candidate,reference\n\x1f\x8b\n")
+    bad = {"b.jsonl.gz": "not_text_format", "c.csv": "not_text_format"}
+    for _ in range(2):
+        assert run() == TOO_MANY_REJECTS
+        assert rejected_files(out) == bad
+        assert summary_of(out)["rows"] == ROWS + 1
+        assert imported.count("b.jsonl.gz") == 1  # why it is bad is kept
+    (dump / "d.csv").unlink()
+    shutil.rmtree(out / "d.csv")
+    for number, name in enumerate(bad):
+        write(dump / name, rows_of(number * ROWS))
+    assert run() == DONE
+    assert not rejected_files(out)
+    assert summary_of(out)["rows"] == 3 * ROWS
+    assert kept_imports(out) == {".pq"}
+
+
+def test_keep_input_keeps_the_rows(
+    tmp_path: Path, run: Callable[..., int], imported: list[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run("--keep-input") == DONE
+    kept, parts = files_of(out, INPUT_FOLDER), parts_of(out)
+    assert len(kept) == 3
+    sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
+    imported.clear()
+    assert run("--keep-input") == DONE
+    assert not imported
+    assert files_of(out, INPUT_FOLDER) == kept
+    assert run("--overwrite") == DONE
+    assert not files_of(out, INPUT_FOLDER)
+    sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
+    assert run() == DONE
+    assert imported == ["b.jsonl.gz"]
+    assert parts_of(out) == parts
+
+
+def test_text_is_not_imported_into_the_folder_of_another_command(
+    tmp_path: Path, run: Callable[..., int], imported: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / RUN_FILE).write_text(json.dumps({"run": "x", "identity": {"command": "tune"}}))
+    before = files_of(out)
+    assert run() == run("--overwrite") == UNUSABLE
+    assert "holds the output of `tune`" in " ".join(capsys.readouterr().err.split())
+    assert not imported
+    left = {name: data for name, data in files_of(out).items() if "lock" not in name}
+    assert left == before
+
+
+def test_detached_job_with_text_names_the_command_that_imports(tmp_path: Path, dump: Path) -> None:
+    flags = ("--runner=PortableRunner", "--job_endpoint=host:1", "--no_wait_until_finish")
+    chosen = job_options(dump, tmp_path / "out", beam=flags)
+    with pytest.raises(ConfigError, match=r"3 files of text.*bertscore-beam import --input INPUT"):
+        plan_score(chosen, Runner.of(chosen))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("--idf", "corpus"),
+        ("--group-by", "lang"),
+        ("--language-column", "lang", "--model", "all-MiniLM-L6-v2"),
+    ],
+)
+def test_dry_run_says_about_how_much_there_is_and_writes_nothing(
+    tmp_path: Path,
+    dump: Path,
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+) -> None:
+    out = tmp_path / "out"
+    for number, name in enumerate(("a.jsonl", "b.jsonl.gz", "c.csv")):
+        write(dump / name, rows_of(number * ROWS, lang="en"))
+    assert run("--dry-run", *more) == DONE
+    assert "about " in capsys.readouterr().out
+    assert not out.exists()
+    assert run(*more) == DONE
+    before = files_of(out)
+    capsys.readouterr()
+    assert run("--dry-run", *more) == DONE
+    assert f"{3 * ROWS}" in capsys.readouterr().out
+    write(dump / "a.jsonl", rows_of(7, lang="en"))
+    assert run("--dry-run", *more) == DONE
+    assert "about " in capsys.readouterr().out
+    assert files_of(out) == before
+
+
+MIXED = ("--language-column", "lang", "--model", "all-MiniLM-L6-v2", "--group-by", "lang")
+
+
+def test_languages_and_groups_of_all_rows_are_known_when_one_file_is_read_again(
+    tmp_path: Path, dump: Path, run: Callable[..., int], imported: list[str]
+) -> None:
+    out = tmp_path / "out"
+    codes = {"a.jsonl": "en", "b.jsonl.gz": "de", "c.csv": "fr"}
+    for number, (name, code) in enumerate(codes.items()):
+        write(dump / name, rows_of(number * ROWS, lang=code))
+
+    def told() -> dict[str, int]:
+        return {code: one["rows"] for code, one in summary_of(out)["languages"].items()}
+
+    assert run(*MIXED) == DONE
+    assert told() == dict.fromkeys(("de", "en", "fr"), ROWS)
+    first = {code: summary_of(out)["languages"][code]["f1"] for code in told()}
+    parts = parts_of(out)
+    assert run(*MIXED) == DONE
+    assert parts_of(out) == parts
+    assert len(imported) == 3  # the counts are kept with the plan
+    sorted((out / "b.jsonl.gz").iterdir())[1].unlink()
+    assert run(*MIXED) == DONE
+    assert parts_of(out) == parts
+    assert {code: summary_of(out)["languages"][code]["f1"] for code in told()} == first
+
+    write(dump / "c.csv", rows_of(90, lang="es"))
+    assert run(*MIXED) == DONE
+    assert told() == dict.fromkeys(("de", "en", "es"), ROWS)
+    groups = pq.read_table(out / "groups.pq") if (out / "groups.pq").exists() else None
+    assert groups is None or sorted(groups["lang"].to_pylist()) == ["de", "en", "es"]
+    assert summary_of(out)["rejected"] == 0
+    assert not (out / INPUT_FOLDER).exists()
+
+
+def test_import_that_fails_leaves_no_footer_of_an_earlier_one(tmp_path: Path) -> None:
+    path, folder = write(tmp_path / "a.jsonl.gz", rows_of()), own(tmp_path / "out")
+    (file,) = expand_inputs([str(path)])
+    text = TextFile.of(replace(file, size=0, version=""), ["candidate", "reference"])
+    assert text is not None
+    import_here([text], folder)
+    assert folder.exists(text.footer)
+    path.write_bytes(path.read_bytes()[:-9])
+    import_here([text], folder)
+    assert not folder.exists(text.footer)
+    with pytest.raises(RejectedError, match="cannot be decompressed"):
+        Imports(folder=folder.root, are_made=True).layout(text)
