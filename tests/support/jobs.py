@@ -95,7 +95,7 @@ def run_options(
     job = start(resume_score(planned, OutputFolder(planned.output)))
     folder = job.spec.folder
     try:
-        import_here(lacking(folder, planned.texts, job.standing.work), folder)
+        import_here(lacking(planned.texts, job.standing.work, job.imports), folder)
         return run_prepared(job, runner, flags)
     finally:
         if folder.holds_lock():

@@ -48,7 +48,7 @@ from bertscore_beam.run.ending import worker_errors
 from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
 from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
 from bertscore_beam.run.import_stage import import_stage
-from bertscore_beam.run.import_text import keep_imports, lacking, slow_words
+from bertscore_beam.run.import_text import imports_among, keep_imports, lacking, slow_words
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.outcome import Outcome, Shown
@@ -287,7 +287,8 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     """
     _check_table(planned.table, planned.output, planned.options)
     folder.delete_temporary()
-    keep_imports(folder, planned.texts)
+    imports = imports_among(folder.files())
+    keep_imports(folder, planned.texts, imports)
     folder.delete(_TABLE_FILE, _NOTE_FILE)
     folder.write_json(RUN_FILE, {SPLIT_ROWS: planned.plan.split_rows})
     folder.write(PLAN_FILE, plan_to_bytes(planned.plan))
@@ -310,7 +311,7 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
         planned=planned,
         folder=folder,
         reused=frozenset(reused),
-        texts=lacking(folder, planned.texts, to_read),
+        texts=lacking(planned.texts, to_read, imports),
     )
 
 

@@ -3,7 +3,7 @@
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from bertscore_core.errors import InputError
 
 _SLOW_BYTES = 600 * 40_000_000
 """Ten minutes at what a core reads of CSV in a second."""
+_FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -119,33 +120,41 @@ def slow_words(texts: Iterable[TextFile]) -> str:
     )
 
 
+def imports_among(names: Iterable[str]) -> frozenset[str]:
+    """Return those files of the folder of a run that imports have made."""
+    return frozenset(name for name in names if name.startswith(_FOLDERS))
+
+
 def lacking(
-    folder: OutputFolder, texts: Iterable[TextFile], splits: Iterable[Split]
+    texts: Iterable[TextFile], splits: Iterable[Split], there: Set[str]
 ) -> tuple[TextFile, ...]:
-    """Return the files of text that some splits need, and whose imports are not whole."""
+    """Return the files of text that some splits need, and whose imports are not whole.
+
+    Args:
+        texts: All files of text.
+        splits: The splits.
+        there: See `imports_among`.
+    """
     needed = {split.path for split in splits if split.data}
-    if not needed:
-        return ()
-    there = {
-        f"{below}/{name}"
-        for below in (INPUT_FOLDER, IMPORTS_FOLDER)
-        for name in folder.files(below)
-    }
     return tuple(
         text for text in texts if text.path in needed and not {text.data, text.footer} <= there
     )
 
 
-def keep_imports(folder: OutputFolder, texts: Iterable[TextFile]) -> None:
+def keep_imports(folder: OutputFolder, texts: Iterable[TextFile], there: Set[str]) -> None:
     """Delete the imports of all other files, and of other versions of these.
+
+    Args:
+        folder: The folder of the run.
+        texts: The files.
+        there: See `imports_among`.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     kept = {name for text in texts for name in (text.data, text.footer, text.rejection)}
+    folder.delete(*(there - kept))
     for below in (INPUT_FOLDER, IMPORTS_FOLDER):
-        names = (f"{below}/{name}" for name in folder.files(below))
-        folder.delete(*(name for name in names if name not in kept))
         folder.delete_empty_folders(below)
 
 

@@ -142,7 +142,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         say(without_setting_words(without, planned.settings.settings))
     foreign = len(foreign_records(folder))
     start_run(job)
-    keep_imports(folder, planned.texts)
+    keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
         say(f"Notice: {notice}")
@@ -168,7 +168,7 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
             "(other --split-rows or --split-bytes, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
-    return run_of(job, lacking(folder, planned.texts, job.standing.work))
+    return run_of(job, lacking(planned.texts, job.standing.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:

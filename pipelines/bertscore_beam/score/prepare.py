@@ -26,6 +26,7 @@ from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.options.score import IDF_WORDS, ScoreOptions
 from bertscore_beam.run.folder import OutputFolder, read_run
 from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
+from bertscore_beam.run.import_text import imports_among
 from bertscore_beam.run.neighbours import check_stands_alone
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.split_size import given_split_rows
@@ -117,6 +118,7 @@ class ScoreJob:
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
         kept: Parts that stay, at least until workers compare them.
         idf: Where the idf table is.
+        imports: The imports of the folder.
     """
 
     spec: ScoreSpec
@@ -128,6 +130,7 @@ class ScoreJob:
     superseded: tuple[str, ...]
     kept: frozenset[str]
     idf: IdfSource
+    imports: frozenset[str]
 
 
 def plan_score(
@@ -337,6 +340,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         superseded=(*standing.stale, *to_delete),
         kept=frozenset(kept).union(standing.orphans).difference(to_delete),
         idf=idf,
+        imports=imports_among(listing),
     )
 
 
