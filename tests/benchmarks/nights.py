@@ -32,7 +32,7 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.holder import Holder
 from bertscore_beam.run.lock import LOCK_FILE, RunLock
-from bertscore_beam.runs.index import INDEX_FOLDER, write_index
+from bertscore_beam.runs.index import INDEX_FOLDER, IndexedParts, write_index
 from bertscore_beam.runs.lookup import EarlierRun
 from bertscore_beam.runs.row_scores import (
     NO_REASON,
@@ -135,7 +135,7 @@ def measure_index(folder: Path, rows: int) -> Iterator[dict[str, object]]:
         output.write(rows_file(name), rows_to_bytes(made_up(number, signature)))
     before, started = processor_seconds_here(), time.perf_counter()
     memory = peak_mib()
-    write_index(output, [(name, "x") for name in names], rows)
+    write_index(output, IndexedParts.of((name, "x", PIECE_ROWS) for name in names))
     yield {
         "step": "build",
         "rows": rows,

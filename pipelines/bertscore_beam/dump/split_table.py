@@ -81,7 +81,7 @@ class Splits(Sequence[Split]):
         if isinstance(numbers, int):
             (split,) = Splits(self.table.slice(numbers, 1))
             return split
-        return Splits(self.table.take(pa.array(numbers, pa.int64())))
+        return self.at(numbers)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence):
@@ -91,6 +91,10 @@ class Splits(Sequence[Split]):
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
+
+    def at(self, places: Sequence[int]) -> "Splits":
+        """Return the splits at some places."""
+        return Splits(self.table.take(pa.array(places, pa.int64())))
 
     def where(self, chosen: Sequence[bool]) -> "Splits":
         """Return the splits for which there is a True."""

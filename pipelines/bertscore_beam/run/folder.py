@@ -96,9 +96,17 @@ class OutputFolder:
         """Tell whether a file is there."""
         return exists(self.path(name))
 
-    def files(self, below: str = "", *, suffix: str = "") -> dict[str, int]:
-        """Return the size of each file below a folder, by its path below that folder."""
-        return list_files(self.path(below), suffix=suffix)
+    def files(
+        self, below: str = "", *, suffix: str = "", skip: tuple[str, ...] = ()
+    ) -> dict[str, int]:
+        """Return the size of each file below a folder, by its path below that folder.
+
+        Args:
+            below: The folder.
+            suffix: How the names end.
+            skip: Beginnings of paths that are left out.
+        """
+        return list_files(self.path(below), suffix=suffix, skip=skip)
 
     def read(self, name: str) -> bytes:
         """Read a file.

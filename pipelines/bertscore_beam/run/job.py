@@ -258,7 +258,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,
-                known=stage.known,
+                before=stage.before,
                 started=started,
                 unit=stage.unit,
                 first=stage.first,

@@ -42,7 +42,7 @@ class RunProgress:
         amounts: Mapping[str, int],
         started: float,
         unit: str,
-        known: frozenset[str] = frozenset(),
+        before: int = 0,
         first: tuple[int, str] = (0, ""),
     ) -> None:
         """Keep the expected amounts.
@@ -53,18 +53,18 @@ class RunProgress:
                 folder.
             started: When the run began, in seconds since the epoch.
             unit: Unit of the amounts.
-            known: Files of those that count as there, whether they are or not.
+            before: What was done before, which counts, too.
             first: How much a step before the main one reads, and the unit of it.
         """
         self._folder = folder
         self._amounts = amounts
-        self._known = known
+        self._earlier = before
         self._unit = unit
         self._first, self._first_unit = first
         self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
-        self.planned = sum(amounts.values())
+        self.planned = before + sum(amounts.values())
         self.look_seconds = 0.0
 
     def look(self) -> None:
@@ -75,7 +75,7 @@ class RunProgress:
             CutOffError: The store lists only a part of it.
         """
         began = time.monotonic()
-        there = self._amounts.keys() & (list_files(self._folder).keys() | self._known)
+        there = self._amounts.keys() & list_files(self._folder).keys()
         self.look_seconds = time.monotonic() - began
         state = at_work.now()
         self._words = state.words
@@ -85,7 +85,8 @@ class RunProgress:
             if name in self._amounts and name not in there
         }
         self._before.note(min(state.counted, self._first))
-        self._main.note(sum(self._amounts[name] for name in there) + int(sum(reported.values())))
+        done = self._earlier + sum(self._amounts[name] for name in there)
+        self._main.note(done + int(sum(reported.values())))
 
     @property
     def done(self) -> int:

@@ -24,7 +24,7 @@ class Stage:
         folder: Where its files appear, below the output folder.
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
             Without any, no progress is shown.
-        known: Files of those that count as there, whether they are or not.
+        before: What was done before the stage, in the same unit.
         unit: Unit of the amounts.
         first: How much is read before the first file can appear, and its unit.
         started: When the run began, in seconds since the epoch; None for the start of the stage.
@@ -36,7 +36,7 @@ class Stage:
     words: str = ""
     folder: str = ""
     amounts: Mapping[str, int] = field(default_factory=dict)
-    known: frozenset[str] = frozenset()
+    before: int = 0
     unit: str = "files"
     first: tuple[int, str] = (0, "")
     started: float | None = None

@@ -143,29 +143,46 @@ class PieceRun:
         return f"rows of {self.parts[0] if self.parts else 'no part'} and those after it"
 
 
-def runs_to_index(
-    folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int
-) -> Iterator[PieceRun]:
-    """Yield what is to be read for the index of a run's parts; nothing if it is there already.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedParts:
+    """The parts of a run that its index is built of. A part without a piece is left out then.
 
-    Args:
-        folder: Folder of the run.
-        parts: Name of each part, with a digest of what it holds, in the order of the plan. A part
-            without a piece is left out.
+    Attributes:
+        id: Digest of what they hold.
+        names: Their names, in the order that decides which one of equal rows is found.
         num_rows: Rows of all parts.
     """
-    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    id: str
+    names: tuple[str, ...]
+    num_rows: int
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[str, str, int]]) -> "IndexedParts":
+        """Return parts that come one by one: name, digest of what it holds, number of rows."""
+        digest, num_rows = hashlib.sha256(b"["), 0
+        names: list[str] = []
+        for name, content, rows in parts:
+            digest.update((", " if names else "").encode() + json.dumps([name, content]).encode())
+            names.append(name)
+            num_rows += rows
+        digest.update(b"]")
+        return cls(id=digest.hexdigest()[:32], names=tuple(names), num_rows=num_rows)
+
+
+def runs_to_index(folder: OutputFolder, parts: IndexedParts) -> Iterator[PieceRun]:
+    """Yield what is to be read for the index of a run's parts; nothing if it is there already."""
     earlier = read_index(folder)
-    if earlier is not None and earlier.id == name:
+    if earlier is not None and earlier.id == parts.id:
         return
-    bits = max(0, math.ceil(math.log2(max(1, num_rows) / BUCKET_ROWS)))
-    names = [part for part, _ in parts]
-    together = max(1, BUCKET_ROWS * len(names) // max(1, num_rows))
+    names, num_rows = parts.names, max(1, parts.num_rows)
+    bits = max(0, math.ceil(math.log2(num_rows / BUCKET_ROWS)))
+    together = max(1, BUCKET_ROWS * len(names) // num_rows)
     for number, start in enumerate(range(0, max(1, len(names)), together)):
-        yield PieceRun(name, bits, number, tuple(names[start : start + together]))
+        yield PieceRun(parts.id, bits, number, names[start : start + together])
 
 
-def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows: int) -> None:
+def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
     """Build the index of a run's parts on this machine, unless it is there already.
 
     Memory is bounded by some buckets and pieces. Meanwhile all rows are on the local disk, in
@@ -173,16 +190,15 @@ def write_index(folder: OutputFolder, parts: Sequence[tuple[str, str]], num_rows
 
     Args:
         folder: Folder of the run.
-        parts: As for `runs_to_index`.
-        num_rows: Rows of all parts.
+        parts: The parts.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
         OSError: A disk has no room for it. Then nothing of it is left.
     """
     try:
-        if runs := list(runs_to_index(folder, parts, num_rows)):
-            _check_room(folder, num_rows)
+        if runs := list(runs_to_index(folder, parts)):
+            _check_room(folder, parts.num_rows)
             _build(folder, runs)
     finally:
         # Also if it was there: the run that has built it may have been cut off before this.

@@ -24,9 +24,8 @@ from bertscore_beam.score.group_table import GroupRow
 from bertscore_beam.score.index_steps import IndexRun
 from bertscore_beam.score.pack_steps import PackRecords
 from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.records import IDF_FILE, delete_plans, pack_records
+from bertscore_beam.score.records import IDF_FILE, delete_packed, delete_plans
 from bertscore_beam.score.rejects import FILES_FILE, rejected_files
-from bertscore_beam.score.resume import stale_parts
 from bertscore_beam.score.run_groups import read_groups, write_groups
 from bertscore_beam.score.run_parts import indexed_parts, parts_of_run
 from bertscore_beam.score.settings import EVERY_LANGUAGE
@@ -112,8 +111,8 @@ def finish_run(
         new,
         signature,
         missing=[split.part_name for split in missing],
-        doubled=stale_parts(plan, parts.sizes),
-        untouched_rows=parts.untouched_rows,
+        doubled=parts.ending.stale,
+        untouched_rows=parts.ending.untouched_rows,
         whole_idf=not is_incomplete(idf),
     )
     if spec.settings.by_column:
@@ -134,7 +133,7 @@ def finish_run(
         index_rows(folder, parts.records())
     else:
         delete_index(folder)
-    pack_records(folder, parts.found)
+    delete_packed(folder, parts.found)
     folder.write_json(SUMMARY_FILE, summary)
     if summary["success"]:
         made = {"signatures": signatures} if signature is None else {"signature": signature}
@@ -150,7 +149,7 @@ def index_rows(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     So a local disk without room for it does not keep the run from succeeding.
     """
     try:
-        pool.ask(write_index, folder, *indexed_parts(records))
+        pool.ask(write_index, folder, indexed_parts(records))
     except OSError as error:
         reason = mask_credentials(f"{type(error).__name__}: {error}")
         logger.warning(event("index_not_written", reason=reason))

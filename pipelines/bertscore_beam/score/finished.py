@@ -16,7 +16,7 @@ from bertscore_beam.files.reach import reaching
 from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
 from bertscore_beam.run.success import successful_run
 from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.records import read_part_sizes, read_records
+from bertscore_beam.score.records import files_of_run, read_part_sizes, read_records
 from bertscore_core.errors import ConfigError, InputError
 
 # Parts that are read ahead of the one in use. Each may take as much memory as a split does.
@@ -111,7 +111,7 @@ def _whole_parts(source: OutputFolder, summary: dict[str, Any]) -> tuple[PartRec
         InputError: A part or a record is missing.
     """
     records = read_records(source)
-    sizes = read_part_sizes(source, records.keys(), source.files())
+    sizes = read_part_sizes(source, files_of_run(source), records)
     whole = [one for name, one in records.items() if sizes.get(name) == one.part_bytes]
     if len(whole) != summary["parts"] or sum(one.num_rows for one in whole) != summary["rows"]:
         raise InputError(

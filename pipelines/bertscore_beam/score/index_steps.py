@@ -85,8 +85,7 @@ class IndexRun(beam.PTransform):
 def _runs(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
 ) -> Iterator[PieceRun]:
-    parts, rows = indexed_parts(parts_of_run(spec, idf).records())
-    return runs_to_index(spec.folder, parts, rows)
+    return runs_to_index(spec.folder, indexed_parts(parts_of_run(spec, idf).records()))
 
 
 def _is_of_bucket(found: tuple[Bucket, Fragment]) -> bool:

@@ -62,7 +62,7 @@ from bertscore_beam.score.records import (
     PENDING_FILE,
     delete_plans,
     foreign_records,
-    unpack_records,
+    keep_records,
 )
 from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.score.rejects import ROWS_FOLDER as REJECTED_ROWS
@@ -195,13 +195,14 @@ def start_run(job: ScoreJob) -> None:
     _renew_run(folder, job.spec.run)
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
-    kept_notes = {note(part) for part in job.kept for note in (rows_path, rows_file)}
-    notes = [f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)]
+    notes = {f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)}
+    for note in (rows_path, rows_file):
+        notes.difference_update(map(note, job.kept))
     folder.delete(*parts)
     folder.delete(*map(record_path, parts))
     unsure = [split.part_name for split in standing.unsure]
-    unpack_records(folder, job.found, gone=parts, unsure=unsure)
-    folder.delete(*(name for name in notes if name not in kept_notes))
+    keep_records(folder, job.found, gone=parts, unsure=unsure)
+    folder.delete(*notes)
     folder.delete(*foreign_records(folder))
     for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
@@ -259,13 +260,13 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     keep_input = job.options.keep_input
     if not job.standing.work and not job.spec.detached:
         return ScoreRun(spec=job.spec, idf=job.idf, stage=None, texts=None, keep_input=keep_input)
-    # All parts, so that the rows shown are those of the whole run.
-    rows = {record_name(split.part_name): split.about_rows for split in job.plan.splits}
+    pending = job.standing.pending
+    rows = {record_name(split.part_name): split.about_rows for split in pending}
     stage = replace(
         _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
         folder=PARTS_FOLDER,
         amounts=rows,
-        known=frozenset(map(record_name, job.kept)),
+        before=job.plan.about_rows - sum(rows.values()),
         first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=job.spec.goal.started,

@@ -7,7 +7,7 @@ No model is loaded and nothing is written.
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -36,14 +36,14 @@ from bertscore_beam.score.given_idf import check_given_idf, check_groups
 from bertscore_beam.score.idf_table import IdfSource, find_idf
 from bertscore_beam.score.kept_plan import kept_name, read_kept
 from bertscore_beam.score.other_texts import check_same_texts
-from bertscore_beam.score.part_record import PartRecord, record_path
+from bertscore_beam.score.part_record import record_path
 from bertscore_beam.score.plan_settings import (
     PlannedSettings,
     settle_languages,
     settle_named,
     table_fields,
 )
-from bertscore_beam.score.records import FolderRecords, read_parts
+from bertscore_beam.score.records import FolderRecords, files_of_run, read_parts
 from bertscore_beam.score.rejects import rows_path
 from bertscore_beam.score.resume import (
     Standing,
@@ -116,7 +116,6 @@ class ScoreJob:
         plan: All splits.
         standing: The result of the comparison.
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
-        kept: Parts that stay, at least until workers compare them.
         idf: Where the idf table is.
         imports: The imports of the folder.
     """
@@ -128,9 +127,15 @@ class ScoreJob:
     plan: Plan
     standing: Standing
     superseded: tuple[str, ...]
-    kept: frozenset[str]
     idf: IdfSource
     imports: frozenset[str]
+
+    @property
+    def kept(self) -> Iterator[str]:
+        """The parts that stay, at least until workers compare them."""
+        for split in chain(self.standing.done, self.standing.unsure):
+            yield split.part_name
+        yield from set(self.standing.orphans).difference(self.superseded)
 
 
 def plan_score(
@@ -288,7 +293,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    listing = folder.files()
+    listing = files_of_run(folder)
     check_stands_alone(folder.root, listing)
     idf = _idf_source(planned, folder)
     settings = planned.settings.settings.with_idf(idf.label)
@@ -304,14 +309,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         earlier = comparable(previous, identity, sketched=bool(plan.sketched))
         check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
-            check_same_job(records.values(), digest)
-        finished = (one for one in records.values() if sizes.get(one.part_name) == one.part_bytes)
+            check_same_job(records, digest)
+        finished = (one for one in records if sizes.get(one.part_name) == one.part_bytes)
         if not plan.sketched:
             check_same_texts(folder, plan, finished, planned.fields, previous)
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
-    kept = (split.part_name for split in chain(standing.done, standing.unsure))
     return ScoreJob(
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
@@ -320,7 +324,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             identity=with_known_languages(identity, previous),
             fields=planned.fields,
             digest=digest,
-            goal=_goal(planned, standing, to_report, _rows_at_risk(standing, records, sizes)),
+            goal=_goal(planned, standing, to_report),
             model_memory=ModelMemory(
                 limit=options.model_memory, processes=planned.runner.workers_of_a_device
             ),
@@ -330,7 +334,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             index=options.index,
             workers=planned.runner.elements_at_once,
             # The start of the run may write a generation itself.
-            record_generation=found.packs.latest + 2,
+            record_generation=found.latest + 2,
         ),
         found=found,
         options=options,
@@ -338,24 +342,12 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         plan=plan,
         standing=standing,
         superseded=(*standing.stale, *to_delete),
-        kept=frozenset(kept).union(standing.orphans).difference(to_delete),
         idf=idf,
         imports=imports_among(listing),
     )
 
 
-def _rows_at_risk(
-    standing: Standing, records: Mapping[str, PartRecord], sizes: Mapping[str, int]
-) -> int:
-    """Return how many rows the earlier parts have that are deleted, or compared with the input."""
-    compared = (split.part_name for split in standing.unsure)
-    names = {*compared, *standing.outdated, *standing.stale}
-    return sum(records[name].num_rows for name in names & records.keys() & sizes.keys())
-
-
-def _goal(
-    planned: ScorePlan, standing: Standing, orphans: tuple[str, ...], rows_at_risk: int
-) -> RunGoal:
+def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:
     """Return what the totals of the run are compared with at its end."""
     options, plan = planned.options, planned.plan
     return RunGoal(
@@ -373,7 +365,7 @@ def _goal(
         orphan_parts=orphans[:SHOWN_FAILURES],
         started=planned.started,
         carried=standing.carried,
-        rows_at_risk=rows_at_risk,
+        rows_at_risk=standing.rows_at_risk,
     )
 
 

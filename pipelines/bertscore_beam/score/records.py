@@ -11,17 +11,20 @@
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import cast
+from dataclasses import dataclass, field
+from itertools import chain
 
 from bertscore_beam.dump.parts import is_signed
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.files.folders import HIDDEN_PREFIXES
+from bertscore_beam.files.parallel import in_parallel
 from bertscore_beam.files.paths import IO_THREADS
+from bertscore_beam.files.read import read_each
 from bertscore_beam.run import neighbours
 from bertscore_beam.run.folder import PLAN_FILE, OutputFolder
+from bertscore_beam.runs.row_scores import ROWS_FOLDER
 from bertscore_beam.score.part_record import (
     PARTS_FOLDER,
     RECORD_SUFFIX,
@@ -30,13 +33,26 @@ from bertscore_beam.score.part_record import (
     record_name,
     record_path,
 )
-from bertscore_beam.score.record_packs import Packs, read_packs, replace_packs
+from bertscore_beam.score.record_packs import (
+    delete_packs,
+    lines_of_pack,
+    list_packs,
+    num_packs,
+    pack_of,
+    write_pack,
+)
 
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
 
 _READ_AT_ONCE = 1000
-"""Single records whose bytes are in memory at a time."""
+"""Single records that are read, or deleted, at a time."""
+_PACKS_AT_ONCE = 4
+"""Packs that are read at a time: about a megabyte each."""
+_LINES_TOGETHER = 64
+"""Records that are compressed together: more are hardly smaller, each."""
+_GENERATIONS = 2
+"""Generations of packs in which a run leaves its records."""
 
 _LOOKS = 3
 """How often records are read, at most, if files disappear while they are read."""
@@ -67,42 +83,45 @@ def read_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
     return record if record is not None and record.part_name == part_name else None
 
 
-class Records(Mapping[str, PartRecord]):
-    """Records by part name, held as compressed lines: a few hundred bytes each instead of 2 kB.
+class Records:
+    """The records of a folder as compressed lines: a bin of them at a time is unpacked.
 
-    A record is read from its line whenever it is asked for.
+    In which bin one is depends on the name of its part alone, as it does for packs.
+
+    Attributes:
+        num_bins: Number of bins.
     """
 
-    def __init__(self) -> None:
-        self._lines: dict[str, bytes] = {}
-        self._like = b""  # lines are alike: each is compressed as what differs from the first
+    def __init__(self, num_bins: int = 1) -> None:
+        self.num_bins = num_bins
+        self._packed: list[list[bytes]] = [[] for _ in range(num_bins)]
+        self._waiting: list[list[bytes]] = [[] for _ in range(num_bins)]
+        self._number = 0
 
-    def put(self, name: str, line: bytes) -> None:
-        """Hold the record of a part, which is on this line, instead of an earlier one."""
-        self._like = self._like or line
-        packing = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=-zlib.MAX_WBITS, zdict=self._like)
-        self._lines[name] = packing.compress(line) + packing.flush()
+    def add(self, record: PartRecord) -> None:
+        """Add the record of a part that has none yet."""
+        at = pack_of(record.part_name, self.num_bins)
+        waiting = self._waiting[at]
+        waiting.append(record.to_json())
+        self._number += 1
+        if len(waiting) == _LINES_TOGETHER:
+            self._packed[at].append(zlib.compress(b"\n".join(waiting), 1))
+            waiting.clear()
 
-    def drop(self, name: str) -> None:
-        """Forget a record, if there is one."""
-        self._lines.pop(name, None)
+    def bin(self, number: int) -> dict[str, PartRecord]:
+        """Return the records of a bin by part name."""
+        lines = chain.from_iterable(
+            zlib.decompress(one).split(b"\n") for one in self._packed[number]
+        )
+        found = map(record_from_json, chain(lines, self._waiting[number]))
+        return {record.part_name: record for record in found if record is not None}
 
-    def line(self, name: str) -> bytes:
-        """Return the line of a record."""
-        unpacking = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=self._like)
-        return unpacking.decompress(self._lines[name])
-
-    def __getitem__(self, name: str) -> PartRecord:
-        return cast(PartRecord, record_from_json(self.line(name)))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._lines
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+    def __iter__(self) -> Iterator[PartRecord]:
+        for number in range(self.num_bins):
+            yield from self.bin(number).values()
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return self._number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,96 +129,205 @@ class FolderRecords:
     """The records of an output folder.
 
     Attributes:
-        records: The records by part name; damaged ones are left out.
-        singles: The files of single records, by their path below the folder of records.
-        packs: The packs, without what is in them.
-        packed: The parts with a record in a pack, whether it counts or not.
-        is_compact: Whether all records that count are in the packs of one generation.
+        records: Those that count; damaged ones are left out.
+        singles: The files of single records that were read, by their path below the folder of
+            records.
+        doubles: Those that were not, since a pack of the run holds the same.
+        packs: The packs by generation.
+        num_packed: Number of records in them, whether they count or not.
     """
 
     records: Records = field(default_factory=Records)
     singles: tuple[str, ...] = ()
-    packs: Packs = field(default_factory=lambda: Packs(names={}, data={}))
-    packed: frozenset[str] = frozenset()
-    is_compact: bool = True
+    doubles: tuple[str, ...] = ()
+    packs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    num_packed: int = 0
+
+    @property
+    def latest(self) -> int:
+        """The latest generation of packs, 0 without any."""
+        return max(self.packs, default=0)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether all records that count are in the packs of two generations, and nothing else."""
+        tidy = len(self.packs) <= _GENERATIONS and not self.singles and not self.doubles
+        return tidy and self.num_packed == len(self.records)
 
 
-def find_records(folder: OutputFolder, generation: int | None = None) -> FolderRecords:
+def find_records(
+    folder: OutputFolder, generation: int | None = None, num_bins: int = 1
+) -> FolderRecords:
     """Read all records of an output folder.
+
+    A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
+    a pack when a later one replaces it. So the singles are listed first: a record that moves is
+    seen twice, or a file that was listed is gone, and then all is read again.
 
     Args:
         folder: The folder.
         generation: Packs that this run has written from its own records, which need not be read
             again from their single files; None for none.
+        num_bins: As for `Records`.
     """
     for _ in range(_LOOKS):
-        found, is_whole = _look(folder, generation)
-        if is_whole:
+        look = _Look(folder, num_bins)
+        # What counts is taken first. What is found in its place later is passed over.
+        if generation in look.packs:
+            look.take_own(generation)
+        singles = look.take_singles()
+        for at in sorted(look.packs, reverse=True):
+            if at != generation:
+                look.take_packed(at)
+        if look.is_whole:
             break
-    return found
+    return FolderRecords(
+        records=look.records,
+        singles=singles,
+        doubles=tuple(look.doubles),
+        packs=look.packs,
+        num_packed=look.num_packed,
+    )
 
 
-def _look(folder: OutputFolder, generation: int | None) -> tuple[FolderRecords, bool]:
-    """Read all records once, and tell whether all files that were listed could be read.
+class _Look:
+    """Reads the records of a folder once.
 
-    If a bundle is tried twice, two processes may conclude a run at the same time. A single record
-    is deleted when a pack holds it, and a pack when a later one replaces it. So the singles are
-    listed first: a record that moves meanwhile is seen twice, or a file that was listed is gone.
+    Attributes:
+        packs: The packs by generation.
+        records: The records that count, as far as they are taken.
+        doubles: As in `FolderRecords`.
+        num_packed: As in `FolderRecords`, as far as they are read.
+        is_whole: Whether all files that were listed could be read.
     """
-    singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
-    packs = read_packs(folder)
-    found = Records()
-    packed: dict[int, set[str]] = {}
-    own = {}
-    for at in sorted(packs.data):
-        packed[at] = set()
-        for line in packs.lines(at):
-            if record := record_from_json(line):
-                found.put(record.part_name, line)
-                packed[at].add(record.part_name)
-                if at == generation:
-                    # One of another size was written by somebody else, who has lost the folder.
-                    own[record_name(record.part_name)] = len(line)
-    names = [name for name, size in singles.items() if own.get(name) != size]
-    # A single record counts instead of a packed one, also if it is damaged.
-    parts = {record_name(part): part for part in found} if names else {}
-    read = 0
-    for start in range(0, len(names), _READ_AT_ONCE):
-        some = names[start : start + _READ_AT_ONCE]
-        contents = folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in some))
-        for name, data in zip(some, contents, strict=True):
-            if data is not None:
-                read += 1
-                found.drop(parts.get(name, ""))
+
+    def __init__(self, folder: OutputFolder, num_bins: int) -> None:
+        self._folder = folder
+        self._singles = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
+        self.packs = list_packs(folder)
+        self.records = Records(num_bins)
+        self.doubles: list[str] = []
+        self.num_packed = 0
+        self.is_whole = True
+        # Hashes, which are small, of the names of single files. If two are equal by chance, a split
+        # is scored again.
+        self._known: set[int] = set()
+
+    def take_own(self, generation: int) -> None:
+        """Take the records of a run, unless a single one counts that somebody else has written."""
+        for record in self._read_packed(generation):
+            name = record_name(record.part_name)
+            size = self._singles.get(name)
+            # What differs in size was written by somebody else, who has lost the folder.
+            if size in (None, len(record.to_json())):
+                self._take(record, name)
+                if size is not None:
+                    self.doubles.append(name)
+
+    def take_singles(self) -> tuple[str, ...]:
+        """Take the single records that are not taken yet; return their files."""
+        names = [name for name in self._singles if hash(name) not in self._known]
+        self._singles = {}  # they may be many
+        for start in range(0, len(names), _READ_AT_ONCE):
+            some = names[start : start + _READ_AT_ONCE]
+            contents = self._folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in some))
+            for name, data in zip(some, contents, strict=True):
+                if data is None:
+                    self.is_whole = False
+                    continue
+                self._known.add(hash(name))  # if it is damaged, what is packed does not count
                 record = record_from_json(data)
                 if record is not None and record_name(record.part_name) == name:
-                    found.put(record.part_name, data)
-    records = FolderRecords(
-        records=found,
-        singles=tuple(singles),
-        packs=replace(packs, data={}),
-        packed=frozenset[str]().union(*packed.values()),
-        is_compact=len(packed) == 1 and not read,
-    )
-    return records, packs.is_whole and read == len(names)
+                    self.records.add(record)
+        return tuple(names)
+
+    def take_packed(self, generation: int) -> None:
+        """Take the records of a generation that are not taken yet."""
+        for record in self._read_packed(generation):
+            name = record_name(record.part_name)
+            if hash(name) not in self._known:
+                self._take(record, name)
+
+    def _take(self, record: PartRecord, name: str) -> None:
+        self._known.add(hash(name))
+        self.records.add(record)
+
+    def _read_packed(self, generation: int) -> Iterator[PartRecord]:
+        paths = map(self._folder.path, self.packs[generation])
+        for data in read_each(paths, _PACKS_AT_ONCE):
+            self.is_whole = self.is_whole and data is not None
+            for record in map(record_from_json, lines_of_pack(data or b"")):
+                if record is not None:
+                    self.num_packed += 1
+                    yield record
 
 
-def read_records(folder: OutputFolder) -> Records:
+def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
     """Read all records of an output folder by part name; damaged records are left out."""
-    return find_records(folder).records
+    return find_records(folder).records.bin(0)
 
 
-def pack_records(folder: OutputFolder, found: FolderRecords) -> None:
-    """Pack the records of a folder, and delete the single ones.
+def keep_records(
+    folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
+) -> None:
+    """Pack the records that a run keeps when it begins; they are read once then, and not again.
+
+    Args:
+        folder: The folder.
+        found: Its records.
+        gone: Parts that are deleted already, with their single records.
+        unsure: Parts that may turn out to be valid: their records become single ones.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    packs, records = found.packs, found.records
-    if records and not found.is_compact:
-        replace_packs(folder, packs, records, records.line)
-    mine = {record_name(name) for name in records}
-    folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in found.singles if name in mine))
+    if found.is_packed and not gone and not unsure:
+        return
+    gone, unsure = set(gone), set(unsure)
+    singles = set(found.singles)
+    kept = Records(num_packs(len(found.records)))
+    for number in range(found.records.num_bins):
+        alone = []
+        for name, record in found.records.bin(number).items():
+            if name in unsure:
+                alone += [] if record_name(name) in singles else [record]
+            elif name not in gone:
+                kept.add(record)
+        list(
+            in_parallel(lambda one: folder.write(record_path(one.part_name), one.to_json()), alone)
+        )
+    pack_records(folder, kept, found.packs)
+    stay = {record_name(name) for name in (*gone, *unsure)}
+    _delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
+
+
+def pack_records(
+    folder: OutputFolder, records: Records, packs: Mapping[int, tuple[str, ...]]
+) -> None:
+    """Write records as the only packs of a folder. One pack at a time is unpacked in memory.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    for number in range(records.num_bins):
+        if lines := [record.to_json() for record in records.bin(number).values()]:
+            write_pack(folder, max(packs, default=0) + 1, number, lines)
+    delete_packs(folder, packs)
+
+
+def delete_packed(folder: OutputFolder, found: FolderRecords) -> None:
+    """Delete the single records that the packs of the run hold.
+
+    Raises:
+        FolderLostError: Another run has taken the folder over.
+    """
+    _delete_records(folder, found.doubles)
+
+
+def _delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+    for start in range(0, len(names), _READ_AT_ONCE):
+        some = names[start : start + _READ_AT_ONCE]
+        folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in some))
     folder.delete_empty_folders(PARTS_FOLDER)
 
 
@@ -209,48 +337,16 @@ def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
+    names = tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX))
     all_of_folder = Records()
     for record in records:
-        all_of_folder.put(record.part_name, record.to_json())
-    found = FolderRecords(
-        records=all_of_folder,
-        singles=tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)),
-        packs=replace(read_packs(folder), data={}),
-        is_compact=False,
-    )
-    pack_records(folder, found)
-
-
-def unpack_records(
-    folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
-) -> None:
-    """Take parts that may be written or deleted out of the packs.
-
-    Args:
-        folder: The folder.
-        found: Its records.
-        gone: Parts that are deleted already.
-        unsure: Parts that may turn out to be valid: their records become single ones.
-
-    Raises:
-        FolderLostError: Another run has taken the folder over.
-    """
-    leaving = found.packed.intersection((*gone, *unsure))
-    if not leaving:
-        return
-    singled = [name for name in unsure if name in leaving and name in found.records]
-
-    def write(name: str) -> None:
-        folder.write(record_path(name), found.records.line(name))
-
-    with ThreadPoolExecutor(IO_THREADS) as pool:
-        list(pool.map(write, singled))
-    staying = [name for name in found.packed - leaving if name in found.records]
-    replace_packs(folder, found.packs, staying, found.records.line)
+        all_of_folder.add(record)
+    pack_records(folder, all_of_folder, list_packs(folder))
+    _delete_records(folder, names)
 
 
 def read_part_sizes(
-    folder: OutputFolder, known: Collection[str], listing: Mapping[str, int]
+    folder: OutputFolder, listing: Mapping[str, int], *known: Iterable[str]
 ) -> dict[str, int]:
     """Return the size in bytes of each part in the folder, by part name.
 
@@ -260,8 +356,8 @@ def read_part_sizes(
 
     Args:
         folder: Folder of the run.
+        listing: The result of `files_of_run`.
         known: Names of parts with a record, and of planned parts.
-        listing: All files of the folder with their sizes.
     """
     others = neighbours.runs_below(listing)
     found = {
@@ -271,15 +367,15 @@ def read_part_sizes(
         and not name.startswith(HIDDEN_PREFIXES)
         and not neighbours.is_below(name, others)
     }
-    unsure = [
-        name
-        for name in found
-        if name not in known and _PART_FILE.fullmatch(name.rpartition("/")[2])
-    ]
+    strangers = set(found)
+    for names in known:
+        if strangers:  # otherwise the names need not be made
+            strangers.difference_update(names)
+    unsure = [name for name in strangers if _PART_FILE.fullmatch(name.rpartition("/")[2])]
     with ThreadPoolExecutor(IO_THREADS) as pool:
         signed = pool.map(is_signed, [folder.path(name) for name in unsure])
-        parts = {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
-    return {name: size for name, size in found.items() if name in known or name in parts}
+        strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
+    return {name: size for name, size in found.items() if name not in strangers}
 
 
 def read_parts(
@@ -290,9 +386,15 @@ def read_parts(
     Args:
         folder: Folder of the run.
         plan: All splits.
-        listing: All files of the folder with their sizes.
+        listing: The result of `files_of_run`.
         generation: As for `find_records`.
     """
-    found = find_records(folder, generation)
-    known = found.records.keys() | {split.part_name for split in plan.splits}
-    return found, read_part_sizes(folder, known, listing)
+    found = find_records(folder, generation, num_packs(len(plan.splits)))
+    planned = (split.part_name for split in plan.splits)
+    recorded = (record.part_name for record in found.records)
+    return found, read_part_sizes(folder, listing, planned, recorded)
+
+
+def files_of_run(folder: OutputFolder) -> dict[str, int]:
+    """Return the files of a folder and their sizes, but for those of each part beside it."""
+    return folder.files(skip=(f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/"))

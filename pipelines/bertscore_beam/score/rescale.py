@@ -40,10 +40,11 @@ from bertscore_beam.score.group_table import GROUPS_FILE
 from bertscore_beam.score.part_record import PartRecord, record_path
 from bertscore_beam.score.records import (
     IDF_FILE,
+    files_of_run,
     find_records,
+    keep_records,
     pack_written,
     read_part_sizes,
-    unpack_records,
 )
 from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
 from bertscore_beam.score.rescale_part import rescaled_part
@@ -214,9 +215,9 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     if not planned.options.overwrite:
         check_same_run(read_run(folder), planned.identity)
     found = find_records(folder)
-    records = found.records
+    records = found.records.bin(0)
     wanted = {record.part_name: record for record in planned.records}
-    sizes = read_part_sizes(folder, records.keys() | wanted.keys(), folder.files())
+    sizes = read_part_sizes(folder, files_of_run(folder), records, wanted)
     digest = identity_digest(planned.identity)
     done = {
         name: record
@@ -234,7 +235,7 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
     for note in (record_path, rows_path, rows_file):
         folder.delete(*map(note, others))
     folder.delete(*others)
-    unpack_records(folder, found, gone=others, unsure=())
+    keep_records(folder, found, gone=others, unsure=())
     folder.write_json(RUN_FILE, _run_notes(job))
     if planned.notice is not None:
         say(f"Notice: {planned.notice}")

@@ -7,15 +7,19 @@ part is a function of its split and the signature.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from bertscore_beam.dump.columns import TableFields
 from bertscore_beam.dump.plan import Plan
 from bertscore_beam.dump.split_table import Splits
 from bertscore_beam.dump.splits import Split
 from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.record_packs import pack_of
+from bertscore_beam.score.records import Records
 from bertscore_beam.score.settings import RunSettings
 from bertscore_beam.score.summary import RunTotals
 from bertscore_core.errors import SignatureError
@@ -62,6 +66,7 @@ class Standing:
             that none of them is left if the run fails.
         stale: The result of `stale_parts`.
         orphans: The result of `orphan_parts`.
+        rows_at_risk: Rows of the parts that are deleted, or compared with the input.
     """
 
     pending: Splits
@@ -72,11 +77,12 @@ class Standing:
     outdated: tuple[str, ...]
     stale: tuple[str, ...]
     orphans: tuple[str, ...]
+    rows_at_risk: int
 
 
 def standing_of(
     plan: Plan,
-    records: Mapping[str, PartRecord],
+    records: Records,
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str | None,
@@ -86,31 +92,40 @@ def standing_of(
 
     Args:
         plan: The plan.
-        records: The records of the folder, by part name.
+        records: The records of the folder.
         part_sizes: The parts of the folder, with their sizes in bytes.
         job_digest: Digest of the run's identity.
         idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
             when no earlier part is known to fit it.
         labels: As for `may_be_valid`.
     """
-    carried = RunTotals()
-    outdated: list[str] = []
-    is_pending: list[bool] = []
-    is_work: list[bool] = []
-    for split in plan.splits:
-        record = _whole_record(split, records, part_sizes)
-        valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
-        is_done = record is not None and valid and idf is not None and record.is_current(split)
-        if record is not None and is_done:
-            carried += RunTotals.of_record(record)
-        name = split.part_name
-        if not valid and (name in records or name in part_sizes):
-            outdated.append(name)
-        is_pending.append(not valid)
-        is_work.append(not is_done)
     splits = Splits.of(plan.splits)
+    carried, rows_at_risk = RunTotals(), 0
+    outdated: list[str] = []
+    is_pending, is_work = [True] * len(splits), [True] * len(splits)
+    unplanned = set(part_sizes)
+    rows: dict[str, int] = {}  # of parts that are not planned
+    for places, some, found in by_bin(splits, records):
+        for place, split in zip(places, some, strict=True):
+            name = split.part_name
+            unplanned.discard(name)
+            earlier = found.pop(name, None)
+            record = _if_whole(earlier, part_sizes)
+            valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
+            is_done = record is not None and valid and idf is not None and record.is_current(split)
+            if record is not None and is_done:
+                carried += RunTotals.of_record(record)
+            elif earlier is not None and name in part_sizes:
+                rows_at_risk += earlier.num_rows
+            if not valid and (earlier is not None or name in part_sizes):
+                outdated.append(name)
+            is_pending[place] = not valid
+            is_work[place] = not is_done
+        # A run that was cut off may have deleted a part, and not yet its record in a pack.
+        rows |= {name: record.num_rows for name, record in found.items()}
     work = splits.where(is_work)
     pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
+    stale = stale_parts(plan, unplanned.union(rows))
     return Standing(
         pending=work.where(pending),
         unsure=work.where([not waits for waits in pending]),
@@ -118,21 +133,36 @@ def standing_of(
         done=splits.where([not works for works in is_work]),
         carried=carried,
         outdated=tuple(sorted(outdated)),
-        # A run that was cut off may have deleted a part, and not yet its record in a pack.
-        stale=stale_parts(plan, {*part_sizes, *records}),
-        orphans=orphan_parts(plan, part_sizes),
+        stale=stale,
+        orphans=orphan_parts(plan, unplanned),
+        rows_at_risk=rows_at_risk + sum(rows.get(name, 0) for name in stale if name in part_sizes),
     )
 
 
-def missing_splits(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """An output folder compared with a plan at the end of a run.
+
+    Attributes:
+        is_missing: Whether a split has no valid part, in the order of the plan.
+        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
+        stale: The result of `stale_parts`.
+    """
+
+    is_missing: Sequence[bool]
+    untouched_rows: int
+    stale: tuple[str, ...]
+
+
+def ending_of(
     plan: Plan,
-    records: Mapping[str, PartRecord],
+    records: Records,
     part_sizes: Mapping[str, int],
     job_digest: str,
     idf: str,
     labels: Mapping[str, str] | None = None,
-) -> Splits:
-    """Return the splits without a valid part at the end of a run.
+) -> Ending:
+    """Compare an output folder with a plan at the end of a run.
 
     Unlike at its start, an unknown version of a file is no doubt: the run has just read the rows.
 
@@ -144,42 +174,64 @@ def missing_splits(
         idf: As for `standing_of`, but the table has been counted.
         labels: As for `may_be_valid`.
     """
-    return Splits.of(plan.splits).where(
-        [
-            (record := _whole_record(split, records, part_sizes)) is None
-            or not record.covers(split)
-            or not may_be_valid(split, record, job_digest, idf, labels)
-            for split in plan.splits
-        ]
+    is_missing = [True] * len(plan.splits)
+    unplanned, untouched_rows = set(part_sizes), 0
+    for places, some, found in by_bin(Splits.of(plan.splits), records):
+        for place, split in zip(places, some, strict=True):
+            unplanned.discard(split.part_name)
+            record = _if_whole(found.get(split.part_name), part_sizes)
+            is_missing[place] = (
+                record is None
+                or not record.covers(split)
+                or not may_be_valid(split, record, job_digest, idf, labels)
+            )
+            if is_missing[place] and split.part_name in found and split.part_name in part_sizes:
+                untouched_rows += found[split.part_name].num_rows
+    return Ending(
+        is_missing=is_missing, untouched_rows=untouched_rows, stale=stale_parts(plan, unplanned)
     )
 
 
-def _whole_record(
-    split: Split, records: Mapping[str, PartRecord], part_sizes: Mapping[str, int]
-) -> PartRecord | None:
-    """Return the record of a split's part if the part has the recorded size."""
-    record = records.get(split.part_name)
+def by_bin(
+    splits: Splits, records: Records
+) -> Iterator[tuple[Sequence[int], Splits, dict[str, PartRecord]]]:
+    """Yield the splits of each bin of records: their places, themselves, and the records."""
+    if records.num_bins == 1:
+        yield range(len(splits)), splits, records.bin(0)
+        return
+    bins = np.fromiter((pack_of(one.part_name, records.num_bins) for one in splits), dtype=np.int32)
+    for number in range(records.num_bins):
+        places = np.flatnonzero(bins == number).tolist()
+        yield places, splits.at(places), records.bin(number)
+
+
+def _if_whole(record: PartRecord | None, part_sizes: Mapping[str, int]) -> PartRecord | None:
+    """Return the record of a part if the part has the recorded size."""
     if record is None or part_sizes.get(record.part_name) != record.part_bytes:
         return None
     return record
 
 
-def stale_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+def stale_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
     """Return the parts of the plan's inputs that match none of its splits, cut by other sizes.
 
     Their rows are also in other parts, so they must be deleted before a run ends.
     """
+    if not part_names:
+        return ()
     inputs = {split.input_name for split in plan.splits}
-    expected = {split.part_name for split in plan.splits}
-    others = (name for name in part_names if name not in expected)
-    return tuple(sorted(name for name in others if input_of(name) in inputs))
+    others = {name for name in part_names if input_of(name) in inputs}
+    others.difference_update(split.part_name for split in plan.splits)
+    return tuple(sorted(others))
 
 
-def orphan_parts(plan: Plan, part_names: Iterable[str]) -> tuple[str, ...]:
+def orphan_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
     """Return the parts of inputs that are not in the plan: missing, renamed or rejected.
 
     They are only reported: a plan cannot decide whether to keep them.
     """
+    if not part_names:
+        return ()
     inputs = {split.input_name for split in plan.splits}
     return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
 

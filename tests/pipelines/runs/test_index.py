@@ -1,5 +1,6 @@
 """The rows of a run under digests: pieces, the index built from them, and look-ups in both."""
 
+import hashlib
 import json
 import random
 import shutil
@@ -17,6 +18,7 @@ from bertscore_beam.runs.index import (
     INDEX_FILE,
     INDEX_FOLDER,
     WORDS,
+    IndexedParts,
     read_index,
     read_pieces,
     runs_to_index,
@@ -74,8 +76,12 @@ def store(folder, pieces, input_name=INPUT):
     return names
 
 
+def parts_of(names, rows, content="x"):
+    return replace(IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
+
+
 def build(folder, names, rows):
-    write_index(folder, [(name, "x") for name in names], rows)
+    write_index(folder, parts_of(names, rows))
 
 
 def look_up(folder, digests, *, name="gone.parquet", start=0, signature=NOW):
@@ -196,7 +202,7 @@ def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     build(folder, names, 30)
     assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
     assert folder.files(INDEX_FOLDER) == files
-    write_index(folder, [(names[0], "y")], 30)
+    write_index(folder, parts_of(names[:1], 30, "y"))
     assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
     assert not files.keys() & folder.files(INDEX_FOLDER).keys()
 
@@ -222,6 +228,15 @@ def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
     same_values(look_up(folder, piece.digests, name=INPUT), piece)
 
 
+def test_the_name_of_an_index_is_that_of_all_its_parts_in_their_order():
+    parts = [("a.parquet/part-1.parquet", "x", 3), ("ü\udcff", 'y"', 4)]
+    found = IndexedParts.of(parts)
+    whole = json.dumps([one[:2] for one in parts]).encode()
+    assert found.id == hashlib.sha256(whole).hexdigest()[:32]
+    assert (found.names, found.num_rows) == (tuple(one[0] for one in parts), 7)
+    assert IndexedParts.of(()).id == hashlib.sha256(b"[]").hexdigest()[:32]
+
+
 def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
     """As runners do that hand the rows of a bucket over in any order, and repeat bundles."""
     monkeypatch.setattr(index_module, "BUCKET_ROWS", 100)
@@ -229,12 +244,12 @@ def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monk
     pieces = [made_up(70, seed, ((NOW, OTHER), (OTHER,))[seed % 2]) for seed in range(6)]
     pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
     pieces[5] = replace(pieces[5], reasons=("another",))
-    parts = [(name, "x") for name in store(folder, pieces)]
-    runs = list(runs_to_index(folder, parts, 420))
+    parts = parts_of(store(folder, pieces), 420)
+    runs = list(runs_to_index(folder, parts))
     assert [len(run.parts) for run in runs] == [1] * 6
-    write_index(folder, parts, 420)
+    write_index(folder, parts)
     files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
-    assert list(runs_to_index(folder, parts, 420)) == []
+    assert list(runs_to_index(folder, parts)) == []
     for turn in range(2):
         found = [one for run in runs for one in read_pieces(run, folder=folder)]
         random.Random(turn).shuffle(found)
@@ -261,7 +276,7 @@ def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 48 - 1))
     monkeypatch.setattr(index_module, "_build", None)  # is not called
     with pytest.raises(OSError, match="30 rows needs 1,440 bytes: got 1,439 free"):
-        write_index(folder, [(names[0], "y")], 30)
+        write_index(folder, parts_of(names[:1], 30, "y"))
     assert folder.files(INDEX_FOLDER) == before
 
 

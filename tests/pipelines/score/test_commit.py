@@ -293,4 +293,5 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     first, second = job.standing.pending
     standing = replace(job.standing, pending=(second,), unsure=(first,))
     (stage,) = score_stages(run_of(replace(job, standing=standing)))
-    assert stage.amounts == {record_name(one.part_name): one.num_rows for one in (first, second)}
+    assert stage.amounts == {record_name(second.part_name): second.num_rows}
+    assert stage.before == first.num_rows

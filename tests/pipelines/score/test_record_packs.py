@@ -9,23 +9,31 @@ import pytest
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.lock import FolderLostError, RunLock
 from bertscore_beam.score import record_packs
-from bertscore_beam.score.part_record import PARTS_FOLDER, record_path
+from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from bertscore_beam.score.record_packs import PACKS_FOLDER, write_pack
-from bertscore_beam.score.records import find_records, pack_records, read_records, unpack_records
+from bertscore_beam.score.records import (
+    delete_packed,
+    find_records,
+    keep_records,
+    read_records,
+)
 from tests.pipelines.score.test_records import PLAN, record_of, write_record
 from tests.support.jobs import own
-from tests.support.lost_folder import files_below
 
 RECORDS = {split.part_name: record_of(split) for split in PLAN.splits}
 NAMES = tuple(RECORDS)
 
 
+def keep(folder, gone=(), unsure=()):
+    keep_records(folder, find_records(folder), gone=gone, unsure=unsure)
+
+
 def packed(root):
-    """Return a folder whose records are packed."""
+    """Return a folder whose records are packed, as a run has found them at its start."""
     folder = own(root)
     for record in RECORDS.values():
         write_record(str(root), record)
-    pack_records(folder, find_records(folder))
+    keep(folder)
     return folder
 
 
@@ -38,7 +46,7 @@ def test_records_are_the_same_packed_and_the_single_files_are_gone(output):
     assert read_records(folder) == RECORDS
     assert folder.files(PARTS_FOLDER) == {}
     assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
-    pack_records(folder, find_records(folder))  # nothing to do
+    keep(folder)  # nothing to do
     assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
 
 
@@ -54,7 +62,7 @@ def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
     newer = replace(RECORDS[NAMES[0]], part_bytes=99)
     write_record(str(tmp_path), newer)
     assert read_records(folder)[NAMES[0]] == newer
-    pack_records(folder, find_records(folder))
+    keep(folder)
     assert read_records(folder) == RECORDS | {NAMES[0]: newer}
     assert packs_of(folder) == ["00000002-00000.jsonl.gz"]
     (tmp_path / record_path(NAMES[1])).parent.mkdir(parents=True)
@@ -87,21 +95,40 @@ def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wr
         patched.setattr(OutputFolder, "read_if_there", counted)
         found = find_records(folder, generation=7)
     assert asked == [record_path(theirs.part_name)]
-    assert found.records == RECORDS | {theirs.part_name: theirs}
+    by_name = {record.part_name: record for record in found.records}
+    assert by_name == RECORDS | {theirs.part_name: theirs}
+    delete_packed(folder, found)
+    assert list(folder.files(PARTS_FOLDER)) == [record_name(theirs.part_name)]
 
 
 def test_parts_that_may_change_leave_the_packs(tmp_path):
     folder = packed(tmp_path)
     gone, unsure = NAMES[0], NAMES[1]
-    unpack_records(folder, find_records(folder), gone=[gone], unsure=[unsure, "new"])
+    keep(folder, [gone], [unsure, "new"])
     assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
     (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
     lines = gzip.decompress(pack.read_bytes()).splitlines()
     assert {json.loads(line)["part_name"] for line in lines} == set(NAMES[2:])
     assert (tmp_path / record_path(unsure)).read_bytes() == RECORDS[unsure].to_json()
-    before = files_below(tmp_path)
-    unpack_records(folder, find_records(folder), gone=[gone], unsure=[unsure])
-    assert files_below(tmp_path) == before
+    before = (tmp_path / record_path(unsure)).stat().st_mtime_ns
+    keep(folder, [gone], [unsure])
+    assert (tmp_path / record_path(unsure)).stat().st_mtime_ns == before
+    keep(folder)
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    assert folder.files(PARTS_FOLDER) == {}
+
+
+def test_two_generations_stay_until_a_third_one_is_written(tmp_path):
+    """A run leaves the records that it has kept, and those that it has written."""
+    folder = packed(tmp_path)
+    for number in (2, 3):
+        newer = replace(RECORDS[NAMES[0]], part_name=f"c.parquet/part-{number:012d}.parquet")
+        write_pack(folder, number, 0, [newer.to_json()])
+        before = packs_of(folder)
+        keep(folder)
+        assert (packs_of(folder) == before) is (number == 2)
+    assert packs_of(folder) == ["00000004-00000.jsonl.gz"]
+    assert len(read_records(folder)) == len(RECORDS) + 2
 
 
 def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatch):
@@ -120,7 +147,7 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
         with monkeypatch.context() as patched:
             patched.setattr(RunLock, "check", check)
             try:
-                unpack_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+                keep_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
                 done = True
             except FolderLostError:
                 number += 1
@@ -130,14 +157,25 @@ def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatc
     assert number >= 3
 
 
-@pytest.mark.parametrize("generation", [None, 1])
-def test_a_run_that_is_concluded_twice_at_a_time_loses_no_record(tmp_path, monkeypatch, generation):
-    """Another process packs the records before one look into the folder, each of them in turn."""
+def moves(name, folder):
+    """Change the folder as a run does: that begins, and that is concluded."""
+    if name == "begin":
+        keep(folder)
+    else:
+        delete_packed(folder, find_records(folder, generation=1))
+
+
+@pytest.mark.parametrize(("move", "generation"), [("begin", None), ("end", None), ("end", 1)])
+def test_records_that_move_while_they_are_read_are_not_lost(
+    tmp_path, monkeypatch, move, generation
+):
+    """Another process moves the records before one look into the folder, each of them in turn."""
     originals = {name: getattr(OutputFolder, name) for name in ("files", "read_if_there")}
     turn, is_disturbed = 0, True
     while is_disturbed:
         folder, looks, is_disturbed = own(tmp_path / str(turn)), 0, False
-        write_pack(folder, 1, 0, [RECORDS[NAMES[0]].to_json()])
+        lines = [record.to_json() for record in RECORDS.values()]
+        write_pack(folder, 1, 0, lines if move == "end" else lines[:1])
         for record in RECORDS.values():
             write_record(folder.root, record)
         with monkeypatch.context() as patched:
@@ -149,7 +187,7 @@ def test_a_run_that_is_concluded_twice_at_a_time_loses_no_record(tmp_path, monke
                     is_disturbed = True
                     for other, original in originals.items():
                         patched.setattr(OutputFolder, other, original)
-                    pack_records(folder, find_records(folder))
+                    moves(move, folder)
                 return originals[name](*args, **kwargs)
 
             for name in originals:
@@ -159,11 +197,10 @@ def test_a_run_that_is_concluded_twice_at_a_time_loses_no_record(tmp_path, monke
                     lambda *given, look=look, name=name, **named: look(name, *given, **named),
                 )
             found = find_records(folder, generation)
-        assert found.records == RECORDS
-        pack_records(folder, found)
+        assert {record.part_name: record for record in found.records} == RECORDS
         assert read_records(folder) == RECORDS
         turn += 1
-    assert turn >= 4
+    assert turn >= 3
 
 
 def test_a_damaged_pack_holds_nothing(tmp_path):

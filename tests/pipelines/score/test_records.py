@@ -18,8 +18,9 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
 from bertscore_beam.run.identity import check_same_run
 from bertscore_beam.score.part_record import PartRecord, record_from_json, record_path
+from bertscore_beam.score.record_packs import pack_of
 from bertscore_beam.score.records import Records, read_part_sizes, read_records
-from bertscore_beam.score.resume import missing_splits, orphan_parts, stale_parts, standing_of
+from bertscore_beam.score.resume import ending_of, orphan_parts, stale_parts, standing_of
 from bertscore_beam.score.summary import RunTotals
 from bertscore_core.errors import SignatureError
 from bertscore_core.scores import ScoreSummary
@@ -79,12 +80,19 @@ def write_record(output: str, record: PartRecord) -> None:
 
 def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
     folder = OutputFolder(output)
-    return read_part_sizes(folder, known, folder.files())
+    return read_part_sizes(folder, folder.files(), known)
+
+
+def held(*records: PartRecord | None, num_bins: int = 1) -> Records:
+    found = Records(num_bins)
+    for record in records:
+        if record is not None:
+            found.add(record)
+    return found
 
 
 def is_done(split: Split, record: PartRecord | None, sizes: dict[str, int]) -> bool:
-    records = {} if record is None else {split.part_name: record}
-    return not missing_splits(plan_of(split), records, sizes, DIGEST, IDF)
+    return not any(ending_of(plan_of(split), held(record), sizes, DIGEST, IDF).is_missing)
 
 
 def test_record_survives_json() -> None:
@@ -187,18 +195,18 @@ SIZES = {split.part_name: 5 for split in PLAN.splits}
 
 
 def test_finished_splits_are_not_pending() -> None:
-    records = {split.part_name: record_of(split) for split in PLAN.splits[1:4]}
-    standing = standing_of(PLAN, records, SIZES, DIGEST, IDF)
+    records = [record_of(split) for split in PLAN.splits[1:4]]
+    standing = standing_of(PLAN, held(*records), SIZES, DIGEST, IDF)
     assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
     assert standing.done == PLAN.splits[1:4]
-    assert standing.carried == RunTotals.sum(map(RunTotals.of_record, records.values()))
+    assert standing.carried == RunTotals.sum(map(RunTotals.of_record, records))
     assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
     assert standing.stale == standing.orphans == ()
-    assert standing_of(PLAN, {}, SIZES, DIGEST, IDF).pending == PLAN.splits
+    assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
 
 
 def test_record_of_a_part_to_be_made_anew_is_outdated() -> None:
-    records = {split.part_name: record_of(split) for split in PLAN.splits}
+    records = held(*map(record_of, PLAN.splits))
     sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
     standing = standing_of(PLAN, records, sizes, DIGEST, IDF)
     assert standing.pending == (SPLIT,)
@@ -249,7 +257,7 @@ UNSURE = {
 def test_part_whose_rows_may_still_be_the_same_is_compared_first(
     split: Split, idf: str | None
 ) -> None:
-    records = {SPLIT.part_name: record_of(split if split.file_version == "" else SPLIT)}
+    records = held(record_of(split if split.file_version == "" else SPLIT))
     standing = standing_of(plan_of(split), records, SIZES, DIGEST, idf)
     assert (standing.unsure, standing.pending, standing.done) == ((split,), (), ())
     assert standing.outdated == ()
@@ -263,8 +271,7 @@ SURE = {name: CHANGES[name] for name in CHANGES if "file" not in name}
 
 @pytest.mark.parametrize(("split", "record"), SURE.values(), ids=SURE.keys())
 def test_part_that_cannot_hold_is_not_compared(split: Split, record: PartRecord | None) -> None:
-    records = {} if record is None else {split.part_name: record}
-    assert standing_of(plan_of(split), records, SIZES, DIGEST, IDF).pending == (split,)
+    assert standing_of(plan_of(split), held(record), SIZES, DIGEST, IDF).pending == (split,)
 
 
 def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
@@ -327,17 +334,47 @@ def test_record_whose_work_cannot_be_added_up_counts_for_nothing(changes: dict[s
     assert record_from_json(json.dumps(fields).encode()) is None
 
 
-def test_records_held_as_lines_are_the_records() -> None:
-    lines = {split.part_name: record_of(split).to_json() for split in PLAN.splits}
-    records = Records()
-    for name, line in lines.items():
-        records.put(name, b"other")
-        records.put(name, line)
-    assert dict(records) == {split.part_name: record_of(split) for split in PLAN.splits}
-    assert {name: records.line(name) for name in records} == lines
-    gone, *left = lines
-    records.drop(gone)
-    records.drop("never there")
-    assert (list(records), len(records), gone in records) == (left, len(left), False)
-    with pytest.raises(KeyError):
-        records[gone]
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 65, 300])
+@pytest.mark.parametrize("num_bins", [1, 7])
+def test_records_are_held_in_bins(number: int, num_bins: int) -> None:
+    all_of = [record_of(split) for split in splits_of("a.parquet", 10 * number)][:number]
+    records = held(*all_of, num_bins=num_bins)
+    assert len(records) == number
+    assert sorted(records, key=by_name) == sorted(all_of, key=by_name)
+    for place in range(num_bins):
+        for name, record in records.bin(place).items():
+            assert (name, pack_of(name, num_bins)) == (record.part_name, place)
+
+
+def by_name(record: PartRecord) -> str:
+    return record.part_name
+
+
+def test_an_outcome_does_not_depend_on_the_number_of_bins() -> None:
+    """One of each kind: done, of other texts, gone, not planned, of an input that is gone."""
+    splits = splits_of("a.parquet", 400)
+    plan = plan_of(*splits, *splits_of("b.parquet", 20))
+    others = [*splits_of("b.parquet", 20, 4)[1:], *splits_of("c.parquet", 20)]
+    all_of = [
+        record_of(split, part_bytes=5 + (number == 3), idf=IDF if number != 5 else "other")
+        for number, split in enumerate([*splits[:30], *others])
+    ]
+    changed = [
+        replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
+    ]
+    sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
+    found = [
+        standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)
+    ]
+    once, again = found
+    assert once == replace(again, carried=once.carried)
+    assert once.carried.summary.rows == again.carried.summary.rows == 26 * 10
+    assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
+    assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
+    ends = [ending_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)]
+    assert ends[0] == ends[1]
+    assert ends[0].stale == once.stale
+    assert [place for place, gone in enumerate(ends[0].is_missing) if not gone] == [
+        place for place in range(30) if place not in (0, 3, 5, 9)
+    ]
+    assert ends[0].untouched_rows == 3 * 10

@@ -121,7 +121,7 @@ def with_records_before_parts(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_parts_that_stay_in_packs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job, "unpack_records", lambda *_, **__: None)
+    patch.setattr(job, "keep_records", lambda *_, **__: None)
 
 
 def with_stale_parts_that_stay(patch: pytest.MonkeyPatch) -> None:
