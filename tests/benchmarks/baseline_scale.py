@@ -159,8 +159,9 @@ def _waited_for(job: BaselineJob, index: SentenceIndex, stage: Stage) -> list[Fi
         for name in listed.names
         if not index.has(codes[0], name)
     ]
-    blocks = blocks_of_files(lacking[: sum(stage.amounts.values())])
-    if {f"{block.name}.json" for block in blocks} != set(stage.amounts):
+    blocks = blocks_of_files(lacking[: stage.amounts.total])
+    names = (f"{block.name}.json" for block in blocks)
+    if stage.amounts.done(names, {}) != stage.amounts.total:
         raise RuntimeError("the stage reads other files than those that were expected")
     return blocks
 

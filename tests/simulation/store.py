@@ -8,7 +8,7 @@ mounted   neither a disk nor an object store, as HDFS: written under another nam
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 from fsspec import AbstractFileSystem
@@ -109,17 +109,41 @@ class _Store(AbstractFileSystem):
         raise FileNotFoundError(path)
 
 
+_PAGE = 20
+"""Names in a page of a listing; other writers may come between two pages."""
+
+
 class S3Store(_Store):
-    """Deletes many objects in one request."""
+    """Deletes many objects in one request, and lists some in each."""
 
     protocol = ("simulated-s3", "s3")
+    req_kw: ClassVar[dict[str, str]] = {}
 
     def split_path(self, path: str) -> tuple[str, str, None]:
         bucket, _, key = path.partition("/")
         return bucket, key, None
 
-    def call_s3(self, method: str, *, Bucket: str, Delete: Any) -> dict[str, Any]:
-        assert method == "delete_objects"
+    def call_s3(self, method: str, **given: Any) -> dict[str, Any]:
+        return {"list_objects_v2": self._page, "delete_objects": self._delete}[method](**given)
+
+    def _page(self, *, Bucket: str, Prefix: str, ContinuationToken: str = "") -> dict[str, Any]:
+        def act() -> dict[str, Any]:
+            start = f"{Bucket}/{Prefix}"
+            names = sorted(
+                name
+                for name in self.files
+                if name.startswith(start) and name > f"{Bucket}/{ContinuationToken}"
+            )
+            found = [
+                {"Key": name.removeprefix(f"{Bucket}/"), "Size": len(self.files[name])}
+                for name in names[:_PAGE]
+            ]
+            more = {"NextContinuationToken": found[-1]["Key"]} if len(names) > _PAGE else {}
+            return {"Contents": found, "IsTruncated": bool(more), **more}
+
+        return self.world.read(self._step("list", f"{Bucket}/{Prefix}"), act)
+
+    def _delete(self, *, Bucket: str, Delete: Any) -> dict[str, Any]:
         names = [f"{Bucket}/{one['Key']}" for one in Delete["Objects"]]
 
         def act() -> None:

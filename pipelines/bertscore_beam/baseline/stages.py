@@ -18,6 +18,7 @@ from bertscore_beam.baseline.moments import PairsToScore, ScorePairParts
 from bertscore_beam.baseline.plan import BaselineJob, BaselineModel
 from bertscore_beam.baseline.records import PairsRecord, digest_of
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.run_step import RunOnDevice, RunStep
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.run.step import Each
@@ -44,10 +45,10 @@ def fetch_stage(job: BaselineJob, files: Sequence[SentenceFile] = ()) -> Stage:
         build=build,
         words=f"Fetching {len(files):,} files",
         folder=layout.FETCHED_FOLDER,
-        amounts={
-            layout.raw_record_path(file.label).removeprefix(f"{layout.FETCHED_FOLDER}/"): 1
+        amounts=Amounts(
+            (layout.raw_record_path(file.label).removeprefix(f"{layout.FETCHED_FOLDER}/"), 1)
             for file in files
-        },
+        ),
     )
 
 
@@ -83,7 +84,7 @@ def read_stage(
         build=build,
         words=f"Reading {len(files):,} files for {', '.join(languages)}",
         folder=layout.SENTENCES_FOLDER,
-        amounts={f"{block.name}.json": len(block.files) for block in blocks},
+        amounts=Amounts((f"{block.name}.json", len(block.files)) for block in blocks),
     )
 
 
@@ -212,7 +213,7 @@ def score_stage(
         build=lambda root: root | beam.Create(parts) | "ScorePairParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} pairs with {model}",
         folder=layout.MOMENTS_FOLDER,
-        amounts={layout.below_moments(part.moments): part.rows for part in parts},
+        amounts=Amounts((layout.below_moments(part.moments), part.rows) for part in parts),
         unit="pairs",
     )
 

@@ -11,6 +11,8 @@ from bertscore_beam.dump.splits import Split
 
 _AT_ONCE = 1024
 """Splits that are Python objects at a time."""
+_POOL = pa.system_memory_pool()
+"""For many small arrays the other pools take twice the memory."""
 
 
 def _columns() -> pa.Schema:
@@ -51,7 +53,7 @@ class Splits(Sequence[Split]):
         while some := list(islice(waiting, _AT_ONCE)):
             columns = zip(*map(_VALUES, some), strict=True)
             arrays = [
-                pa.array(values, field.type)
+                pa.array(values, field.type, memory_pool=_POOL)
                 for values, field in zip(columns, SPLIT_COLUMNS, strict=True)
             ]
             batches.append(pa.record_batch(arrays, schema=SPLIT_COLUMNS))

@@ -20,6 +20,7 @@ from bertscore_core.errors import BertScoreError
 GCSFS_STOPS_AT = 10_000_000
 """Number of names after which gcsfs ends a listing without an error (gcsfs 2026.10, `core.py`)."""
 _GCS = frozenset({"gs", "gcs"})
+_S3 = frozenset({"s3", "s3a"})
 
 
 class UnlistedError(OSError):
@@ -30,28 +31,22 @@ class CutOffError(BertScoreError):
     """A listing ends before the folder does. A retry does not help."""
 
 
-def list_files(root: str, *, suffix: str = "", skip: tuple[str, ...] = ()) -> dict[str, int]:
+def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     """List all files below a folder: their path below it, and their size in bytes, sorted.
 
     Temporary files are left out. A folder that is not there is an empty one.
-
-    Args:
-        root: The folder.
-        suffix: How the paths end.
-        skip: Beginnings of paths that are left out.
 
     Raises:
         UnlistedError: If a local folder cannot be listed.
         OSError: If a remote one cannot.
         CutOffError: If the store lists only a part of it.
     """
-    return dict(
-        sorted(
-            (name, size)
-            for name, size in _sizes(root)
-            if name.endswith(suffix) and not name.startswith(skip) and not _is_temporary(name)
-        )
-    )
+    return dict(sorted(found for found in each_file(root) if found[0].endswith(suffix)))
+
+
+def each_file(root: str) -> Iterator[tuple[str, int]]:
+    """Yield what `list_files` returns as it comes: there may be millions of files."""
+    return (found for found in _sizes(root) if not _is_temporary(found[0]))
 
 
 def list_temporary(root: str) -> list[str]:
@@ -111,7 +106,27 @@ def _is_temporary(name: str) -> bool:
 def _sizes(root: str) -> Iterator[tuple[str, int]]:
     """Yield the path of each file below a folder, from there, and its size."""
     fs, inner = resolve(root)
-    return _local_sizes(inner) if isinstance(fs, LocalFileSystem) else _remote_sizes(fs, inner)
+    if isinstance(fs, LocalFileSystem):
+        return _local_sizes(inner)
+    return _s3_sizes(fs, inner) if protocols(fs) & _S3 else _remote_sizes(fs, inner)
+
+
+def _s3_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
+    """Yield the objects of S3 page by page: s3fs's own listing holds two kilobytes for each."""
+    bucket, key, _ = fs.split_path(root)
+    prefix = f"{key.rstrip('/')}/" if key else ""
+    more: dict[str, str] = {}
+    while True:
+        try:
+            page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
+        except FileNotFoundError:  # no such bucket
+            return
+        for found in page.get("Contents", ()):
+            if not found["Key"].endswith("/"):  # what consoles make for a folder
+                yield found["Key"].removeprefix(prefix), found["Size"]
+        if not page.get("IsTruncated"):
+            return
+        more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:

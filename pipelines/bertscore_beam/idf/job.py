@@ -54,6 +54,7 @@ from bertscore_beam.run.lock import FolderLostError, is_of_lock
 from bertscore_beam.run.outcome import Outcome, Shown
 from bertscore_beam.run.pool import ask
 from bertscore_beam.run.printing import escape_line
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.run_step import Spread
 from bertscore_beam.run.runner import Runner
@@ -336,7 +337,7 @@ def idf_stages(job: IdfJob) -> Iterator[Stage]:
     if job.texts:
         yield import_stage(job.texts, job.planned.runner, job.folder)
     planned, counting = job.planned, _counting(job.planned, job.folder)
-    rows = {counting.count_name(split): split.about_rows for split in planned.plan.splits}
+    rows = Amounts((counting.count_name(split), split.about_rows) for split in planned.plan.splits)
     yield replace(
         _stage(planned.runner, job.folder, counting),
         folder=COUNTS_FOLDER,

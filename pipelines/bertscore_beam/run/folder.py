@@ -10,13 +10,13 @@ OUT/_manifest/...         files of the job for itself and for the next run
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.delete import delete_empty_folders, delete_many, delete_temporary
-from bertscore_beam.files.listing import list_files
+from bertscore_beam.files.listing import each_file, list_files
 from bertscore_beam.files.paths import join
 from bertscore_beam.files.read import exists, read_bytes, read_many
 from bertscore_beam.files.write import copy_atomically, write_atomically
@@ -96,17 +96,13 @@ class OutputFolder:
         """Tell whether a file is there."""
         return exists(self.path(name))
 
-    def files(
-        self, below: str = "", *, suffix: str = "", skip: tuple[str, ...] = ()
-    ) -> dict[str, int]:
-        """Return the size of each file below a folder, by its path below that folder.
+    def files(self, below: str = "", *, suffix: str = "") -> dict[str, int]:
+        """Return the size of each file below a folder, by its path below that folder."""
+        return list_files(self.path(below), suffix=suffix)
 
-        Args:
-            below: The folder.
-            suffix: How the names end.
-            skip: Beginnings of paths that are left out.
-        """
-        return list_files(self.path(below), suffix=suffix, skip=skip)
+    def each_file(self) -> Iterator[tuple[str, int]]:
+        """Yield all files and their sizes as they are listed."""
+        return each_file(self.root)
 
     def read(self, name: str) -> bytes:
         """Read a file.

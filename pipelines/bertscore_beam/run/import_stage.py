@@ -8,6 +8,7 @@ import apache_beam as beam
 from bertscore_beam.dump.text.imports import IMPORTS_FOLDER, TextFile
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.import_text import ImportTexts
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
@@ -23,7 +24,9 @@ def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder
         build=partial(_build, texts=texts, folder=folder),
         words=f"turning {files} of text into Parquet",
         folder=IMPORTS_FOLDER,
-        amounts={text.footer.removeprefix(f"{IMPORTS_FOLDER}/"): text.size for text in texts},
+        amounts=Amounts(
+            (text.footer.removeprefix(f"{IMPORTS_FOLDER}/"), text.size) for text in texts
+        ),
         unit="bytes of text",
     )
 

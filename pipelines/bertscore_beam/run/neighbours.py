@@ -39,6 +39,11 @@ def runs_below(names: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_marked(name: str) -> bool:
+    """Tell whether a file shows that there is a run, its own or one below; see `runs_below`."""
+    return not _MARKS.isdisjoint(name.split("/"))
+
+
 def is_below(name: str, folders: Collection[str]) -> bool:
     """Tell whether a file is in one of the folders; all are paths below the same root."""
     return any(parent in folders for parent in _parents(name)) if folders else False

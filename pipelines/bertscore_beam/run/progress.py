@@ -7,13 +7,14 @@ terminal the progress is a bar, in a log a plain line now and then.
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from bertscore_beam.files.listing import CutOffError, list_files
+from bertscore_beam.files.listing import CutOffError, each_file
 from bertscore_beam.run import at_work
 from bertscore_beam.run.printing import duration_words
 
@@ -25,6 +26,47 @@ died, and wait for it without an end."""
 _PAUSE_PER_LISTING = 10
 """The pause is at least this many times as long as listing the folder took, which takes seconds for
 100,000 files."""
+
+
+class Amounts:
+    """How much each of many files stands for; 16 bytes each.
+
+    Names are known by their hashes: nothing but what a person sees depends on them.
+    """
+
+    def __init__(self, amounts: Iterable[tuple[str, int]] = ()) -> None:
+        """Keep the amounts of files, each with its name."""
+        kept = np.fromiter(
+            ((hash(name), amount) for name, amount in amounts),
+            dtype=[("name", np.int64), ("amount", np.int64)],
+        )
+        kept = kept[np.argsort(kept["name"])]
+        self._names, self._amounts = kept["name"].copy(), kept["amount"].copy()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def total(self) -> int:
+        """The sum of all."""
+        return int(self._amounts.sum())
+
+    def done(self, there: Iterable[str], doing: Mapping[str, float]) -> int:
+        """Return the amount that is done; names that are not known do not count.
+
+        Args:
+            there: Files that are there, which may come one by one.
+            doing: What share of other files is done.
+        """
+        if not len(self):
+            return 0
+        shares = np.zeros(len(self))
+        for names, now in ((doing, list(doing.values())), (there, 1.0)):
+            hashes = np.fromiter(map(hash, names), dtype=np.int64)
+            places = np.searchsorted(self._names, hashes).clip(max=len(self) - 1)
+            known = self._names[places] == hashes
+            shares[places[known]] = np.broadcast_to(now, len(hashes))[known]
+        return int((shares * self._amounts).sum())
 
 
 class RunProgress:
@@ -39,7 +81,7 @@ class RunProgress:
         self,
         *,
         folder: str,
-        amounts: Mapping[str, int],
+        amounts: Amounts,
         started: float,
         unit: str,
         before: int = 0,
@@ -64,7 +106,7 @@ class RunProgress:
         self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
-        self.planned = before + sum(amounts.values())
+        self.planned = before + amounts.total
         self.look_seconds = 0.0
 
     def look(self) -> None:
@@ -75,18 +117,12 @@ class RunProgress:
             CutOffError: The store lists only a part of it.
         """
         began = time.monotonic()
-        there = self._amounts.keys() & list_files(self._folder).keys()
-        self.look_seconds = time.monotonic() - began
         state = at_work.now()
+        done = self._amounts.done((name for name, _ in each_file(self._folder)), state.doing)
+        self.look_seconds = time.monotonic() - began
         self._words = state.words
-        reported = {
-            name: share * self._amounts[name]
-            for name, share in state.doing.items()
-            if name in self._amounts and name not in there
-        }
         self._before.note(min(state.counted, self._first))
-        done = self._earlier + sum(self._amounts[name] for name in there)
-        self._main.note(done + int(sum(reported.values())))
+        self._main.note(self._earlier + done)
 
     @property
     def done(self) -> int:

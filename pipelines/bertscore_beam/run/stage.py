@@ -1,11 +1,12 @@
 """A stage of a job: one pipeline, and the files that show its progress."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
 
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.runner import Runner
 
 Build = Callable[[beam.Pipeline], Any]
@@ -35,7 +36,7 @@ class Stage:
     build: Build
     words: str = ""
     folder: str = ""
-    amounts: Mapping[str, int] = field(default_factory=dict)
+    amounts: Amounts = field(default_factory=Amounts)
     before: int = 0
     unit: str = "files"
     first: tuple[int, str] = (0, "")

@@ -37,6 +37,7 @@ from bertscore_beam.run.import_stage import import_stage
 from bertscore_beam.run.import_text import delete_input, keep_imports, lacking, slow_words
 from bertscore_beam.run.job import JobKind, Say
 from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.read_plan import ReadPlan
 from bertscore_beam.run.run_step import RunOnDevice
 from bertscore_beam.run.runner import Runner
@@ -260,13 +261,14 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
     keep_input = job.options.keep_input
     if not job.standing.work and not job.spec.detached:
         return ScoreRun(spec=job.spec, idf=job.idf, stage=None, texts=None, keep_input=keep_input)
-    pending = job.standing.pending
-    rows = {record_name(split.part_name): split.about_rows for split in pending}
+    rows = Amounts(
+        (record_name(split.part_name), split.about_rows) for split in job.standing.pending
+    )
     stage = replace(
         _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
         folder=PARTS_FOLDER,
         amounts=rows,
-        before=job.plan.about_rows - sum(rows.values()),
+        before=job.plan.about_rows - rows.total,
         first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
         started=job.spec.goal.started,

@@ -43,7 +43,8 @@ from bertscore_beam.score.plan_settings import (
     settle_named,
     table_fields,
 )
-from bertscore_beam.score.records import FolderRecords, files_of_run, read_parts
+from bertscore_beam.score.record_packs import num_packs
+from bertscore_beam.score.records import FolderRecords, files_of_run, find_records, read_sizes
 from bertscore_beam.score.rejects import rows_path
 from bertscore_beam.score.resume import (
     Standing,
@@ -293,8 +294,9 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         SignatureError: The folder holds scores made with other settings.
     """
     options, plan = planned.options, planned.plan
-    listing = files_of_run(folder)
-    check_stands_alone(folder.root, listing)
+    found = find_records(folder, num_bins=num_packs(len(plan.splits)))
+    files = files_of_run(folder)
+    check_stands_alone(folder.root, files.others)
     idf = _idf_source(planned, folder)
     settings = planned.settings.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
@@ -302,8 +304,8 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     check_same_command(folder, identity)
     identity |= language_identity(settings)
     previous = None
-    found, sizes = read_parts(folder, plan, listing)
     records = found.records
+    sizes = read_sizes(folder, files, plan, records)
     if not options.overwrite:
         previous = read_run(folder)
         earlier = comparable(previous, identity, sketched=bool(plan.sketched))
@@ -343,7 +345,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         standing=standing,
         superseded=(*standing.stale, *to_delete),
         idf=idf,
-        imports=imports_among(listing),
+        imports=imports_among(files.others),
     )
 
 

@@ -41,6 +41,7 @@ from bertscore_beam.score.record_packs import (
     pack_of,
     write_pack,
 )
+from bertscore_beam.score.rejects import ROWS_FOLDER as REJECTED_ROWS
 
 PENDING_FILE = "_manifest/pending.pq"
 IDF_FILE = "_manifest/idf.npz"
@@ -56,6 +57,8 @@ _GENERATIONS = 2
 
 _LOOKS = 3
 """How often records are read, at most, if files disappear while they are read."""
+
+_BESIDE_PARTS = (f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/", f"{REJECTED_ROWS}/")
 
 _RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
 _PART_FILE = re.compile(r"part-\d{12,}\.parquet")
@@ -345,8 +348,33 @@ def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
     _delete_records(folder, names)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFiles:
+    """The files of an output folder, without those that stand beside each part.
+
+    Attributes:
+        parquet: Sizes of the Parquet files that may be parts.
+        others: The other files.
+    """
+
+    parquet: dict[str, int] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+
+def files_of_run(folder: OutputFolder) -> FolderFiles:
+    """List an output folder."""
+    found = FolderFiles()
+    for name, size in folder.each_file():
+        is_hidden = name.startswith(HIDDEN_PREFIXES)
+        if name.endswith(".parquet") and not is_hidden and not neighbours.is_marked(name):
+            found.parquet[name] = size
+        elif not name.startswith(_BESIDE_PARTS):
+            found.others.append(name)
+    return found
+
+
 def read_part_sizes(
-    folder: OutputFolder, listing: Mapping[str, int], *known: Iterable[str]
+    folder: OutputFolder, files: FolderFiles, *known: Iterable[str]
 ) -> dict[str, int]:
     """Return the size in bytes of each part in the folder, by part name.
 
@@ -356,18 +384,12 @@ def read_part_sizes(
 
     Args:
         folder: Folder of the run.
-        listing: The result of `files_of_run`.
+        files: Its files.
         known: Names of parts with a record, and of planned parts.
     """
-    others = neighbours.runs_below(listing)
-    found = {
-        name: size
-        for name, size in listing.items()
-        if name.endswith(".parquet")
-        and not name.startswith(HIDDEN_PREFIXES)
-        and not neighbours.is_below(name, others)
-    }
-    strangers = set(found)
+    runs = neighbours.runs_below(files.others)
+    foreign = {name for name in files.parquet if neighbours.is_below(name, runs)}
+    strangers = files.parquet.keys() - foreign
     for names in known:
         if strangers:  # otherwise the names need not be made
             strangers.difference_update(names)
@@ -375,26 +397,13 @@ def read_part_sizes(
     with ThreadPoolExecutor(IO_THREADS) as pool:
         signed = pool.map(is_signed, [folder.path(name) for name in unsure])
         strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
-    return {name: size for name, size in found.items() if name not in strangers}
+    strangers |= foreign
+    return {name: size for name, size in files.parquet.items() if name not in strangers}
 
 
-def read_parts(
-    folder: OutputFolder, plan: Plan, listing: Mapping[str, int], generation: int | None = None
-) -> tuple[FolderRecords, dict[str, int]]:
-    """Return the records of an output folder, and the sizes of its parts by part name.
-
-    Args:
-        folder: Folder of the run.
-        plan: All splits.
-        listing: The result of `files_of_run`.
-        generation: As for `find_records`.
-    """
-    found = find_records(folder, generation, num_packs(len(plan.splits)))
+def read_sizes(
+    folder: OutputFolder, files: FolderFiles, plan: Plan, records: Records
+) -> dict[str, int]:
+    """Return the size of each part of a plan, and of the other parts in the folder, by name."""
     planned = (split.part_name for split in plan.splits)
-    recorded = (record.part_name for record in found.records)
-    return found, read_part_sizes(folder, listing, planned, recorded)
-
-
-def files_of_run(folder: OutputFolder) -> dict[str, int]:
-    """Return the files of a folder and their sizes, but for those of each part beside it."""
-    return folder.files(skip=(f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/"))
+    return read_part_sizes(folder, files, planned, (record.part_name for record in records))

@@ -10,7 +10,8 @@ from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.run.folder import PLAN_FILE
 from bertscore_beam.runs.index import IndexedParts
 from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.records import FolderRecords, files_of_run, read_parts
+from bertscore_beam.score.record_packs import num_packs
+from bertscore_beam.score.records import FolderRecords, files_of_run, find_records, read_sizes
 from bertscore_beam.score.resume import Ending, by_bin, ending_of
 from bertscore_beam.score.spec import ScoreSpec
 
@@ -51,7 +52,8 @@ def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
     """
     folder = spec.folder
     plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
-    found, sizes = read_parts(folder, plan, files_of_run(folder), spec.record_generation)
+    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
     fingerprint = "" if idf is None else idf.fingerprint
     ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
     return RunParts(plan=plan, found=found, ending=ending)

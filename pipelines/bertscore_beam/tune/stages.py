@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.run_step import RunOnDevice
 from bertscore_beam.run.stage import Stage
 from bertscore_beam.tune.judgements import Judgements
@@ -79,7 +80,9 @@ def score_stage(
         build=lambda root: root | beam.Create(parts) | "ScoreParts" >> score,
         words=f"Scoring {sum(part.rows for part in parts):,} judgements with {model}",
         folder=SCORES_FOLDER,
-        amounts={part.scores.removeprefix(f"{SCORES_FOLDER}/"): part.rows for part in parts},
+        amounts=Amounts(
+            (part.scores.removeprefix(f"{SCORES_FOLDER}/"), part.rows) for part in parts
+        ),
         unit="pairs",
     )
 

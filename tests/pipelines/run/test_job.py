@@ -12,6 +12,7 @@ from bertscore_beam.run.exit_status import TOO_MANY_REJECTS
 from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.run.job import JobKind, run_job
 from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.progress import Amounts
 from bertscore_beam.run.runner import Runner
 from bertscore_beam.run.stage import Stage
 from bertscore_core import ConfigError
@@ -60,7 +61,7 @@ def stages(job):
             ),
             words=f"Writing {number}",
             folder="numbers",
-            amounts={str(number): 1},
+            amounts=Amounts([(str(number), 1)]),
         )
 
 

@@ -12,14 +12,14 @@ from bertscore_beam.files.write import write_atomically
 from bertscore_beam.run import at_work
 from bertscore_beam.run import progress as progress_module
 from bertscore_beam.run.at_work import AtWork
-from bertscore_beam.run.progress import RunProgress, show_progress
+from bertscore_beam.run.progress import Amounts, RunProgress, show_progress
 from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
 from tests.pipelines.score.test_summary import split
 from tests.support.waiting import wait_until
 
 
 def progress_of(output, splits, started, **more):
-    rows = {record_name(split.part_name): split.num_rows for split in splits}
+    rows = Amounts((record_name(split.part_name), split.num_rows) for split in splits)
     return RunProgress(
         folder=join(output, PARTS_FOLDER), amounts=rows, started=started, unit="rows", **more
     )
@@ -43,6 +43,15 @@ def _nothing_before():
 
 def report(child, counted=0, words="", **doing):
     at_work.of_child(child, AtWork(counted=counted, words=words, doing=doing))
+
+
+def test_amounts_of_files_that_are_there_and_at_work():
+    amounts = Amounts((str(number), number) for number in range(1000))
+    assert (len(amounts), amounts.total) == (1000, 499_500)
+    assert amounts.done(["7", "other", "999", "7"], {}) == 7 + 999
+    assert amounts.done(["7"], {"7": 0.5, "100": 0.25, "strange": 0.5}) == 7 + 25
+    assert amounts.done(map(str, range(1000)), {"3": 0.1}) == amounts.total
+    assert Amounts().done(["7"], {"7": 0.5}) == Amounts().total == 0
 
 
 def test_records_of_expected_parts_count(tmp_path):
@@ -140,7 +149,7 @@ class TimedListing(RunProgress):
 def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     for number in range(200):
         (tmp_path / f"{number}.json").touch()
-    amounts = {"7.json": 3, "missing.json": 4}
+    amounts = Amounts([("7.json", 3), ("missing.json", 4)])
     progress = TimedListing(folder=str(tmp_path), amounts=amounts, started=time.time(), unit="rows")
     stop = NotedPauses(3)
     assert [found.done for found in progress_module._looks(progress, [0.0], stop)] == [3, 3, 3]
