@@ -398,6 +398,8 @@ def read_part_sizes(
         signed = pool.map(is_signed, [folder.path(name) for name in unsure])
         strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
     strangers |= foreign
+    if not strangers:
+        return files.parquet
     return {name: size for name, size in files.parquet.items() if name not in strangers}
 
 

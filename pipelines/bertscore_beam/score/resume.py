@@ -103,12 +103,12 @@ def standing_of(
     carried, rows_at_risk = RunTotals(), 0
     outdated: list[str] = []
     is_pending, is_work = [True] * len(splits), [True] * len(splits)
-    unplanned = set(part_sizes)
+    num_planned = 0
     rows: dict[str, int] = {}  # of parts that are not planned
     for places, some, found in by_bin(splits, records):
         for place, split in zip(places, some, strict=True):
             name = split.part_name
-            unplanned.discard(name)
+            num_planned += name in part_sizes
             earlier = found.pop(name, None)
             record = _if_whole(earlier, part_sizes)
             valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
@@ -125,6 +125,7 @@ def standing_of(
         rows |= {name: record.num_rows for name, record in found.items()}
     work = splits.where(is_work)
     pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
+    unplanned = _unplanned(splits, part_sizes, num_planned)
     stale = stale_parts(plan, unplanned.union(rows))
     return Standing(
         pending=work.where(pending),
@@ -174,11 +175,12 @@ def ending_of(
         idf: As for `standing_of`, but the table has been counted.
         labels: As for `may_be_valid`.
     """
-    is_missing = [True] * len(plan.splits)
-    unplanned, untouched_rows = set(part_sizes), 0
-    for places, some, found in by_bin(Splits.of(plan.splits), records):
+    splits = Splits.of(plan.splits)
+    is_missing = [True] * len(splits)
+    num_planned = untouched_rows = 0
+    for places, some, found in by_bin(splits, records):
         for place, split in zip(places, some, strict=True):
-            unplanned.discard(split.part_name)
+            num_planned += split.part_name in part_sizes
             record = _if_whole(found.get(split.part_name), part_sizes)
             is_missing[place] = (
                 record is None
@@ -188,7 +190,9 @@ def ending_of(
             if is_missing[place] and split.part_name in found and split.part_name in part_sizes:
                 untouched_rows += found[split.part_name].num_rows
     return Ending(
-        is_missing=is_missing, untouched_rows=untouched_rows, stale=stale_parts(plan, unplanned)
+        is_missing=is_missing,
+        untouched_rows=untouched_rows,
+        stale=stale_parts(plan, _unplanned(splits, part_sizes, num_planned)),
     )
 
 
@@ -203,6 +207,13 @@ def by_bin(
     for number in range(records.num_bins):
         places = np.flatnonzero(bins == number).tolist()
         yield places, splits.at(places), records.bin(number)
+
+
+def _unplanned(splits: Splits, part_sizes: Mapping[str, int], num_planned: int) -> set[str]:
+    """Return the parts that are not planned. There are none, as a rule, and no names are made."""
+    if num_planned == len(part_sizes):
+        return set()
+    return part_sizes.keys() - {split.part_name for split in splits}
 
 
 def _if_whole(record: PartRecord | None, part_sizes: Mapping[str, int]) -> PartRecord | None:
