@@ -20,7 +20,7 @@ from tests.support.s3 import s3_bucket
 pytestmark = [pytest.mark.job, pytest.mark.process]
 
 FILES = 30
-OF_A_RUN = 80
+OF_A_RUN = 60
 """Requests that a run takes whatever the number of its splits, at most."""
 LOCK = ("GET lock", "PUT lock")
 """Those that depend on how long it takes: looks at the lock and heartbeats."""
