@@ -1,6 +1,6 @@
 """The groups of a run, in its pipeline: read from its parts when all of them are written.
 
-    totals --> records of the parts --> Reshuffle --> statistics of parts --> of groups --> rows
+    totals --> the parts --> Reshuffle --> statistics of parts --> of groups --> rows
 
 They are read from the parts, and not taken from the rows while these are scored. So parts of
 earlier tries, parts that were kept and rows that were reused count like all others, and other group
@@ -21,8 +21,7 @@ from bertscore_beam.idf.tables import IdfTables
 from bertscore_beam.run.run_step import RunStep, Spread
 from bertscore_beam.run.step import Each
 from bertscore_beam.score.group_table import GroupRow, group_row
-from bertscore_beam.score.groups import add_merging
-from bertscore_beam.score.part_record import PartRecord
+from bertscore_beam.score.groups import GroupedPart, add_merging
 from bertscore_beam.score.run_parts import parts_of_run
 from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import group_part
@@ -52,8 +51,8 @@ class GroupRun(beam.PTransform):
         step = Each(group, attrgetter("part_name"))
         return (
             totals
-            # PartRecord: the parts, known when every split has been tried.
-            | "PartsOfRun" >> beam.FlatMap(_records, self.idf, self.packs, spec=self.spec)
+            # GroupedPart: the parts, known when every split has been tried.
+            | "PartsOfRun" >> beam.FlatMap(_parts, self.idf, self.packs, spec=self.spec)
             | "SpreadParts" >> Spread()
             # (group as JSON, statistics): of one part.
             | "GroupPart" >> beam.ParDo(RunStep(step))
@@ -63,10 +62,10 @@ class GroupRun(beam.PTransform):
         )
 
 
-def _records(
+def _parts(
     _: RunTotals, idf: IdfTables | None, packs: Sequence[str] | None, *, spec: ScoreSpec
-) -> Iterable[PartRecord]:
-    return parts_of_run(spec, idf).records()
+) -> Iterable[GroupedPart]:
+    return map(GroupedPart.of, parts_of_run(spec, idf).records())
 
 
 class MergeStatistics(beam.CombineFn):

@@ -96,12 +96,31 @@ def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
     return dict(zip(rows.tolist(), column.drop_null().to_pylist(), strict=True))
 
 
-def statistics_of_part(path: str, record: PartRecord, by: Sequence[str]) -> PartStatistics:
+@dataclass(frozen=True, slots=True)
+class GroupedPart:
+    """What the groups of a part need of its record; there may be a million of them at a time.
+
+    Attributes:
+        part_name: As in the record, like all others.
+    """
+
+    part_name: str
+    num_rows: int
+    reused: int
+    reused_rows: str
+
+    @classmethod
+    def of(cls, record: PartRecord) -> "GroupedPart":
+        """Take it from a record."""
+        return cls(record.part_name, record.num_rows, record.reused, record.reused_rows)
+
+
+def statistics_of_part(path: str, part: GroupedPart, by: Sequence[str]) -> PartStatistics:
     """Read the statistics of a part from its file.
 
     Args:
-        path: The part.
-        record: Its record.
+        path: Its file.
+        part: The part.
         by: The group columns.
 
     Raises:
@@ -109,7 +128,7 @@ def statistics_of_part(path: str, record: PartRecord, by: Sequence[str]) -> Part
         OSError: It cannot be reached.
     """
     table = read_part_columns(path, [*by, *SCORE_COLUMNS])
-    reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
+    reused = unpacked_rows(part.reused_rows, part.num_rows, part.reused)
     return statistics_of(table, by, reused)
 
 

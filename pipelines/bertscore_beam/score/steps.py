@@ -30,7 +30,7 @@ from bertscore_beam.run.folder import OutputFolder
 from bertscore_beam.runs.row_scores import rows_file, rows_to_bytes
 from bertscore_beam.score.earlier import finder
 from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.groups import statistics_of_part
+from bertscore_beam.score.groups import GroupedPart, statistics_of_part
 from bertscore_beam.score.part_record import PartRecord, record_name, record_path
 from bertscore_beam.score.records import read_record
 from bertscore_beam.score.rejects import rejected_rows, rows_path
@@ -292,19 +292,19 @@ def digest_run(
 
 
 def group_part(
-    record: PartRecord, *, folder: OutputFolder, by: tuple[str, ...]
+    part: GroupedPart, *, folder: OutputFolder, by: tuple[str, ...]
 ) -> Iterator[tuple[str, bytes]]:
     """Read the statistics of each group of a part, and of all its rows.
 
     Args:
-        record: Its record.
+        part: The part.
         folder: Output folder of the run.
         by: The columns whose values are groups.
 
     Yields:
         (group as JSON, statistics as bytes)
     """
-    found = statistics_of_part(folder.path(record.part_name), record, by)
+    found = statistics_of_part(folder.path(part.part_name), part, by)
     yield _key(None), found.total.to_bytes()
     for group, one in found.groups.items():
         yield _key(group), one.to_bytes()
