@@ -15,12 +15,12 @@ from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
 from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolve, with_scheme
+from bertscore_beam.files.ranges import S3
 from bertscore_core.errors import BertScoreError
 
 GCSFS_STOPS_AT = 10_000_000
 """Number of names after which gcsfs ends a listing without an error (gcsfs 2026.10, `core.py`)."""
 _GCS = frozenset({"gs", "gcs"})
-_S3 = frozenset({"s3", "s3a"})
 
 
 class UnlistedError(OSError):
@@ -108,19 +108,22 @@ def _sizes(root: str) -> Iterator[tuple[str, int]]:
     fs, inner = resolve(root)
     if isinstance(fs, LocalFileSystem):
         return _local_sizes(inner)
-    return _s3_sizes(fs, inner) if protocols(fs) & _S3 else _remote_sizes(fs, inner)
+    return _s3_sizes(fs, inner) if protocols(fs) & S3 else _remote_sizes(fs, inner)
 
 
 def _s3_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
     """Yield the objects of S3 page by page: s3fs's own listing holds two kilobytes for each."""
+    fs.invalidate_cache()
     bucket, key, _ = fs.split_path(root)
     prefix = f"{key.rstrip('/')}/" if key else ""
     more: dict[str, str] = {}
     while True:
         try:
             page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
-        except FileNotFoundError:  # no such bucket
-            return
+        except FileNotFoundError:
+            if more:
+                raise
+            return  # there is no such bucket
         for found in page.get("Contents", ()):
             if not found["Key"].endswith("/"):  # what consoles make for a folder
                 yield found["Key"].removeprefix(prefix), found["Size"]

@@ -254,7 +254,7 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
         if processes is not None:
             processes.begin_stage()
             stack.enter_context(_without_tracebacks())
-        if stage.amounts and not quiet:
+        if (len(stage.amounts) or stage.before) and not quiet:
             progress = RunProgress(
                 folder=folder.path(stage.folder),
                 amounts=stage.amounts,

@@ -40,8 +40,8 @@ class Amounts:
             ((hash(name), amount) for name, amount in amounts),
             dtype=[("name", np.int64), ("amount", np.int64)],
         )
-        kept = kept[np.argsort(kept["name"])]
-        self._names, self._amounts = kept["name"].copy(), kept["amount"].copy()
+        self._names, places = np.unique(kept["name"], return_index=True)
+        self._amounts = kept["amount"][places]
 
     def __len__(self) -> int:
         return len(self._names)

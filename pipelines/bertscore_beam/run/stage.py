@@ -24,8 +24,8 @@ class Stage:
         words: A message for people at its start; "" for none.
         folder: Where its files appear, below the output folder.
         amounts: The amount of each expected file, such as its rows, by its path below that folder.
-            Without any, no progress is shown.
-        before: What was done before the stage, in the same unit.
+        before: What was done before the stage, in the same unit. Without this and any amount, no
+            progress is shown.
         unit: Unit of the amounts.
         first: How much is read before the first file can appear, and its unit.
         started: When the run began, in seconds since the epoch; None for the start of the stage.

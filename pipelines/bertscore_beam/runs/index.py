@@ -128,7 +128,7 @@ class PieceRun:
     Attributes:
         index: Id of the index that is built.
         bits: Bits of a digest that choose its bucket.
-        number: Which run it is, in the order of the plan.
+        number: Which run it is, in their order.
         parts: Names of the parts.
     """
 

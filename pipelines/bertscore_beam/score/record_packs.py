@@ -2,8 +2,8 @@
 
     OUT/_manifest/records/00000003-00000.jsonl.gz    records, a line each, of generation 3
 
-A run begins with one generation, of the records that it keeps, and writes a second one of its own
-at its end. The record of a part that is written meanwhile stands beside the packs, in a file of its
+A run begins with one or two generations, of the records that it keeps, and adds one of its own at
+its end. The record of a part that is written meanwhile stands beside the packs, in a file of its
 own, and counts instead of the one in a pack. So does a later generation. Each step can be cut off:
 packs are written before what they replace is deleted, and a part is only written when no pack
 vouches for it.

@@ -53,7 +53,7 @@ _PACKS_AT_ONCE = 4
 _LINES_TOGETHER = 64
 """Records that are compressed together: more are hardly smaller, each."""
 _GENERATIONS = 2
-"""Generations of packs in which a run leaves its records."""
+"""Most generations of packs with which a run begins. It leaves one more."""
 
 _LOOKS = 3
 """How often records are read, at most, if files disappear while they are read."""
@@ -101,11 +101,11 @@ class Records:
         self._waiting: list[list[bytes]] = [[] for _ in range(num_bins)]
         self._number = 0
 
-    def add(self, record: PartRecord) -> None:
-        """Add the record of a part that has none yet."""
+    def add(self, record: PartRecord, line: bytes | None = None) -> None:
+        """Add the record of a part that has none yet, and the line that it is read from, if any."""
         at = pack_of(record.part_name, self.num_bins)
         waiting = self._waiting[at]
-        waiting.append(record.to_json())
+        waiting.append(record.to_json() if line is None else line)
         self._number += 1
         if len(waiting) == _LINES_TOGETHER:
             self._packed[at].append(zlib.compress(b"\n".join(waiting), 1))
@@ -153,7 +153,7 @@ class FolderRecords:
 
     @property
     def is_packed(self) -> bool:
-        """Whether all records that count are in the packs of two generations, and nothing else."""
+        """Whether all records that count are in packs, once, and these need not be put together."""
         tidy = len(self.packs) <= _GENERATIONS and not self.singles and not self.doubles
         return tidy and self.num_packed == len(self.records)
 
@@ -218,12 +218,12 @@ class _Look:
 
     def take_own(self, generation: int) -> None:
         """Take the records of a run, unless a single one counts that somebody else has written."""
-        for record in self._read_packed(generation):
+        for record, line in self._read_packed(generation):
             name = record_name(record.part_name)
             size = self._singles.get(name)
             # What differs in size was written by somebody else, who has lost the folder.
-            if size in (None, len(record.to_json())):
-                self._take(record, name)
+            if size is None or size == len(line):
+                self._take(record, name, line)
                 if size is not None:
                     self.doubles.append(name)
 
@@ -246,23 +246,23 @@ class _Look:
 
     def take_packed(self, generation: int) -> None:
         """Take the records of a generation that are not taken yet."""
-        for record in self._read_packed(generation):
+        for record, line in self._read_packed(generation):
             name = record_name(record.part_name)
             if hash(name) not in self._known:
-                self._take(record, name)
+                self._take(record, name, line)
 
-    def _take(self, record: PartRecord, name: str) -> None:
+    def _take(self, record: PartRecord, name: str, line: bytes) -> None:
         self._known.add(hash(name))
-        self.records.add(record)
+        self.records.add(record, line)
 
-    def _read_packed(self, generation: int) -> Iterator[PartRecord]:
+    def _read_packed(self, generation: int) -> Iterator[tuple[PartRecord, bytes]]:
         paths = map(self._folder.path, self.packs[generation])
         for data in read_each(paths, _PACKS_AT_ONCE):
             self.is_whole = self.is_whole and data is not None
-            for record in map(record_from_json, lines_of_pack(data or b"")):
-                if record is not None:
+            for line in lines_of_pack(data or b""):
+                if record := record_from_json(line):
                     self.num_packed += 1
-                    yield record
+                    yield record, line
 
 
 def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
@@ -334,14 +334,14 @@ def _delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
     folder.delete_empty_folders(PARTS_FOLDER)
 
 
-def pack_written(folder: OutputFolder, records: Iterable[PartRecord]) -> None:
+def pack_written(folder: OutputFolder, records: Collection[PartRecord]) -> None:
     """Pack records that this process has written or read itself; they are all of the folder.
 
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
     names = tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX))
-    all_of_folder = Records()
+    all_of_folder = Records(num_packs(len(records)))
     for record in records:
         all_of_folder.add(record)
     pack_records(folder, all_of_folder, list_packs(folder))

@@ -6,7 +6,7 @@ from typing import Any
 
 import fsspec
 import pytest
-from fsspec.asyn import sync
+from fsspec.asyn import sync, sync_wrapper
 from gcsfs.core import GCSFileSystem
 
 from bertscore_beam.crawl.listing import list_files_of
@@ -14,6 +14,7 @@ from bertscore_beam.dump.inputs import expand_inputs
 from bertscore_beam.files import listing
 from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
 from tests.support.cut_off_store import CutOffStore, cut_off_store
+from tests.support.s3 import s3_bucket
 
 ROOT = Path(__file__).parents[3]
 PATTERNS = ["", "/*", "/a", "/a/*.parquet", "/**/*.parquet", "/*/*", "/[ab]"]
@@ -92,6 +93,29 @@ def test_a_name_that_gcsfs_leaves_out_hides_no_cut(store, monkeypatch) -> None:
     assert len(store.ls("bucket/in")) == 4
     with pytest.raises(CutOffError):
         expand_inputs(["gs://bucket/in/*"])
+
+
+def test_s3_is_listed_page_by_page(monkeypatch) -> None:
+    with s3_bucket() as url:
+        files = fsspec.filesystem("s3")
+        names = ["a/1", "a/2", "a b+%ü&[*]", "c/d/e", "c/d/f", "ab"]
+        for name in names:
+            files.pipe_file(f"{url}/out/{name}", b"four")
+        files.call_s3("put_object", Bucket=url.removeprefix("s3://"), Key="out/folder/")
+        files.pipe_file(f"{url}/output", b"four")
+        asked, call = [], type(files)._call_s3
+
+        async def two_at_a_time(self, method, *args, **given):
+            if method == "list_objects_v2":
+                asked.append(given)
+                given |= {"MaxKeys": 2}
+            return await call(self, method, *args, **given)
+
+        monkeypatch.setattr(type(files), "call_s3", sync_wrapper(two_at_a_time))
+        assert list_files(f"{url}/out") == dict.fromkeys(sorted(names), 4)
+        assert len(asked) == 4
+        assert list_files(url) == dict.fromkeys([*(f"out/{n}" for n in sorted(names)), "output"], 4)
+        assert list_files(f"{url}/a") == list_files(f"{url}-missing") == {}
 
 
 def test_other_stores_list_as_much_as_they_hold(monkeypatch) -> None:

@@ -51,6 +51,7 @@ def test_amounts_of_files_that_are_there_and_at_work():
     assert amounts.done(["7", "other", "999", "7"], {}) == 7 + 999
     assert amounts.done(["7"], {"7": 0.5, "100": 0.25, "strange": 0.5}) == 7 + 25
     assert amounts.done(map(str, range(1000)), {"3": 0.1}) == amounts.total
+    assert Amounts([("7", 3), ("7", 3)]).total == 3
     assert Amounts().done(["7"], {"7": 0.5}) == Amounts().total == 0
 
 

@@ -296,3 +296,6 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     assert len(stage.amounts) == 1
     assert stage.amounts.done([record_name(second.part_name)], {}) == second.num_rows
     assert stage.before == first.num_rows
+    standing = replace(job.standing, pending=(), unsure=(first, second))
+    (stage,) = score_stages(run_of(replace(job, standing=standing)))
+    assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
