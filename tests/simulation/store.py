@@ -7,6 +7,7 @@ mounted   neither a disk nor an object store, as HDFS: written under another nam
 """
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,10 @@ from fsspec import AbstractFileSystem
 from tests.simulation.world import World
 
 KINDS = ("s3", "gs", "az", "weak", "mounted")
+
+
+_PAGE = 20
+"""Names in a page of a listing; other writers may come between two pages."""
 
 
 class _Store(AbstractFileSystem):
@@ -101,16 +106,22 @@ class _Store(AbstractFileSystem):
 
         return self.world.read(self._step("find", path), act)
 
+    def _page(self, bucket: str, prefix: str, after: str) -> tuple[list[tuple[str, int]], str]:
+        """Return some names in a bucket, with their sizes, and the last of them if more follow."""
+        names = sorted(
+            name
+            for name in self.files
+            if name.startswith(f"{bucket}/{prefix}") and name > f"{bucket}/{after}"
+        )
+        found = [(one.removeprefix(f"{bucket}/"), len(self.files[one])) for one in names[:_PAGE]]
+        return found, found[-1][0] if len(names) > _PAGE else ""
+
     def _info(self, path: str) -> dict[str, Any]:
         if path in self.files:
             return {"name": path, "type": "file", "size": len(self.files[path])}
         if any(name.startswith(f"{path}/") for name in self.files):
             return {"name": path, "type": "directory", "size": 0}
         raise FileNotFoundError(path)
-
-
-_PAGE = 20
-"""Names in a page of a listing; other writers may come between two pages."""
 
 
 class S3Store(_Store):
@@ -124,24 +135,14 @@ class S3Store(_Store):
         return bucket, key, None
 
     def call_s3(self, method: str, **given: Any) -> dict[str, Any]:
-        return {"list_objects_v2": self._page, "delete_objects": self._delete}[method](**given)
+        return {"list_objects_v2": self._list, "delete_objects": self._delete}[method](**given)
 
-    def _page(self, *, Bucket: str, Prefix: str, ContinuationToken: str = "") -> dict[str, Any]:
-        def act() -> dict[str, Any]:
-            start = f"{Bucket}/{Prefix}"
-            names = sorted(
-                name
-                for name in self.files
-                if name.startswith(start) and name > f"{Bucket}/{ContinuationToken}"
-            )
-            found = [
-                {"Key": name.removeprefix(f"{Bucket}/"), "Size": len(self.files[name])}
-                for name in names[:_PAGE]
-            ]
-            more = {"NextContinuationToken": found[-1]["Key"]} if len(names) > _PAGE else {}
-            return {"Contents": found, "IsTruncated": bool(more), **more}
-
-        return self.world.read(self._step("list", f"{Bucket}/{Prefix}"), act)
+    def _list(self, *, Bucket: str, Prefix: str, ContinuationToken: str = "") -> dict[str, Any]:
+        act = partial(self._page, Bucket, Prefix, ContinuationToken)
+        found, token = self.world.read(self._step("list", f"{Bucket}/{Prefix}"), act)
+        more = {"NextContinuationToken": token} if token else {}
+        contents = [{"Key": name, "Size": size} for name, size in found]
+        return {"Contents": contents, "IsTruncated": bool(more), **more}
 
     def _delete(self, *, Bucket: str, Delete: Any) -> dict[str, Any]:
         names = [f"{Bucket}/{one['Key']}" for one in Delete["Objects"]]
@@ -156,6 +157,18 @@ class S3Store(_Store):
 
 class GoogleStore(_Store):
     protocol = ("simulated-gs", "gs")
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        bucket, _, key = path.partition("/")
+        return bucket, key, None
+
+    def call(self, method: str, path: str, bucket: str, **given: Any) -> dict[str, Any]:
+        assert (method, path, given["json_out"]) == ("GET", "b/{}/o", True)
+        where = f"{bucket}/{given['prefix']}"
+        act = partial(self._page, bucket, given["prefix"], given.get("pageToken", ""))
+        found, token = self.world.read(self._step("list", where), act)
+        more = {"nextPageToken": token} if token else {}
+        return {"items": [{"name": name, "size": str(size)} for name, size in found], **more}
 
 
 class AzureStore(_Store):

@@ -1,20 +1,20 @@
 """List all files below a folder.
 
-Every listing of a store is requested here, and checked: one that the store's client has cut off
-does not count as whole.
+Every listing of a store is requested here: page by page, or checked, since one that the store's
+client has cut off does not count as whole.
 """
 
 import contextlib
 import os
 import posixpath
-from collections.abc import Iterator, Sized
-from typing import Any
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, TypeAlias
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import FLAT, TEMPORARY_PREFIX, protocols, resolve, with_scheme
+from bertscore_beam.files.paths import TEMPORARY_PREFIX, protocols, resolve, with_scheme
 from bertscore_beam.files.ranges import S3
 from bertscore_core.errors import BertScoreError
 
@@ -39,7 +39,6 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
     Raises:
         UnlistedError: If a local folder cannot be listed.
         OSError: If a remote one cannot.
-        CutOffError: If the store lists only a part of it.
     """
     return dict(sorted(found for found in each_file(root) if found[0].endswith(suffix)))
 
@@ -54,7 +53,6 @@ def list_temporary(root: str) -> list[str]:
 
     Raises:
         OSError: If the folder cannot be listed.
-        CutOffError: If the store lists only a part of it.
     """
     return [name for name, _ in _sizes(root) if _is_temporary(name)]
 
@@ -94,8 +92,7 @@ def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
         raise CutOffError(
             f"the listing of {mask_credentials(with_scheme(fs, folder))!r} may be cut off: "
             f"got {len(listed):,} names, and gcsfs lists no more than {GCSFS_STOPS_AT:,}; expected "
-            "fewer, so that all are known. For an input, name several folders or globs below it; "
-            "for an output, choose another folder and larger splits, which make fewer files."
+            "fewer, so that all are known. Name several folders or globs below it."
         )
 
 
@@ -108,38 +105,61 @@ def _sizes(root: str) -> Iterator[tuple[str, int]]:
     fs, inner = resolve(root)
     if isinstance(fs, LocalFileSystem):
         return _local_sizes(inner)
-    return _s3_sizes(fs, inner) if protocols(fs) & S3 else _remote_sizes(fs, inner)
+    for schemes, page in ((S3, _s3_page), (_GCS, _gcs_page)):
+        if protocols(fs) & schemes:
+            return _sizes_by_page(fs, inner, page)
+    return _remote_sizes(fs, inner)
 
 
-def _s3_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
-    """Yield the objects of S3 page by page: s3fs's own listing holds two kilobytes for each."""
+_Page: TypeAlias = tuple[list[tuple[str, int]], str]
+"""Some objects, each with its size, and what to ask for the next ones with: "" for no more."""
+
+
+def _sizes_by_page(
+    fs: AbstractFileSystem, root: str, page: Callable[[Any, str, str, str], _Page]
+) -> Iterator[tuple[str, int]]:
+    """Yield the objects below a folder page by page.
+
+    The clients' own listings hold two kilobytes for each object, and that of gcsfs may end early.
+    """
     fs.invalidate_cache()
     bucket, key, _ = fs.split_path(root)
     prefix = f"{key.rstrip('/')}/" if key else ""
-    more: dict[str, str] = {}
+    token = ""
     while True:
         try:
-            page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
+            objects, following = page(fs, bucket, prefix, token)
         except FileNotFoundError:
-            if more:
+            if token:
                 raise
             return  # there is no such bucket
-        for found in page.get("Contents", ()):
-            if not found["Key"].endswith("/"):  # what consoles make for a folder
-                yield found["Key"].removeprefix(prefix), found["Size"]
-        if not page.get("IsTruncated"):
+        for name, size in objects:
+            if not name.endswith("/"):  # what consoles make for a folder
+                yield name.removeprefix(prefix), size
+        if not following:
             return
-        more = {"ContinuationToken": page["NextContinuationToken"]}
+        token = following
+
+
+def _s3_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
+    more = {"ContinuationToken": token} if token else {}
+    page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
+    objects = [(found["Key"], found["Size"]) for found in page.get("Contents", ())]
+    return objects, page["NextContinuationToken"] if page.get("IsTruncated") else ""
+
+
+def _gcs_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
+    more = {"pageToken": token} if token else {}
+    wanted = {"prefix": prefix, "maxResults": 1000, "fields": "items(name,size),nextPageToken"}
+    page = fs.call("GET", "b/{}/o", bucket, json_out=True, **wanted, **more)
+    objects = [(found["name"], int(found["size"])) for found in page.get("items", ())]
+    return objects, page.get("nextPageToken", "")
 
 
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
     fs.invalidate_cache()
-    try:
-        found = list_below(fs, root) if protocols(fs) & FLAT else _find(fs, root)
-    except FileNotFoundError:
-        return
     start = len(root.rstrip("/")) + 1
-    for name, info in found.items():
+    for name, info in _find(fs, root).items():
         yield name[start:], int(info.get("size") or 0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from bertscore_beam.files.listing import CutOffError, each_file
+from bertscore_beam.files.listing import each_file
 from bertscore_beam.run import at_work
 from bertscore_beam.run.printing import duration_words
 
@@ -114,7 +114,6 @@ class RunProgress:
 
         Raises:
             OSError: The folder cannot be listed at the moment.
-            CutOffError: The store lists only a part of it.
         """
         began = time.monotonic()
         state = at_work.now()
@@ -219,8 +218,7 @@ def _looks(
     for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
         if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
             return
-        # A short failure of the disk or the store only skips a line. A listing that is cut off does
-        # so here, too; it ends the run later, when its parts are counted.
-        with suppress(OSError, CutOffError):
+        # A short failure of the disk or the store only skips a line.
+        with suppress(OSError):
             progress.look()
             yield progress
