@@ -18,6 +18,8 @@ from tests.soak.stores import Store
 
 _SUMMED = ("rows", "scored", "reasons", "success", "complete")
 _MEANS = ("precision", "recall", "f1")
+_MOST_PACKS = 3
+"""A run that was resumed has its records in up to two packs of earlier tries, and in its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,11 @@ class Snapshot:
 def _comparable(names: Iterable[str]) -> frozenset[str]:
     """Number the files that are named by where the output is, or by how often it was tried."""
     found = set(names)
-    for folder in (PLANS_FOLDER, PACKS_FOLDER):
-        named = [name for name in found if name.startswith(f"{folder}/")]
-        found = found.difference(named).union(f"{folder}/{n}" for n in range(1, len(named) + 1))
+    plans = [name for name in found if name.startswith(f"{PLANS_FOLDER}/")]
+    found = found.difference(plans).union(f"{PLANS_FOLDER}/{n + 1}" for n in range(len(plans)))
+    packs = [name for name in found if name.startswith(f"{PACKS_FOLDER}/")]
+    if 0 < len(packs) <= _MOST_PACKS:
+        found = found.difference(packs).union([PACKS_FOLDER])
     return frozenset(found)
 
 
