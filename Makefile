@@ -5,7 +5,7 @@
 #   make quick    the tests that need no model, no Beam pipeline and no process: under a minute
 #   make check    formatting, lint, types, import contracts, and `make quick`
 #   make engines  the longest tests, and those that need another engine: some twenty minutes
-#   make configs  write configs/*/local.yaml and docker/flex/score.json from the classes of options
+#   make configs  write docker/flex/score.json from the options of `score`
 #   make lock     write docker/requirements.lock and docker/torch.lock: hashes of the image's packages
 #   make golden   make the golden scores again with the reference implementation (needs the network)
 #   make bench    measure speed against the reference implementation, 15 minutes (needs the network)
@@ -47,6 +47,8 @@ demo: $(VENV)/.demo-stamp
 # Nothing is fetched while testing: the models are in the environment or made by the tests.
 test quick check engines: export TOKENIZERS_PARALLELISM = false
 test quick check engines: export HF_HUB_OFFLINE = 1
+# Hundreds of processes import the project: none of them should compile it again.
+test quick check engines: export PYTHONDONTWRITEBYTECODE =
 PYTEST := $(BIN)/python -m pytest
 
 test: $(VENV)/.test-stamp
@@ -68,7 +70,7 @@ check: $(VENV)/.test-stamp
 	$(MAKE) --no-print-directory quick
 
 configs: $(VENV)/.demo-stamp
-	$(BIN)/python -m configs.generate
+	$(BIN)/python docker/flex_template.py
 
 # After a change of a version. Needs Linux on x86-64, Python 3.11 and the network.
 lock: $(VENV)/.demo-stamp

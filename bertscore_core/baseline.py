@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +100,8 @@ class Baseline:
         Only the weights are compared: the fingerprint of the same tokenizer may change with the
         version of transformers.
 
-        Args:
-            weights: Digest of the weights that score, as in `Signature`.
-
         Raises:
-            ConfigError: it was made with another model, so random pairs would not rescale to 0.
+            ConfigError: It was made with another model, so random pairs would not rescale to 0.
         """
         made = self.made_with
         if made is None or made.weights == weights:
@@ -121,10 +119,6 @@ def idf_mismatch(baseline: Baseline, *, idf: bool) -> str | None:
 
     Random pairs then do not score 0, but a little more or less. A table without a description, such
     as a published one, counts as one without idf, as all of bert-score's are.
-
-    Args:
-        baseline: The table.
-        idf: Whether the scores have idf weights.
     """
     weighted = baseline.made_with is not None and baseline.made_with.idf != "none"
     if weighted == idf:
@@ -154,7 +148,6 @@ def rescale(scores: FloatArray, baseline: FloatArray) -> FloatArray:
 
 @cache
 def _published() -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    """Return the published tables by (language, model)."""
     tables: dict[tuple[str, str], list[list[float]]] = {}
     for row in read_table("baselines.csv"):
         table = tables.setdefault((row["language"], row["model"]), [])
@@ -188,10 +181,9 @@ def find_baseline(language: str, model: str) -> Baseline:
 
 
 def _what_there_is(tables: Iterable[tuple[str, str]], language: str, model: str) -> str:
-    """Say which languages and which models there are tables for."""
-    kept = list(tables)
-    languages = sorted(name for name, other in kept if other == model)
-    models = sorted(other for name, other in kept if name == language)
+    listed = list(tables)
+    languages = sorted(name for name, known in listed if known == model)
+    models = sorted(known for name, known in listed if name == language)
     return (
         f"Languages with one for this model: {', '.join(languages) or 'none'}; models with one "
         f"for this language: {', '.join(models) or 'none'}."
@@ -237,36 +229,28 @@ def baseline_path(language: str, model: str, *, idf: bool = False) -> str:
 def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool = False) -> str:
     """Choose the table of a language and a model among the files of a folder.
 
-    With idf the table of idf-weighted scores is chosen, and the other one only if there is none.
-
-    Args:
-        names: Paths below the folder, with "/" as separator; other files than tables are skipped.
-        language: Language code.
-        model: As for `baseline_path`.
-        idf: Whether scores have idf weights.
-
-    Returns:
-        The path below the folder.
+    Paths are below the folder, with "/" as separator; other files than tables are skipped. With idf
+    the table of idf-weighted scores is chosen, and the other one only if there is none.
 
     Raises:
-        BaselineNotFoundError: it is not there; the message lists those of the language and of the
+        BaselineNotFoundError: It is not there; the message lists those of the language and of the
             model.
-        ConfigError: no table can have such a language or model.
+        ConfigError: No table can have such a language or model.
     """
     # Only tables in the folder of a language; a folder may hold other files.
-    kept = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
-    wanted = baseline_path(language, model)
-    if idf and (weighted := baseline_path(language, model, idf=True)) in kept:
+    own = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
+    path = baseline_path(language, model)
+    if idf and (weighted := baseline_path(language, model, idf=True)) in own:
         return weighted
-    if wanted not in kept:
-        tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in kept)]
-        code, _, name = _stem(wanted).partition("/")
+    if path not in own:
+        tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
+        code, _, name = _stem(path).partition("/")
         raise BaselineNotFoundError(
-            f"the folder of baselines has no {wanted}: got {len(kept)} tables, none for language "
+            f"the folder of baselines has no {path}: got {len(own)} tables, none for language "
             f"{language!r} and model {model!r}. {_what_there_is(tables, code, name)} Make it with "
             "`bertscore-beam baseline`, or score without rescaling."
         )
-    return wanted
+    return path
 
 
 def table_name(path: str) -> str:
@@ -356,9 +340,9 @@ def parse_baseline(
             raise _NoTableError("rows without three numbers")
     except (IndexError, ValueError, csv.Error) as error:
         # Python's own messages quote the cell, and the file may be any file, even one of texts.
-        found = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
+        problem = str(error) if isinstance(error, _NoTableError) else "no rows of numbers"
         raise ConfigError(
-            f"{source} is not a baseline table: got {found}; expected the header LAYER,P,R,F and "
+            f"{source} is not a baseline table: got {problem}; expected the header LAYER,P,R,F and "
             "one row a layer from 0 on, each value below 1. See docs/baselines.md."
         ) from None
     Baseline(name=source, rows=values).check_values()
@@ -368,3 +352,34 @@ def parse_baseline(
 
 class _NoTableError(ValueError):
     """Why a text is not a table, in a message that quotes nothing of it."""
+
+
+# Read a baseline from a file, or from a folder of tables.
+
+
+def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) -> Baseline:
+    """Read a table, or the one for a language and a model from a folder of tables."""
+    name = CUSTOM
+    if path.is_dir():
+        if language is None:
+            raise BaselineNotFoundError(
+                f"{path} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give the language (--lang en), or the path of a table."
+            )
+        below = choose_table(
+            [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
+            language,
+            model,
+            idf=idf,
+        )
+        path, name = path / below, table_name(below)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineNotFoundError(
+            f"baseline {path} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
+            "table."
+        ) from error
+    description_file = Path(description_path(path.as_posix()))
+    description = description_file.read_bytes() if description_file.is_file() else None
+    return parse_baseline(text, str(path), name=name, description=description)

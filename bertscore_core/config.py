@@ -6,31 +6,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bertscore_core.architectures import read_architecture
-from bertscore_core.baseline import Baseline, find_baseline
-from bertscore_core.baseline_files import read_baseline
-from bertscore_core.encoder import (
-    EncoderOptions,
-    check_backend,
-    choose_backend,
-    device_kind,
-    resolve_device,
-)
+from bertscore_core.baseline import Baseline, find_baseline, read_baseline
 from bertscore_core.errors import BaselineNotFoundError, ConfigError
 from bertscore_core.idf import IdfTable
-from bertscore_core.memory import Budget
-from bertscore_core.model_checks import check_positions, settle_layer
-from bertscore_core.openvino_runtime import openvino_version
-from bertscore_core.packing import can_pack
-from bertscore_core.precision import check_computes
-from bertscore_core.resolve import ModelFiles, resolve_model
-
-# Those that are not used here are for whoever looks for them in this file.
-from bertscore_core.scorer_config import ScorerConfig, has_same_model
-from bertscore_core.scorer_config import as_config as as_config
-from bertscore_core.scorer_config import model_part as model_part
+from bertscore_core.model import (
+    Budget,
+    EncoderOptions,
+    ModelFiles,
+    can_pack,
+    check_backend,
+    check_layer,
+    choose_backend,
+    choose_dtype,
+    device_kind,
+    openvino_version,
+    read_architecture,
+    resolve_device,
+    resolve_model,
+)
+from bertscore_core.scorer_config import MaxLength, ScorerConfig, has_same_model
 from bertscore_core.signature import ANY_BATCH, Signature
-from bertscore_core.tokenization import TextTokenizer, load_tokenizer
+from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +36,9 @@ class Settings:
     """A configuration, and what the model's files decide of it. No weight is loaded.
 
     Attributes:
-        config: What was asked for.
-        files: The model's files.
-        tokenizer: Its tokenizer, truncation length and prefix space decided.
+        config: The configuration, with the number format that `auto` stands for.
+        tokenizer: The model's, its truncation length and prefix space decided.
         num_layers: Layer to score.
-        baseline: What to rescale with, or None.
         backend: What runs the encoder: `torch` or `openvino`.
         hidden_size: Length of an embedding, H.
         packs: Whether texts are laid end to end, and not padded: on a GPU, for the architectures of
@@ -87,9 +81,9 @@ class Settings:
         )
 
     @property
-    def _batches(self) -> str:
-        """The batches, as the signature names them."""
-        return ("packed-" if self.packs else "") + self.budget().label
+    def _format(self) -> str:
+        dtype = self.config.dtype
+        return dtype if dtype == "float32" or self.backend == "openvino" else f"{dtype}-true"
 
     @property
     def empty(self) -> str:
@@ -105,6 +99,7 @@ class Settings:
         """Return the signature of scores made with these settings. Reads the weight files."""
         config, baseline = self.config, self.baseline
         length = self.tokenizer.longest_input
+        batches = ("packed-" if self.packs else "") + self.budget().label
         return Signature(
             model=self.files.name,
             weights=self.files.weights_digest(),
@@ -117,9 +112,9 @@ class Settings:
             idf="none" if idf is None else idf.fingerprint,
             baseline="none" if baseline is None else f"{baseline.name}@{baseline.fingerprint}",
             empty=self.empty,
-            dtype=config.dtype,
+            dtype=self._format,
             # In other formats scores depend on the batch by more than rounding in float32.
-            batch_tokens=ANY_BATCH if config.dtype == "float32" else self._batches,
+            batch_tokens=ANY_BATCH if config.dtype == "float32" else batches,
             attention=config.attention,
             backend=self.backend_version,
             version=version("bertscore-beam"),
@@ -140,6 +135,7 @@ def settle(config: ScorerConfig) -> Settings:
         ModelLoadError: the model's files cannot be used, or its architecture is not known.
     """
     files = _settle_files(config)
+    config = _with_dtype(config, files)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
     num_layers = settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
@@ -158,12 +154,8 @@ def settle(config: ScorerConfig) -> Settings:
 
 
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
-    """Settle a configuration that has the model of settled ones, and another language or baseline.
-
-    Raises:
-        BaselineNotFoundError: there is nothing to rescale with.
-        ConfigError: the configuration differs in more, or its baseline cannot be used.
-    """
+    """Settle a configuration that differs from settled ones in language and baseline alone."""
+    config = _with_dtype(config, settings.files)
     if not has_same_model(settings.config, config):
         raise ConfigError(
             f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
@@ -171,6 +163,12 @@ def share_model(settings: Settings, config: ScorerConfig) -> Settings:
             "be equal. Load it by itself."
         )
     return _with_baseline(settings, config)
+
+
+def _with_dtype(config: ScorerConfig, files: ModelFiles) -> ScorerConfig:
+    if config.dtype != "auto":
+        return config
+    return replace(config, dtype=choose_dtype(files.model_type, config.device))
 
 
 def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
@@ -185,14 +183,7 @@ def _with_baseline(settings: Settings, config: ScorerConfig) -> Settings:
 
 
 def settle_tokenizer(config: ScorerConfig) -> TextTokenizer:
-    """Find and check the tokenizer alone. Counting idf needs no layer and no backend.
-
-    Raises:
-        UnknownModelError: the model cannot be found.
-        UnknownLanguageError: the language has no default model.
-        ConfigError: no maximum length is known, or it is more than the encoder has positions for.
-        ModelLoadError: the tokenizer's files cannot be used, or the architecture is not known.
-    """
+    """Find and check the tokenizer alone. Counting idf needs no layer and no backend."""
     files = _settle_files(config)
     read_architecture(files, trust_remote_code=config.trust_remote_code)
     return _settle_tokenizer(config, files)
@@ -219,7 +210,6 @@ def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
 
 
 def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextTokenizer) -> str:
-    check_computes(config.dtype, device_kind(config.device))
     if config.backend == "auto":
         return choose_backend(
             files,
@@ -236,10 +226,7 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
 def _settle_packing(
     config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
 ) -> bool:
-    """Tell whether texts are laid end to end. The device may be missing on this machine.
-
-    On a CPU it does not pay: with torch it took 5% longer.
-    """
+    """On a CPU it does not pay: with torch it took 5% longer."""
     own_code = config.trust_remote_code and "auto_map" in files.config
     return (
         backend == "torch"
@@ -269,3 +256,45 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
             "or a LAYER,P,R,F table (--baseline PATH)."
         )
     return find_baseline(config.language, files.name)
+
+
+# Checks of what is asked for against what a model has: positions and layers.
+
+
+def check_positions(max_length: MaxLength, files: ModelFiles) -> None:
+    """Check that the encoder has a position for every token of the longest text asked for."""
+    # Else the encoder would fail at the first long text, perhaps hours into a run.
+    positions = files.positions
+    if positions is None:
+        return
+    if max_length == "unlimited":
+        raise ConfigError(
+            f"max_length unlimited cannot be used with {files.name}, whose encoder has positions "
+            f"for {positions} tokens and none beyond; expected a number up to that. Leave "
+            "max_length out to cut texts, add long_text windows (--long-text windows) to score "
+            "all of them, or choose a model that compares positions, such as T5, XLNet or DeBERTa."
+        )
+    if isinstance(max_length, int) and max_length > positions:
+        raise ConfigError(
+            f"max_length {max_length} is more than {files.name} has positions for; expected "
+            f"at most {positions}."
+        )
+
+
+def settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
+    """Return the layer to score: the one asked for, or that of the registry."""
+    known = files.spec.num_layers if files.spec is not None else None
+    num_layers = known if num_layers is None else num_layers
+    if num_layers is not None:
+        check_layer(num_layers, files.depth, files.name)
+        return num_layers
+    if all_layers:
+        return files.depth
+    state = "no layer is known for" if files.spec is None else "no layer has been tuned for"
+    raise ConfigError(
+        f"{state} {files.name}: got no num_layers; expected 0 (the embeddings) to {files.depth}. "
+        "Find the one that agrees best with people (`bertscore-beam tune` on judged texts) and "
+        "give its file (--registry), or give a layer (--num-layers; num_layers in the library). "
+        f"For a first try take {files.depth * 2 // 3}, two thirds of the depth, which often does "
+        "well but was not checked for this model."
+    )

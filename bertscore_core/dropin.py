@@ -14,22 +14,68 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_core import dropin_utils as utils
-from bertscore_core.empty_texts import EMPTY_LENGTH
 from bertscore_core.errors import ConfigError
-from bertscore_core.given_texts import References
+from bertscore_core.explanations import check_matplotlib, draw, explain_weighted
 from bertscore_core.idf import TokenWeights
-from bertscore_core.registry import find_model_spec
-from bertscore_core.scorer import BertScorer
+from bertscore_core.registry import (
+    find_model_spec,
+    known_languages,
+    known_models,
+    model_for_language,
+)
+from bertscore_core.scorer import BertScorer, References
 from bertscore_core.scorer_config import ScorerConfig
-from bertscore_core.signature import UPSTREAM_VERSION
-from bertscore_core.similarity_plot import compare_tokens, draw
-from bertscore_core.tokenized_pairs import TokenizedPairs
+from bertscore_core.signature import UPSTREAM_VERSION, upstream_hash
+from bertscore_core.tokens import EMPTY_LENGTH, TokenizedPairs
+
+# What users import from `bert_score.utils`: tables of models and languages, and the hash.
+
+
+class _Languages(dict[str, str]):
+    """Models by language. An unknown language is an error, not a multilingual model."""
+
+    def __missing__(self, language: str) -> str:
+        return model_for_language(language)
+
+
+lang2model: dict[str, str] = _Languages(known_languages())
+"""Default model of each language. Later scorers follow changes that users make here."""
+
+model2layers: dict[str, int] = {
+    spec.name: spec.num_layers for spec in known_models() if spec.num_layers is not None
+}
+"""Layer of each model whose layer is tuned. Later scorers follow additions that users make here."""
+
+
+def get_hash(
+    model: str,
+    num_layers: int,
+    idf: object,
+    rescale_with_baseline: bool,
+    use_custom_baseline: bool,
+    use_fast_tokenizer: bool,
+) -> str:
+    """Return bert-score's hash string for these settings."""
+    return upstream_hash(
+        model=model,
+        num_layers=str(num_layers),
+        idf=bool(idf),
+        rescaled=rescale_with_baseline,
+        custom_baseline=use_custom_baseline,
+        transformers=version("transformers"),  # the installed one, as in bert-score
+        fast_tokenizer=use_fast_tokenizer,
+    )
+
+
+utils = SimpleNamespace(get_hash=get_hash, lang2model=lang2model, model2layers=model2layers)
+"""What users reach as `bert_score.utils`."""
 
 # The version that bert-score 0.3.13 reports.
 __version__ = UPSTREAM_VERSION
@@ -73,12 +119,12 @@ class BERTScorer:
         if model_type is None and lang is None:
             raise ConfigError("got neither lang nor model_type; expected at least one of them.")
         if model_type is None and lang is not None:
-            model_type = utils.lang2model[lang.lower()]
+            model_type = lang2model[lang.lower()]
         # As users of bert-score add models: model2layers["path/to/model"] = 9.
         if num_layers is None and model_type is not None:
             spec = find_model_spec(model_type)
             if spec is None or spec.num_layers is None:
-                num_layers = utils.model2layers.get(model_type)
+                num_layers = model2layers.get(model_type)
         config = ScorerConfig(
             model=model_type,
             num_layers=num_layers,
@@ -148,7 +194,7 @@ class BERTScorer:
     @property
     def hash(self) -> str:
         """bert-score's hash string of these settings."""
-        return utils.get_hash(
+        return get_hash(
             self.model_type,
             self.num_layers,
             self.idf,
@@ -188,15 +234,11 @@ class BERTScorer:
             ConfigError: `idf` is set and no texts were counted.
             InputError: the texts are not pairs.
         """
-        if self.idf and self._weights is None:
-            raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
+        weights = self._token_weights()
         # From here, since bert-score does not count the loading of the model either.
         started = time.perf_counter()
         if verbose:
             print("calculating scores...")
-        weights = self._weights if self.idf else None
-        if weights is None:
-            weights = TokenWeights.uniform(self._scorer.tokenizer.zero_weight_ids)
         pairs = self._scorer.tokenize(cands, refs)
         _warn_of_empty(pairs)
         scores = self._scorer.score_tokenized(pairs, weights)
@@ -209,18 +251,33 @@ class BERTScorer:
         return (triple, self.hash) if return_hash else triple
 
     def plot_example(self, candidate: str, reference: str, fname: str = "") -> None:
-        """Draw how similar the tokens of two texts are, show it, and save it if a name is given.
+        """Draw where the score of two texts comes from, show it, and save it if a name is given.
+
+        The picture is that of `bertscore-beam explain`.
 
         Raises:
-            ConfigError: matplotlib is not installed.
-            InputError: an argument is not a text.
+            ConfigError: matplotlib is not installed, `idf` is set and no texts were counted, or the
+                scorer has all layers.
+            InputError: an argument is not a text, or the two are too long together.
         """
-        self._scorer.tokenize([candidate], [reference])  # for its checks
-        plt = draw(compare_tokens(self._scorer, candidate, reference))
+        check_matplotlib()
+        import matplotlib.pyplot as plt
+
+        explanation = explain_weighted(
+            self._scorer, candidate, [reference], self._token_weights(), idf=self.idf
+        )
+        draw(explanation, plt.figure(layout="constrained"))
         if fname:
             plt.savefig(fname, dpi=100)
             print("Saved figure to file: ", fname)
         plt.show()
+
+    def _token_weights(self) -> TokenWeights:
+        if not self.idf:
+            return TokenWeights.uniform(self._scorer.tokenizer.zero_weight_ids)
+        if self._weights is None:
+            raise ConfigError("idf weights are not computed; give idf_sents or call compute_idf.")
+        return self._weights
 
     def __repr__(self) -> str:
         """Show the hash string, as bert-score does."""
@@ -293,7 +350,7 @@ def plot_example(
     use_fast_tokenizer: bool = False,
     fname: str = "",
 ) -> None:
-    """Draw how similar the tokens of two texts are; see `BERTScorer.plot_example`."""
+    """Draw where the score of two texts comes from; see `BERTScorer.plot_example`."""
     BERTScorer(
         model_type=model_type,
         num_layers=num_layers,

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""What can go wrong, as one tree, and what its messages are made of.
 
     BertScoreError
     ├── ConfigError (also ValueError)      the settings cannot be used
@@ -15,6 +15,10 @@
 Every message says what is wrong, what it got, what was expected, and what to do. None contains the
 text of a candidate or a reference.
 """
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
 
 
 class BertScoreError(Exception):
@@ -59,3 +63,68 @@ class DeviceLostError(BertScoreError):
 
 class InputError(BertScoreError, ValueError):
     """The texts, pairs or files given cannot be scored."""
+
+
+# Text with codes in place of what cannot be seen: for terminals, pages, charts and pictures.
+
+# Controls (C0 except tab and newline, DEL, C1), marks that change the direction of writing, other
+# invisible characters, separators of lines and paragraphs, lone surrogates, and the two
+# noncharacters that XML 1.0 forbids. All characters that XML 1.0 forbids are among these.
+INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def escape_text(text: str) -> str:
+    """Return a text with the characters of `INVISIBLE` as codes; newlines and tabs stay."""
+    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+# Suggest a known name for a word that is not known.
+
+_DESTROYS = frozenset({"overwrite", "no_overwrite"})
+"""Options that no suggestion may name, nor their opposites."""
+
+_ALIKE = 0.68
+"""Least ratio of difflib at which a word is suggested: `compare` and `score` have 0.67."""
+
+
+def unknown_key(key: str, known: list[str], source: str) -> ConfigError:
+    """Return the error for an unknown key, with the key that is probably meant."""
+    near = nearest(key, known)
+    hint = f"Did you mean {near!r}?" if near else "Remove it."
+    return ConfigError(
+        f"unknown option in {source}: got {key!r}; expected one of {', '.join(sorted(known))}. "
+        f"{hint}"
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a word probably stands for; None if no name is near.
+
+    First a name with as many words, where each word begins with the other or the other way round
+    (--ref-col); then a name with a similar spelling; then the longest name all of whose words occur
+    in the given one. Never an option that destroys something.
+    """
+    names = {_bare(name): name for name in known if _bare(name) not in _DESTROYS}
+    asked = _bare(word)
+    words = asked.split("_")
+    begun = [name for name in names if _begin_alike(words, name.split("_"))]
+    alike = difflib.get_close_matches(asked, names, n=1, cutoff=_ALIKE)
+    within = [name for name in names if set(name.split("_")) <= set(words)]
+    for matches in (begun, alike, sorted(within, key=len, reverse=True)):
+        if matches:
+            return names[matches[0]]
+    return None
+
+
+def _bare(name: str) -> str:
+    return name.strip("-").replace("-", "_")
+
+
+def _begin_alike(first: Sequence[str], second: Sequence[str]) -> bool:
+    return len(first) == len(second) and all(
+        left.startswith(right) or right.startswith(left)
+        for left, right in zip(first, second, strict=True)
+    )

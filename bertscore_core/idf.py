@@ -62,37 +62,37 @@ class DocumentFrequencies:
         pairs = np.sort((documents << 32) | texts.ids)
         is_first = np.ones(len(pairs), dtype=np.bool_)
         np.not_equal(pairs[1:], pairs[:-1], out=is_first[1:])
-        found = np.bincount(pairs[is_first] & 0xFFFFFFFF)
-        ids = np.flatnonzero(found)
+        seen = np.bincount(pairs[is_first] & 0xFFFFFFFF)
+        ids = np.flatnonzero(seen)
         return cls(
             num_documents=len(texts),
             ids=ids.astype(np.int32),
-            counts=found[ids].astype(np.int64),
+            counts=seen[ids].astype(np.int64),
         )
 
     @classmethod
     def merge(cls, parts: Iterable["DocumentFrequencies"]) -> "DocumentFrequencies":
         """Add up the frequencies of any number of disjoint sets of documents."""
-        kept = list(parts)
-        if not kept:
+        several = list(parts)
+        if not several:
             return cls.zero()
         # One sort of all parts, whatever their number.
-        ids, inverse = np.unique(np.concatenate([part.ids for part in kept]), return_inverse=True)
+        ids, inverse = np.unique(
+            np.concatenate([part.ids for part in several]), return_inverse=True
+        )
         counts = np.zeros(len(ids), dtype=np.int64)
         # An id occurs in several parts: `counts[inverse] += ...` would add only one of them.
-        np.add.at(counts, inverse, np.concatenate([part.counts for part in kept]))
+        np.add.at(counts, inverse, np.concatenate([part.counts for part in several]))
         return cls(
-            num_documents=sum(part.num_documents for part in kept),
+            num_documents=sum(part.num_documents for part in several),
             ids=ids.astype(np.int32),
             counts=counts,
         )
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
-        """Return the frequencies of both sets of documents together."""
         return self.merge((self, other))
 
     def __eq__(self, other: object) -> bool:
-        """Compare by value."""
         return (
             isinstance(other, DocumentFrequencies)
             and self.num_documents == other.num_documents
@@ -141,10 +141,6 @@ class TokenWeights:
     ) -> "TokenWeights":
         """Give every token weight 1, except the ids given (separator and classifier): weight 0.
 
-        Args:
-            zero_weight_ids: The ids of weight 0.
-            of_nothing: Precision or recall of a text whose tokens all weigh 0.
-
         References:
             bert-score 0.3.13: without idf only `sep_token_id` and `cls_token_id` have weight 0, so
             other special tokens (T5's end mark, mBART's language code) count fully.
@@ -166,26 +162,22 @@ class TokenWeights:
             num_ids: A mapping with `__missing__`, such as a Counter or a defaultdict, is asked for
                 the ids below this. A copy is asked, so the mapping does not change.
         """
-        kept = {int(key): value for key, value in weights.items() if _is_token(key)}
+        known = {int(key): value for key, value in weights.items() if _is_token(key)}
         if hasattr(weights, "__missing__"):
             asked = copy.copy(weights)  # a defaultdict would grow by every key asked for
             for token in range(num_ids):
-                if token not in kept:
+                if token not in known:
                     with suppress(KeyError):
-                        kept[token] = asked[token]
+                        known[token] = asked[token]
         other = float("nan") if default is None else default
-        table = np.full(max(kept, default=0) + 1, other)
-        table[list(kept.keys())] = list(kept.values())
+        table = np.full(max(known, default=0) + 1, other)
+        table[list(known.keys())] = list(known.values())
         return cls(table=table, default=other)
 
 
 @dataclass(frozen=True, slots=True)
 class Weightings:
-    """Several weights of every token id: texts are encoded once and averaged with each.
-
-    Attributes:
-        all: W weightings.
-    """
+    """W weights of every token id: texts are encoded once and averaged with each."""
 
     all: tuple[TokenWeights, ...]
 
@@ -217,7 +209,6 @@ class CountedRows:
     without_key: int = 0
 
     def __add__(self, other: "CountedRows") -> "CountedRows":
-        """Return the sums of both; the key is the same."""
         return CountedRows(
             key_columns=self.key_columns or other.key_columns,
             rows=self.rows + other.rows,
@@ -233,7 +224,6 @@ class IdfTable:
     """Document frequencies of a corpus, and the tokenizer they were counted with.
 
     Attributes:
-        frequencies: The counts.
         tokenizer: Fingerprint of the tokenizer.
         max_length: Truncation length in tokens; None if texts were not cut.
         corpus: Name or digest of what was counted.
@@ -349,7 +339,6 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
 
 
 def _check_head(head: Mapping[str, object]) -> None:
-    """Raise ValueError for values that no count gives."""
     if head["format"] != FORMAT:
         raise ValueError(f"format {head['format']}")
     documents, length = head["num_documents"], head["max_length"]
@@ -363,7 +352,6 @@ def _check_head(head: Mapping[str, object]) -> None:
 
 
 def _counted_rows(fields: Any) -> CountedRows | None:
-    """Return which rows were counted; ValueError for values that no count gives."""
     if fields is None:
         return None
     counted = CountedRows(**fields | {"key_columns": tuple(fields["key_columns"])})

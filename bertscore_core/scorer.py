@@ -1,35 +1,256 @@
-"""BertScorer: tokenizer, encoder, weights, matching and rescaling combined."""
+"""BertScorer: texts checked, tokenized, encoded, matched, and their scores rescaled."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence, Sized
+from typing import Any, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from bertscore_core.assembly import assemble, check_finite, too_long
-from bertscore_core.baseline import Baseline
+from bertscore_core.baseline import Baseline, rescale
 from bertscore_core.config import Settings, settle, share_model
-from bertscore_core.device_loss import noticing_a_lost_device
-from bertscore_core.device_queue import DeviceQueue
-from bertscore_core.embedding import EmbeddedTexts, Engine, embed, plan_embedding
-from bertscore_core.encoder import Encoder, load_encoder
-from bertscore_core.errors import ConfigError
-from bertscore_core.given_texts import References, as_groups, check_texts, number_texts
+from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
-from bertscore_core.kernel import score_pairs
-from bertscore_core.memory import Budget
-from bertscore_core.optimal import check_optimal
+from bertscore_core.match import (
+    EmbeddedTexts,
+    Engine,
+    check_optimal,
+    embed,
+    plan_embedding,
+    score_pairs,
+)
+from bertscore_core.model import Budget, DeviceQueue, Encoder, load_encoder, noticing_a_lost_device
 from bertscore_core.scorer_config import ScorerConfig, as_config
-from bertscore_core.scores import Scores
 from bertscore_core.signature import Signature
-from bertscore_core.tokenization import TextTokenizer
-from bertscore_core.tokenized_pairs import TokenizedPairs
+from bertscore_core.stats import Scores
+from bertscore_core.tokenizer import TextTokenizer, is_encodable
 from bertscore_core.tokens import (
+    BoolArray,
+    EmptySides,
+    FloatArray,
     IntArray,
     TextPairs,
+    TokenIds,
+    TokenizedPairs,
     TokenizedTexts,
+    Work,
+    drop_empty,
+    reduce_groups,
+    score_empty,
 )
-from bertscore_core.work import Work
+
+# The texts that a caller gives: checked, grouped by candidate, and numbered.
+
+References = Sequence[str] | Sequence[Sequence[str]]
+"""One text for each candidate, or a list of texts for each."""
+
+
+def as_groups(references: References) -> list[Sequence[str]]:
+    """Return a list of references for every candidate."""
+    if isinstance(references, str):
+        raise InputError("references is one text; expected a list of texts. Put it in a list.")
+    return [(group,) if isinstance(group, str) else group for group in references]
+
+
+def check_texts(candidates: Sequence[object], groups: Sequence[object]) -> None:
+    """Check that there is a text, or a list of texts, for every candidate."""
+    # A text is a sequence of texts, too: its characters would be scored one by one.
+    if isinstance(candidates, str):
+        raise InputError("candidates is one text; expected a list of texts. Put it in a list.")
+    if not isinstance(candidates, Sized):
+        raise InputError(
+            f"candidates is a {type(candidates).__name__}, which has no length; expected a list of "
+            "texts. Make one of it: list(candidates)."
+        )
+    if len(candidates) != len(groups):
+        raise InputError(
+            f"got {len(candidates)} candidates and {len(groups)} references; expected one "
+            "reference, or one list of references, for every candidate."
+        )
+    if _all_are_texts(candidates, groups):
+        return
+    for position, (candidate, group) in enumerate(zip(candidates, groups, strict=True)):
+        references = group if _is_group(group) else [group]
+        texts = [candidate, *references]
+        if not all(isinstance(text, str) for text in texts):
+            raise _no_text(position, candidate, references)
+        if len(texts) == 1:
+            raise InputError(
+                f"pair {position} has an empty list of references; expected at least one. Leave "
+                "the pair out."
+            )
+        if not all(isinstance(text, str) and is_encodable(text) for text in texts):
+            raise InputError(
+                f"pair {position} holds a lone surrogate, which is no character; expected valid "
+                "Unicode. Decode the source with errors='replace'."
+            )
+
+
+def _all_are_texts(candidates: Sequence[Any], groups: Sequence[Any]) -> bool:
+    # Loops inside the interpreter, which holds up other threads ten times less than one in Python.
+    if not all(type(group) is list and group for group in groups):
+        return False
+    try:
+        for texts in (candidates, *groups):
+            if not all(map(str.isascii, texts)) and not all(map(is_encodable, texts)):
+                return False
+    except TypeError:  # something is not a text
+        return False
+    return True
+
+
+def _is_group(group: object) -> TypeGuard[Collection[object]]:
+    return isinstance(group, Collection) and not isinstance(group, (str, bytes))
+
+
+def _no_text(position: int, candidate: object, references: Iterable[object]) -> InputError:
+    sides = [("candidate", candidate), *(("reference", text) for text in references)]
+    side, value = next((side, text) for side, text in sides if not isinstance(text, str))
+    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)  # missing, to pandas
+    kind = type(value).__name__ + (" (nan)" if is_nan else "")
+    missing = is_nan or value is None
+    cure = "Fill what is missing, or leave the pair out." if missing else "Convert it."
+    return InputError(
+        f"pair {position} holds something that is no text: got a {side} of type {kind}; expected "
+        f"str. {cure}"
+    )
+
+
+def number_texts(
+    candidates: Sequence[str], groups: Sequence[Sequence[str]]
+) -> tuple[list[str], IntArray, IntArray, IntArray]:
+    """Number the distinct texts, references first, in order of appearance."""
+    numbers: dict[str, int] = {}
+    reference_ids = [numbers.setdefault(text, len(numbers)) for group in groups for text in group]
+    candidate_ids = [numbers.setdefault(text, len(numbers)) for text in candidates]
+    return (
+        list(numbers),
+        np.array(candidate_ids, dtype=np.int64),
+        np.array(reference_ids, dtype=np.int64),
+        np.array([len(group) for group in groups], dtype=np.int64),
+    )
+
+
+# From the scores of each candidate with each reference to the scores of candidates.
+#
+# matching --flat--> texts without weight --> rules for empty texts --> best over references
+#     --> rescaling --> Scores
+
+
+def assemble(
+    flat: FloatArray, pairs: TokenizedPairs, settings: Settings, *, of_nothing: float
+) -> Scores:
+    """Take the best score over each group of references, rescale, and add facts about pairs.
+
+    Args:
+        flat: Precision, recall and F1 of each candidate with each of its references; NaN where all
+            tokens of a text weigh 0. Shape (layers, P, 3).
+        pairs: N candidates and their P references.
+        settings: The rules for empty and long texts, and what to rescale with.
+        of_nothing: What replaces NaN where no side is empty; see `TokenWeights`.
+    """
+    tokens, counts = pairs.texts, pairs.counts
+    starts = np.cumsum(counts) - counts
+    empty = EmptySides.find(pairs.flat(), settings.tokenizer.empty_ids)
+    all_empty, rule = reduce_groups(np.logical_and, empty.either, starts), settings.empty
+    # Empty texts have a rule of their own.
+    weightless = np.isnan(flat) & ~empty.either[:, None]
+    flat = score_empty(np.where(weightless, np.float32(of_nothing), flat), empty.either, rule)
+    # Each measure by itself, as bert-score does.
+    raw = drop_empty(reduce_groups(np.maximum, flat, starts, axis=1), all_empty, rule)
+    is_too_long = too_long(pairs, settings)
+    raw = np.where(is_too_long[None, :, None], np.float32(np.nan), raw)
+    baseline = _baseline_rows(settings)
+    final = raw if baseline is None else rescale(raw, baseline)
+    lengths = tokens.lengths.astype(np.int32)
+    best = _best_in_group(flat[..., 2], starts, counts)
+
+    def of_layers(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return rows if settings.config.all_layers else rows[0]
+
+    return Scores(
+        precision=of_layers(final[..., 0]),
+        recall=of_layers(final[..., 1]),
+        f1=of_layers(final[..., 2]),
+        raw_precision=of_layers(raw[..., 0]),
+        raw_recall=of_layers(raw[..., 1]),
+        raw_f1=of_layers(raw[..., 2]),
+        best_reference=of_layers(best),
+        candidate_tokens=lengths[pairs.candidates],
+        reference_tokens=reduce_groups(np.add, lengths[pairs.references], starts).astype(np.int32),
+        truncated=pairs.over_all(np.logical_or, tokens.truncated) & ~is_too_long,
+        too_long=is_too_long,
+        windows=_windows(pairs, settings),
+        empty_candidate=reduce_groups(np.logical_or, empty.candidate, starts),
+        empty_reference=reduce_groups(np.logical_and, empty.reference, starts),
+        counted_as_empty=reduce_groups(np.logical_and, empty.counted | empty.either, starts)
+        & ~all_empty,
+        only_special=reduce_groups(
+            np.logical_and, weightless.any(axis=(0, 2)) | empty.either, starts
+        )
+        & ~(all_empty | np.isnan(of_nothing)),
+    )
+
+
+def too_long(pairs: TokenizedPairs, settings: Settings) -> BoolArray:
+    """Tell which candidates are not scored, since a text of theirs is too long. Shape (N,)."""
+    if settings.config.long_text != "error":
+        return np.zeros(len(pairs.counts), dtype=np.bool_)
+    return pairs.over_all(np.logical_or, pairs.texts.truncated)
+
+
+_MEND = "Mend the model's weights, or choose another model."
+
+_CURES = {
+    "float16": "Numbers above 65,504 do not fit into float16: choose bfloat16 (--dtype bfloat16).",
+    "bfloat16": "Choose float32 (--dtype float32).",
+    "float32": _MEND,
+}
+"""What to do if numbers are not finite. bfloat16 has the range of float32."""
+
+
+def check_finite(
+    flat: FloatArray, pairs: TextPairs, weights: TokenWeights, *, model: str, dtype: str
+) -> None:
+    """Check that no score (layers, P, 3) is NaN although the weights of its text have a sum."""
+    for measure, texts in ((0, pairs.candidates), (1, pairs.references)):
+        for pair in np.flatnonzero(np.isnan(flat[..., measure]).any(axis=0)):
+            if _have_a_sum(weights.of(pairs.texts.row(int(texts[pair])))):
+                raise ConfigError(
+                    f"the encoder's numbers are not finite in {dtype}: got none that can be "
+                    f"compared for pair {pair} from {model}; expected finite ones. {_CURES[dtype]}"
+                )
+
+
+def _have_a_sum(weights: FloatArray) -> bool:
+    """Tell whether the sum of weights is not 0. A user's weights may be negative and cancel out."""
+    # Relative to the weights: a sum in float32 is rarely exactly 0.
+    return bool(abs(weights.sum()) > 1e-6 * np.abs(weights).sum())
+
+
+def _windows(pairs: TokenizedPairs, settings: Settings) -> TokenIds:
+    shape = settings.tokenizer.windows
+    if shape is None:
+        return np.ones(len(pairs.counts), dtype=np.int32)
+    return pairs.over_all(np.maximum, shape.counts(pairs.texts.lengths)).astype(np.int32)
+
+
+def _baseline_rows(settings: Settings) -> FloatArray | None:
+    if settings.baseline is None:
+        return None
+    if settings.config.all_layers:
+        return settings.baseline.rows.astype(np.float32)[:, None, :]
+    return settings.baseline.row(settings.num_layers)
+
+
+def _best_in_group(
+    f1: npt.NDArray[np.float32], starts: IntArray, counts: IntArray
+) -> npt.NDArray[np.int32]:
+    best = np.zeros((len(f1), len(counts)), dtype=np.int32)
+    for row in np.flatnonzero(counts > 1):  # a single reference is always the best, 0
+        best[:, row] = f1[:, starts[row] : starts[row] + counts[row]].argmax(axis=1)
+    return best
 
 
 class BertScorer:
@@ -68,7 +289,6 @@ class BertScorer:
         return other
 
     def __repr__(self) -> str:
-        """Show how it scores."""
         signature = self.settings.signature()
         rescaled = "" if signature.baseline == "none" else f", baseline={signature.baseline!r}"
         return (
@@ -97,12 +317,7 @@ class BertScorer:
         return self.settings.signature(idf)
 
     def count_idf(self, references: References, corpus: str = "") -> IdfTable:
-        """Count the document frequencies of references; each one is a document.
-
-        Args:
-            references: One text each, or a list of texts each.
-            corpus: Name of the references, kept in the table.
-        """
+        """Count the document frequencies of references, each a document; `corpus` names them."""
         flat = [text for group in as_groups(references) for text in group]
         return IdfTable(
             frequencies=DocumentFrequencies.from_tokens(self.tokenizer.encode(flat)),
@@ -134,7 +349,7 @@ class BertScorer:
             bert-score. Without idf such a text holds nothing but special tokens, and scores 0 where
             bert-score gives NaN; see `Scores.only_special`. A text without any token, not even a
             special one, scores 0 before rescaling. For empty texts see `ScorerConfig.empty` and
-            `bertscore_core.empty_texts`.
+            `bertscore_core.tokens`.
 
         Raises:
             InputError: lengths differ, a list of references is empty, a value is not a text, or a
@@ -151,12 +366,6 @@ class BertScorer:
             idf = self.count_idf(references)
         # Before anything is encoded: a table that does not fit must not cost the time of scoring.
         weights = self.token_weights(idf)
-        return self.score_tokenized(self.tokenize(candidates, references), weights)
-
-    def score_weighted(
-        self, candidates: Sequence[str], references: References, weights: TokenWeights
-    ) -> Scores:
-        """Score with the given token weights; otherwise like `score`."""
         return self.score_tokenized(self.tokenize(candidates, references), weights)
 
     def token_weights(self, idf: IdfTable | None) -> TokenWeights:
@@ -190,12 +399,8 @@ class BertScorer:
     ) -> Scores:
         """Score what `tokenize` returned. Only this part uses the encoder's device.
 
-        Threads may share a scorer: they use the device one at a time, and tokenise in parallel.
-
-        Args:
-            pairs: The pairs to score.
-            weights: Token weights.
-            work: Where the work of the device is counted.
+        Threads may share a scorer: they use the device one at a time, and tokenise in parallel. The
+        work of the device is counted in `work`.
 
         Raises:
             ConfigError: the encoder's numbers are not finite, for example after an overflow.
@@ -214,8 +419,8 @@ class BertScorer:
         """Score with each of several token weights; texts are encoded and matched once.
 
         Args:
-            pairs: The pairs to score.
-            weightings: Token weights, at least one.
+            pairs: What `tokenize` returned.
+            weightings: At least one.
             work: Where the work of the device is counted.
             optimal: Assign each token to at most one token of the other text, and not greedily. No
                 signature names such scores. It needs scipy, and takes far longer.
@@ -242,7 +447,7 @@ class BertScorer:
             every[:, :, chosen] = score_pairs(
                 self._engine, wanted, Weightings(tuple(weightings)), work, optimal=optimal
             )
-        found = []
+        results = []
         for flat, weights in zip(every, weightings, strict=True):
             check_finite(
                 flat,
@@ -251,19 +456,13 @@ class BertScorer:
                 model=self.settings.files.name,
                 dtype=self.config.dtype,
             )
-            found.append(assemble(flat, pairs, self.settings, of_nothing=weights.of_nothing))
-        return found
+            results.append(assemble(flat, pairs, self.settings, of_nothing=weights.of_nothing))
+        return results
 
     def embed(
         self, texts: TokenizedTexts, needed: IntArray, weights: TokenWeights
     ) -> EmbeddedTexts:
-        """Return the unit-length embeddings of some texts, as they are matched.
-
-        Args:
-            texts: The texts.
-            needed: Indices of those to embed, each with at least one token.
-            weights: Token weights.
-        """
+        """Return the unit-length embeddings, as they are matched, of the texts `needed`."""
         engine, work = self._engine, Work()
         plan = plan_embedding(engine, texts, needed, weights)
         with noticing_a_lost_device(), self.queue.turn(work):
@@ -280,7 +479,6 @@ class BertScorer:
         )
 
     def _planned_tokens(self, pairs: TextPairs) -> int:
-        """Return how many tokens are encoded for pairs, each distinct text once."""
         lengths = pairs.texts.lengths[np.unique([pairs.candidates, pairs.references])]
         shape = self.tokenizer.windows
         return int(lengths.sum()) if shape is None else shape.encoded_tokens(lengths)

@@ -3,15 +3,37 @@
 Neither torch nor transformers is needed for it: a process that plans a job need not load them.
 """
 
+import os
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertscore_core.baseline import Baseline
-from bertscore_core.empty_texts import EMPTY_RULES
 from bertscore_core.errors import ConfigError
-from bertscore_core.order_of_sums import fix_order_of_sums
 from bertscore_core.registry import EMBEDDED_MODEL, model_for_language
-from bertscore_core.windows import check_long_text
+from bertscore_core.tokens import EMPTY_RULES, check_long_text
+
+# The same order of sums for any number of threads, in torch's products on x86 CPUs.
+
+MKL_VARIABLE = "MKL_CBWR"
+"""Variable that MKL, torch's library for products on x86, reads at its first product."""
+
+MKL_VALUE = "AUTO,STRICT"
+"""This processor's own code, with an order of sums that does not depend on the threads."""
+
+
+def fix_order_of_sums() -> None:
+    """Make torch's products the same, to the bit, with one thread and with many.
+
+    Without it they differed by 3.6e-7 on an Intel Xeon with AMX. It has an effect only before the
+    first product of the process. A value that the user has set is kept. Processors with other
+    instructions may still round the last bit differently.
+
+    References:
+        "Conditional numerical reproducibility" in the developer guide of Intel's oneMKL.
+    """
+    # MKL reads the variable by itself, so torch need not be imported here.
+    os.environ.setdefault(MKL_VARIABLE, MKL_VALUE)
+
 
 # At import, not when a scorer is made: it has no effect after torch's first product in the process.
 fix_order_of_sums()
@@ -22,7 +44,9 @@ BACKENDS = ("torch", "openvino")
 SEMANTICS = ("hidden", "cut")
 """What the rows of all layers are: hidden states, or what each layer gives if it is the last."""
 
-_DTYPES = ("float32", "tf32", "bfloat16", "float16")  # the keys of `precision.DTYPES`
+_DTYPES = ("auto", "float32", "bfloat16", "float16")  # and the keys of `encoder.DTYPES`
+
+_ATTENTION = ("auto", "sdpa")
 
 MaxLength = int | Literal["unlimited", "reference"] | None
 """Tokens a text is cut to, special ones included. None: the tokenizer's own, which must exist;
@@ -49,18 +73,18 @@ class ScorerConfig:
             tokenizer's own limit if it has one. None: the tokenizer's own limit.
         long_text: What is done with a text longer than that: `truncate` cuts it; `error` gives its
             pair no scores; `windows` scores all of it, with vectors from overlapping windows of
-            `max_length` tokens. See `bertscore_core.windows`.
+            `max_length` tokens. See `bertscore_core.tokens`.
         adds_prefix_space: Put a space before every text. None: as bert-score does.
         empty: What a pair with an empty side scores: `reference` for what bert-score gives it,
             `zero`, or `null` for no score. None: `reference` here, and `zero` in the job and in
-            `ScorePairs`. See `bertscore_core.empty_texts`.
+            `ScorePairs`. See `bertscore_core.tokens`.
         fast_tokenizer: Make the token ids of transformers 4's fast tokenizer, not of its slow one,
             as bert-score does with `use_fast_tokenizer=True`.
-        dtype: Number format of the encoder's matrix products: `float32`, `bfloat16`, `float16`, or
-            `tf32` (GPUs only: float32, of which 11 significant bits are multiplied). Everything
-            else is in float32.
+        dtype: Number format of the encoder: `float32`, `bfloat16` or `float16`; or `auto`:
+            float32 on a CPU; on a GPU float16 where the model's numbers fit, else bfloat16, or
+            float32 if the GPU lacks bfloat16. Tokens are matched in float32.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
-        attention: Attention implementation, by transformers' names, or `auto`.
+        attention: `auto`, or `sdpa` to pad the texts of a batch on a GPU too.
         backend: What runs the encoder: `torch`, `openvino` (CPU only, an extra), or `auto` for
             OpenVINO on CPUs and architectures where it is known to fit, and torch elsewhere.
         max_batch_tokens: Padded tokens of a forward pass. None: chosen by the kind of device and
@@ -102,13 +126,17 @@ class ScorerConfig:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values and combinations that are wrong for every model."""
         check_dtype(self.dtype)
         check_semantics(self.layer_semantics)
         check_long_text(self.long_text, self.max_length)
         if self.backend not in ("auto", *BACKENDS):
             raise ConfigError(
                 f"unknown backend {self.backend!r}; expected auto, {', '.join(BACKENDS)}."
+            )
+        if self.attention not in _ATTENTION:
+            raise ConfigError(
+                f"unknown attention: got {self.attention!r}; expected {' or '.join(_ATTENTION)}. "
+                "Leave it out: models that need another kind get it."
             )
         if self.empty not in (None, *EMPTY_RULES):
             raise ConfigError(
@@ -134,9 +162,9 @@ def as_config(config: ScorerConfig | str | None) -> ScorerConfig:
     return ScorerConfig(model=config) if isinstance(config, str) else config or ScorerConfig()
 
 
-def has_same_model(one: ScorerConfig, other: ScorerConfig) -> bool:
+def has_same_model(config: ScorerConfig, other: ScorerConfig) -> bool:
     """Tell whether two configurations differ in nothing but language and baseline."""
-    return model_part(one) == model_part(other)
+    return model_part(config) == model_part(other)
 
 
 def model_part(config: ScorerConfig) -> ScorerConfig:
@@ -145,21 +173,16 @@ def model_part(config: ScorerConfig) -> ScorerConfig:
 
 
 def check_dtype(dtype: str) -> None:
-    """Check that a number format is known.
-
-    Raises:
-        ConfigError: the name is not in `precision.DTYPES`.
-    """
+    """Check that a number format is known."""
     if dtype not in _DTYPES:
-        raise ConfigError(f"unknown dtype {dtype!r}; expected one of {', '.join(_DTYPES)}.")
+        raise ConfigError(
+            f"unknown dtype: got {dtype!r}; expected one of {', '.join(_DTYPES)}. Leave it out for "
+            "float32."
+        )
 
 
 def check_semantics(layer_semantics: str) -> None:
-    """Check that the rows of all layers have a known meaning.
-
-    Raises:
-        ConfigError: the name is not one of `SEMANTICS`.
-    """
+    """Check that the rows of all layers have a known meaning."""
     if layer_semantics not in SEMANTICS:
         raise ConfigError(
             f"unknown layer_semantics {layer_semantics!r}; expected {' or '.join(SEMANTICS)}."

@@ -1,11 +1,13 @@
-"""How a score was made, in one line.
+"""How a score was made, in one line, and which versions moved scores.
 
 Scores may be compared if their signatures are equal. The long form names its fields, the short form
 abbreviates them. Both parse back to the same signature.
 """
 
-import dataclasses
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, get_type_hints
 from urllib.parse import quote, unquote
 
 from bertscore_core.errors import SignatureError
@@ -13,28 +15,6 @@ from bertscore_core.errors import SignatureError
 UPSTREAM_VERSION = "0.3.12"
 """The version in the hash string of bert-score 0.3.13."""
 
-# Also the list of known fields, in the order in which they are written.
-_SHORT = {
-    "model": "m",
-    "weights": "w",
-    "num_layers": "l",
-    "layer_semantics": "ls",
-    "tokenizer": "t",
-    "prefix_space": "ps",
-    "max_length": "ml",
-    "long_text": "lt",
-    "idf": "i",
-    "baseline": "b",
-    "empty": "e",
-    "dtype": "d",
-    "batch_tokens": "bt",
-    "attention": "a",
-    "backend": "be",
-    "version": "v",
-    "torch": "vt",
-    "transformers": "vh",
-}
-_LONG = {short: name for name, short in _SHORT.items()}
 _HEADS = {"bertscore": False, "bs": True}
 
 # Fields that are left out if they have this value, which scores had before there was the field. So
@@ -47,7 +27,7 @@ ANY_BATCH = "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Everything that can change a score.
+    """Everything that can change a score. Beside each type is the short name of the field.
 
     Attributes:
         model: The model's registry name, hub id, or the last part of its folder's path.
@@ -57,13 +37,15 @@ class Signature:
         tokenizer: Fingerprint of the tokenizer.
         prefix_space: `yes` if a space is put before each text.
         max_length: Tokens of the longest text that is scored as it is, or `unlimited`.
-        long_text: What is done with longer texts, one of `windows.LONG_TEXT_RULES`. Not written if
+        long_text: What is done with longer texts, one of `tokens.LONG_TEXT_RULES`. Not written if
             they are cut: `truncate`.
         idf: `none`, or fingerprint of the idf table.
         baseline: `none`, or name and fingerprint of the baseline, joined by `@`.
         empty: What a pair with an empty side scores before rescaling: `reference` for what
             bert-score gives it, `zero`, or `null` for no score.
-        dtype: Number format of the encoder's matrix products.
+        dtype: Number format of the encoder: `float32`; `bfloat16-true` or `float16-true` if weights
+            and what flows between layers have it; `bfloat16` if matrix products alone have it
+            (OpenVINO, and torch in versions before this name).
         batch_tokens: Requested padded tokens of a forward pass: `1024`, or `1024/4` if a small
             number of texts is cut into four batches, or `packed-1024` if texts are laid end to end.
             In float32 it is `any`, since there batches move scores by rounding alone, by at most
@@ -75,28 +57,28 @@ class Signature:
         transformers: Version of transformers.
     """
 
-    model: str
-    weights: str
-    num_layers: str
-    layer_semantics: str
-    tokenizer: str
-    prefix_space: str
-    max_length: str
-    long_text: str = "truncate"
-    idf: str
-    baseline: str
-    empty: str
-    dtype: str
-    batch_tokens: str
-    attention: str
-    backend: str
-    version: str
-    torch: str
-    transformers: str
+    model: Annotated[str, "m"]
+    weights: Annotated[str, "w"]
+    num_layers: Annotated[str, "l"]
+    layer_semantics: Annotated[str, "ls"]
+    tokenizer: Annotated[str, "t"]
+    prefix_space: Annotated[str, "ps"]
+    max_length: Annotated[str, "ml"]
+    long_text: Annotated[str, "lt"] = "truncate"
+    idf: Annotated[str, "i"]
+    baseline: Annotated[str, "b"]
+    empty: Annotated[str, "e"]
+    dtype: Annotated[str, "d"]
+    batch_tokens: Annotated[str, "bt"]
+    attention: Annotated[str, "a"]
+    backend: Annotated[str, "be"]
+    version: Annotated[str, "v"]
+    torch: Annotated[str, "vt"]
+    transformers: Annotated[str, "vh"]
 
     def fields(self) -> dict[str, str]:
         """Return the fields that are written, by name and in order."""
-        values: dict[str, str] = dataclasses.asdict(self)
+        values: dict[str, str] = asdict(self)
         return {name: value for name, value in values.items() if _LEFT_OUT.get(name) != value}
 
     def format(self, *, short: bool = False) -> str:
@@ -157,6 +139,14 @@ class Signature:
         )
 
 
+# Also the list of known fields, in the order in which they are written.
+_SHORT: dict[str, str] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Signature, include_extras=True).items()
+}
+_LONG = {short: name for name, short in _SHORT.items()}
+
+
 def upstream_hash(
     *,
     model: str,
@@ -178,3 +168,88 @@ def upstream_hash(
         f"{model}_L{num_layers}_{'idf' if idf else 'no-idf'}_version={UPSTREAM_VERSION}"
         f"(hug_trans={transformers}){rescaling}{'_fast-tokenizer' if fast_tokenizer else ''}"
     )
+
+
+# Which versions moved scores, and so which earlier scores may be taken over.
+#
+# A signature names every version that made its scores. Most new versions change no score. The ones
+# that do are listed under "Scores" in CHANGELOG.md, and here.
+
+SCORE_CHANGES: dict[str, tuple[str, ...]] = {
+    "version": ("0.1.0",),
+    "torch": (),
+    "transformers": (),
+    "openvino": (),
+}
+"""Versions whose scores differ from those of the version before, by package, in their order.
+
+`version` is this package: every release with a heading "Scores" in CHANGELOG.md. The others are
+versions of packages of which that heading says that they moved scores.
+"""
+
+FREE_FIELDS = ("baseline",)
+"""Fields that do not count: only raw scores are taken over."""
+
+_VERSIONED = ("version", "torch", "transformers")
+_NEVER_FREE = tuple(
+    f.name for f in fields(Signature) if f.name not in (*FREE_FIELDS, *_VERSIONED, "backend")
+)
+_EXACT_DTYPE = "float32"
+
+
+def exact_fields(signature: Signature) -> tuple[str, ...]:
+    """Return the fields that must be equal whatever the versions: a key to find equal settings."""
+    return tuple(getattr(signature, name) for name in _NEVER_FREE)
+
+
+def score_differences(earlier: Signature, now: Signature) -> dict[str, tuple[str, str]]:
+    """Return why raw scores of one signature cannot stand for those of another.
+
+    That is both values of each field in which they differ, by field; empty if the scores are the
+    same. In float32 a version counts only if scores moved on the way from one to the other. In
+    other formats every field counts: there a version that changes nothing else can move a score in
+    the third digit.
+    """
+    before, after = asdict(earlier), asdict(now)
+    return {
+        name: (before[name], value)
+        for name, value in after.items()
+        if name not in FREE_FIELDS
+        and before[name] != value
+        and not _is_harmless(name, before[name], value, now.dtype)
+    }
+
+
+def moving_fields(first: Signature, second: Signature) -> frozenset[str]:
+    """Return the fields whose difference moves the scores that two signatures stand for.
+
+    The order of the two does not matter. The baseline counts: it is the final scores that are
+    compared, not those before rescaling.
+    """
+    older, newer = sorted((first, second), key=lambda signature: _number(signature.version))
+    free = {name for name in FREE_FIELDS if getattr(first, name) != getattr(second, name)}
+    return frozenset(score_differences(older, newer)) | free
+
+
+def _is_harmless(name: str, earlier: str, now: str, dtype: str) -> bool:
+    if dtype != _EXACT_DTYPE:
+        return False
+    if name in _VERSIONED:
+        return not _moved(SCORE_CHANGES[name], earlier, now, is_own=name == "version")
+    if name == "backend":
+        kinds = [value.partition("-") for value in (earlier, now)]
+        if kinds[0][0] == kinds[1][0] == "openvino":
+            return not _moved(SCORE_CHANGES["openvino"], kinds[0][2], kinds[1][2], is_own=False)
+    return False
+
+
+def _moved(changes: Sequence[str], earlier: str, now: str, *, is_own: bool) -> bool:
+    low, high = sorted((_number(earlier), _number(now)))
+    if not low or (is_own and _number(earlier) > _number(now)):
+        return True  # a version that cannot be read, or that this one cannot know
+    return any(low < _number(change) <= high for change in changes)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    release = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, release[0].split("."))) if release else ()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
-# As in bertscore_core/resolve.py; weights that can run code when read are never baked in.
+# As in bertscore_core/model/resolve.py; weights that can run code when read are never baked in.
 PATTERNS = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
 
 

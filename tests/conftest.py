@@ -42,7 +42,7 @@ def pytest_runtest_teardown() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the engines' files, which no package registry has: see run/test_engines.py."""
+    """Take the engines' files, which no package registry has: see pipelines/run/test_engines.py."""
     for name, what in ENGINE_FILES.items():
         parser.addoption(f"--{name}", default=None, metavar="PATH", help=what)
 
@@ -82,7 +82,7 @@ def one_worker_runs_here() -> Iterator[None]:
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let jobs with one worker run their steps in a child, as commands do."""
-    from bertscore_beam.run.devices import has_accelerator
+    from bertscore_beam.run import has_accelerator
 
     monkeypatch.setattr("bertscore_beam.run.runner._RESTARTS", 1)
     monkeypatch.setattr("bertscore_beam.run.runner.has_accelerator", has_accelerator)

@@ -7,6 +7,7 @@ a requirement without a pin.
 
 import importlib.util
 import os
+import re
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
@@ -52,7 +53,9 @@ def test_packages_that_were_not_looked_up_are_named():
     )
 
 
-def test_continuous_integration_audits_first():
-    script = (ROOT / ".ci" / "run").read_text()
-    assert 0 < script.index(".ci/audit") < script.index("make check")
-    assert os.access(ROOT / ".ci" / "audit", os.X_OK)
+def test_continuous_integration_audits_first_then_runs_every_layer():
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    wanted = re.compile(r"(?:.* )?(\.ci/audit)$|(make \w+)")
+    found = [m[1] or m[2] for m in map(wanted.match, lines) if m]
+    assert found == [".ci/audit", "make check", "make test", "make engines"]
+    assert all(os.access(ROOT / ".ci" / name, os.X_OK) for name in ("audit", "run"))

@@ -13,18 +13,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.crawl.languages import known_languages
-from bertscore_beam.dump.columns import OUTPUT_COLUMNS
-from bertscore_beam.dump.plan import FileReason
-from bertscore_beam.dump.texts import Reason
-from bertscore_beam.options import flags, languages
-from bertscore_beam.options.baseline import BaselineOptions
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.options.imports import ImportOptions
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.score.rejects import UNREADABLE_ROWS
+from bertscore_beam.cli.show import named
+from bertscore_beam.crawl import known_languages
+from bertscore_beam.dump import OUTPUT_COLUMNS, FileReason, Reason
+from bertscore_beam.options import declared, flags, run_options
+from bertscore_beam.records import UNREADABLE_ROWS
 from bertscore_core import Signature
+from tests.benchmarks.__main__ import CASES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -34,13 +29,6 @@ PAGES = {
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 OUTPUT = "build/my-scores"
-OPTIONS = {
-    "score": ScoreOptions,
-    "idf": IdfOptions,
-    "import": ImportOptions,
-    "baseline": BaselineOptions,
-    "tune": TuneOptions,
-}
 NEEDED = {
     "score": ["--input", "a"],
     "idf": ["--input", "a"],
@@ -59,8 +47,8 @@ FOREIGN_FLAGS = {
 }  # fmt: skip
 
 
-def blocks(page: str, *languages: str) -> list[str]:
-    return [code for language, code in BLOCK.findall(PAGES[page]) if language in languages]
+def blocks(page: str, *run_options: str) -> list[str]:
+    return [code for language, code in BLOCK.findall(PAGES[page]) if language in run_options]
 
 
 def examples(page: str) -> list[tuple[str, str | None]]:
@@ -178,27 +166,14 @@ def test_the_command_of_the_readme_prints_what_is_shown(checkout):
     ("page", "command"), COMMANDS, ids=[f"{page}-{command[0]}" for page, command in COMMANDS]
 )
 def test_commands_are_ones_the_parser_takes(page, command, monkeypatch):
-    verb, arguments = command[0], command[1:]
-    if verb in OPTIONS and arguments[:1] != ["compare"]:
-        monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
-        monkeypatch.setattr(languages, "load_yaml", lambda *_, **__: {"en": {}})
-        if "--config" in arguments:
-            arguments = [*NEEDED[verb], "--output", "b", *arguments]
-        flags.read_options(OPTIONS[verb], arguments, verb)
-        return
-
-    class ParsedError(Exception):
-        """Ends a command after its arguments were read."""
-
-    parse = flags.StrictParser.parse_known_args
-
-    def only_parse(parser, given):
-        assert parse(parser, given)[1] == []
-        raise ParsedError
-
-    monkeypatch.setattr(flags.StrictParser, "parse_known_args", only_parse)
-    with pytest.raises(ParsedError):
-        cli.COMMANDS[verb](arguments)
+    monkeypatch.setattr(flags, "load_yaml", lambda _: {})  # the config comes from the reader
+    monkeypatch.setattr(run_options, "load_yaml", lambda *_, **__: {"en": {}})
+    verb = " ".join(command[:2]) if " ".join(command[:2]) in cli.COMMANDS else command[0]
+    arguments = command[verb.count(" ") + 1 :]
+    if "--config" in arguments:
+        arguments = [*NEEDED[verb], "--output", "b", *arguments]
+    options = cli.COMMANDS[verb].read(verb, arguments)
+    assert isinstance(options, named(cli.COMMANDS[verb].options))
 
 
 def test_there_are_commands_of_every_verb():
@@ -215,18 +190,18 @@ def test_every_make_target_and_module_named_exists(page):
     assert set(re.findall(r"\bmake ([a-z]+)", code)) <= targets
     for module in re.findall(r"python -m ([\w.]+)", code):
         assert find_spec(module) is not None, module
+    benchmarks = set(re.findall(r"python -m tests\.benchmarks ([a-z_]+)", PAGES[page]))
+    assert benchmarks <= set(" ".join(CASES.values()).split())
 
 
 def known_flags() -> set[str]:
-    found = {"--help", "--version", "--config", *FOREIGN_FLAGS}
+    found = {"--help", "--help-all", "--version", "--config", "--print-config", *FOREIGN_FLAGS}
     found |= {f"--{name}" for name in flags.COMMON_FLAGS}
-    for options in OPTIONS.values():
-        names = {name.replace("_", "-"): one for name, one in options.__dataclass_fields__.items()}
-        found |= {f"--{name}" for name in names}
-        found |= {f"--no-{name}" for name, one in names.items() if one.type is bool}
-    for path in (ROOT / "pipelines" / "bertscore_beam" / "cli").glob("*.py"):
-        source = path.read_text(encoding="utf-8")
-        found |= set(re.findall(r'add_argument\(\s*(?:"-\w",\s*)?"(--[a-z-]+)"', source))
+    for command in cli.COMMANDS.values():
+        for option in declared(named(command.options)):
+            found |= (
+                {option.word, f"--no-{option.word[2:]}"} if option.hint is bool else {option.word}
+            )
     parser = _BeamArgumentParser(allow_abbrev=False)
     for kind in PipelineOptions.__subclasses__():
         kind._add_argparse_args(parser)
@@ -271,6 +246,11 @@ def test_every_reason_is_explained():
 def test_the_languages_that_can_be_detected_are_listed():
     listed = next(block for block in blocks("docs/baselines.md", "text") if block[:3] == "aa ")
     assert listed.split() == list(known_languages())
+
+
+def test_the_specification_shown_is_the_one_that_runs():
+    (shown,) = blocks("docs/specification.md", "py")
+    assert shown == (ROOT / "bertscore_core" / "specification.py").read_text(encoding="utf-8")
 
 
 def test_every_column_of_the_job_is_explained():

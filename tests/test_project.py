@@ -1,6 +1,5 @@
 """The files around the code: pins, licence, changelog, the demo's sample and the configs."""
 
-import dataclasses
 import importlib.util
 import os
 import re
@@ -9,7 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,12 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from bertscore_beam.options.config_file import load_yaml
-from bertscore_beam.options.languages import language_map
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.options.values import fit_value, plain_value
-from bertscore_core import ConfigError
-from configs import generate
+from bertscore_beam.options import ScoreOptions, load_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "configs" / "demo" / "sample"
@@ -76,11 +69,9 @@ def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) 
 
 
 @pytest.mark.parametrize("name", ["apache-beam", "torch", "transformers"])
-def test_the_libraries_that_move_scores_are_ranged_and_pinned(name: str) -> None:
+def test_the_libraries_that_move_scores_have_one_range(name: str) -> None:
     ranges = {str(line.specifier) for line in direct_requirements() if line.name == name}
-    assert len(ranges) == 1
-    assert ranges != {""}, f"{name} has no range in pyproject.toml"
-    assert read_pins()[name].local is None, "a local label would refuse every other build"
+    assert len(ranges - {""}) == len(ranges) == 1
 
 
 def test_constraints_are_exact_pins_only() -> None:
@@ -90,26 +81,11 @@ def test_constraints_are_exact_pins_only() -> None:
     assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
 
 
-def test_the_licence_is_apache_2() -> None:
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    assert "Apache License\n                           Version 2.0, January 2004" in text
-    assert "END OF TERMS AND CONDITIONS" in text
-    assert read_pyproject()["project"]["license"] == "Apache-2.0"
-
-
 def test_the_changelog_knows_the_version_and_what_it_does_to_scores() -> None:
     version = read_pyproject()["project"]["version"]
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{version}]" in text
     assert "### Scores" in text
-
-
-def test_ci_runs_the_two_make_targets() -> None:
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    lines = script.read_text(encoding="utf-8").splitlines()
-    commands = [line.partition(" PYTEST_ARGS=")[0] for line in lines if line.startswith("make ")]
-    assert commands == ["make check", "make test", "make engines"]
 
 
 @pytest.mark.process
@@ -136,26 +112,12 @@ def test_the_committed_sample_is_what_the_script_makes(sample: dict[str, pa.Tabl
         assert table.equals(sample[name].combine_chunks()), name
 
 
-def test_making_the_sample_twice_gives_the_same_bytes(tmp_path: Path) -> None:
-    make_sample = load_make_sample()
-    first = make_sample.write_sample(tmp_path / "first")
-    second = make_sample.write_sample(tmp_path / "second")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
-def test_the_sample_is_small_and_has_several_splits() -> None:
+def test_the_sample_is_small_and_shows_what_real_dumps_contain(sample: dict[str, pa.Table]) -> None:
     paths = list(SAMPLE.glob("*.parquet"))
     assert sum(path.stat().st_size for path in paths) < 200_000
     assert all(pq.ParquetFile(path).num_row_groups > 1 for path in paths)
-
-
-def test_ids_of_the_sample_are_unique(sample: dict[str, pa.Table]) -> None:
     ids = pa.chunked_array([chunk for table in sample.values() for chunk in table["id"].chunks])
-    assert 300 <= len(ids) < 1000
-    assert pc.count_distinct(ids).as_py() == len(ids)
-
-
-def test_the_sample_shows_what_real_dumps_contain(sample: dict[str, pa.Table]) -> None:
+    assert 300 <= len(ids) == pc.count_distinct(ids).as_py() < 1000
     single = sample["news-europe.parquet"]
     candidates = single["candidate"].to_pylist()
     assert candidates.count(None) == 1
@@ -169,13 +131,11 @@ def test_the_sample_shows_what_real_dumps_contain(sample: dict[str, pa.Table]) -
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_config_opens_with_a_comment(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").startswith("# ")
-
-
-@pytest.mark.parametrize("path", JOB_CONFIGS, ids=lambda path: path.stem)
-def test_every_key_of_a_job_config_is_commented(path: Path) -> None:
+def test_a_config_and_every_key_of_a_job_open_with_a_comment(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    if path not in JOB_CONFIGS:
+        return
     keys = [number for number, line in enumerate(lines) if re.match(r"(# )?[a-z_]+:( |$)", line)]
     assert len(keys) >= len(yaml.safe_load("\n".join(lines)))
     bare = [lines[n] for n in keys if n == 0 or not lines[n - 1].startswith("#")]
@@ -188,50 +148,6 @@ def test_every_score_config_is_accepted_by_the_strict_options(path: Path) -> Non
     assert options.input
     # What runs here writes into the checkout, and only where git ignores it.
     assert options.output.startswith("build/") or "your-bucket" in options.output
-
-
-@pytest.mark.parametrize("path", generate.generated(), ids=lambda path: path.name)
-def test_generated_files_are_what_the_classes_of_options_give(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == generate.generated()[path], "run `make configs`"
-
-
-@pytest.mark.parametrize("config", [generate.SCORE, generate.BASELINE], ids=lambda c: c.verb)
-def test_a_generated_config_has_every_option_with_its_default(config: generate.LocalConfig) -> None:
-    text = generate.local_yaml(config)
-    named = re.findall(r"^(?:# )?([a-z_]+):(?: |$)", text, re.M)
-    fields = {field.name: field.default for field in dataclasses.fields(config.options)}
-    # A comment may begin a line with another word and a colon.
-    assert sorted(name for name in named if name in fields) == sorted(fields)
-    options = config.options.from_mapping(yaml.safe_load(text), "the generated file")
-    changed = {name for name, value in fields.items() if getattr(options, name) != value}
-    assert changed == set(config.settings)
-
-
-@pytest.mark.parametrize("config", [generate.SCORE, generate.BASELINE])
-def test_examples_in_generated_configs_are_of_the_right_type(config: generate.LocalConfig) -> None:
-    hints = get_type_hints(config.options)
-    shown = {
-        name: value
-        for name, value in generate.EXAMPLES.items()
-        if name in hints and name not in config.settings
-    }
-    fitting = dict(shown)
-    if "languages" in shown:
-        fitting["languages"] = language_map(shown["languages"], "an example")
-    assert {
-        name: plain_value(fit_value(name, value, hints[name], "an example"))
-        for name, value in fitting.items()
-    } == shown
-
-
-def test_an_option_without_a_place_in_the_generated_files_is_named() -> None:
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class MoreOptions(ScoreOptions):
-        colour: str = "red"
-
-    config = dataclasses.replace(generate.SCORE, options=MoreOptions)
-    with pytest.raises(ConfigError, match=r"got \['colour'\]; expected each in a group"):
-        generate.local_yaml(config)
 
 
 def test_the_demo_uses_what_is_in_the_project() -> None:

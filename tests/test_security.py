@@ -20,16 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.input_names import input_names
-from bertscore_beam.dump.splits import part_name
-from bertscore_beam.files.folders import HIDDEN_PREFIXES
-from bertscore_beam.files.paths import join
-from bertscore_beam.options.config_file import load_yaml
+from bertscore_beam.dump import input_names, part_name
+from bertscore_beam.files import HIDDEN_PREFIXES, join
+from bertscore_beam.options import load_yaml
 from bertscore_core import (
     BertScorer,
     ConfigError,

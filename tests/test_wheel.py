@@ -113,7 +113,15 @@ def test_wheel_holds_both_packages_whole_and_nothing_else(wheel):
         if path.is_file() and path.suffix != ".pyc"
     }
     assert names == sources
-    assert {Path(name).suffix for name in names} == {".py", ".csv", ".css", ".jinja", ".typed"}
+    assert {Path(name).suffix for name in names} == {
+        ".py",
+        ".pyi",
+        ".csv",
+        ".css",
+        ".jinja",
+        ".toml",
+        ".typed",
+    }
 
 
 @pytest.mark.parametrize("words", readme_commands(), ids=" ".join)

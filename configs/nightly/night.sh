@@ -20,7 +20,7 @@ drop=${DROP:-0.005}        # the drop to stop for
 
 for try in 1 2 3; do
     status=0
-    bertscore-beam score --quiet --config night.yaml --group-by $by \
+    bertscore-beam score --quiet --config night.yaml --by $by \
         --input "dumps/$day" --output "scores/$day" --reuse 'latest:scores/*' || status=$?
     case $status in 0 | 2 | 3) break ;; esac
     [ $try -eq 3 ] || sleep "${PAUSE:-300}"

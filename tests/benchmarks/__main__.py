@@ -1,77 +1,92 @@
-"""The CPU set of the benchmarks, one after the other.
+"""Every benchmark, by name.
 
-    python -m tests.benchmarks                 # about a quarter of an hour on two quiet cores
-    python -m tests.benchmarks --tiny          # a try of all scripts; its figures mean nothing
+    python -m tests.benchmarks CASE --help     # what it measures, and its flags
+    python -m tests.benchmarks                 # the CPU set: 15 minutes on two quiet cores
+    python -m tests.benchmarks --tiny          # a try of the set; its figures mean nothing
+    python -m tests.benchmarks table FILE...   # tables of JSON lines, as in RESULTS.md
 
-Results go to standard output and to build/bench/results.jsonl, which is begun anew; the tables are
-printed at the end. Needs the reference's environment, which `make golden` makes.
+Results of the set go to standard output and to build/bench/results.jsonl, which is begun anew; the
+tables are printed at the end. Needs the reference's environment, which `make golden` makes.
+A benchmark of a GPU has a command of its own: `python -m tests.benchmarks.gpu`.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks.harness import BUILD
+from tests.benchmarks.harness import BUILD, run_case
 from tests.benchmarks.table import read_results, to_markdown
 
 BUDGET_MINUTES = 15
 
-SETS: dict[str, tuple[str, str]] = {
-    "gemm": ("gemm", "gemm --seconds 0.1"),
-    "embedded": ("peer --model embedded", "peer --model embedded --pairs 60 --rounds 1"),
-    "bert-base": (
-        "peer --model bert-base --rounds 2",
-        "peer --model bert-base --pairs 10 --rounds 1",
-    ),
-    "roberta-large": (
-        "peer --model roberta-large --rounds 2",
-        "peer --model roberta-large --pairs 4 --rounds 1",
-    ),
-    "shapes": (
-        "shapes --rounds 2 --mixed-pairs 600 --ours float32",
-        "shapes --rounds 1 --mixed-pairs 40 --short-pairs 64 --long-pairs 2 --ours float32",
-    ),
-    "long-texts": ("long_texts", "long_texts --tokens 600 1200 --rounds 1"),
-    "overhead": (
-        "overhead --pairs 8000 --split-rows 1000 --scaling-pairs 4000 --rounds 1",
-        "overhead --pairs 400 --split-rows 100 --scaling-pairs 400 --rounds 1",
-    ),
-    "host": (
-        "host --threads 4 --splits 5",
-        "host --threads 2 --splits 2 --rows 40 --only minilm-l4",
-    ),
+CASES = {
+    "commands": "comparisons idf_keys job_memory nights prism report_page resume_cost text_input",
+    "contest": "families growth long_texts peer shapes",
+    "crawl": "baseline_job baseline_scale ingest",
+    "gemm": "gemm",
+    "host": "host",
+    "overhead": "overhead scaling",
+    "roofline": "roofline",
+    "scores": "company host_errors idf_baseline index mixed_languages",
+    "splits": "splits",
 }
-"""What runs, and how it is tried."""
+"""The benchmarks of each module; they are functions of these names."""
+
+SET: dict[str, tuple[str, str]] = {
+    "gemm": ("", "--seconds 0.1"),
+    "peer --model embedded": ("", "--pairs 60 --rounds 1"),
+    "peer --model bert-base": ("--rounds 2", "--pairs 10 --rounds 1"),
+    "peer --model roberta-large": ("--rounds 2", "--pairs 4 --rounds 1"),
+    "shapes --ours float32": (
+        "--rounds 2 --mixed-pairs 600",
+        "--rounds 1 --mixed-pairs 40 --short-pairs 64 --long-pairs 2",
+    ),
+    "long_texts": ("", "--tokens 600 1200 --rounds 1"),
+    "overhead --rounds 1": ("--pairs 8000 --split-rows 1000", "--pairs 400 --split-rows 100"),
+    "scaling --rounds 1": ("--pairs 4000", "--pairs 400"),
+    "host": ("--threads 4 --splits 5", "--threads 2 --splits 2 --rows 40 --only minilm-l4"),
+}
+"""The CPU set: what runs, its other flags, and how it is tried."""
 
 
 def main() -> None:
-    """Run the set and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--tiny", action="store_true", help="try the scripts with a few pairs")
-    parser.add_argument(
-        "--out", type=Path, help="default: build/bench/results.jsonl, or tiny.jsonl"
-    )
-    given = parser.parse_args()
-    given.out = given.out or BUILD / ("tiny.jsonl" if given.tiny else "results.jsonl")
-    given.out.unlink(missing_ok=True)
-    taken: dict[str, float] = {}
-    failed = []
-    for name in given.only:
-        module, *flags = SETS[name][given.tiny].split()
-        command = [sys.executable, "-m", f"tests.benchmarks.{module}", *flags]
+    """Run a benchmark, the set, or print tables."""
+    words = sys.argv[1:]
+    modules = {case: module for module, cases in CASES.items() for case in cases.split()}
+    if words and words[0] in modules:
+        module = import_module(f"tests.benchmarks.{modules[words[0]]}")
+        run_case(getattr(module, words[0]), words[1:])
+    elif words and words[0] == "table":
+        print(to_markdown(read_results(map(Path, words[1:]))), end="")
+    else:
+        parser = argparse.ArgumentParser(
+            description=__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=f"cases: {', '.join(sorted(modules))}",
+        )
+        parser.add_argument("--tiny", action="store_true", help="try the set with a few pairs")
+        run_set(tiny=parser.parse_args().tiny)
+
+
+def run_set(*, tiny: bool) -> None:
+    """Run the CPU set, each benchmark in a process of its own, and print the tables."""
+    out = BUILD / ("tiny.jsonl" if tiny else "results.jsonl")
+    out.unlink(missing_ok=True)
+    taken, failed = [], []
+    for name, flags in SET.items():
+        words = [*name.split(), *flags[tiny].split(), "--out", str(out)]
         started = time.perf_counter()
-        status = subprocess.run([*command, "--out", str(given.out)]).returncode
-        taken[name] = time.perf_counter() - started
-        if status:
+        if subprocess.run([sys.executable, "-m", "tests.benchmarks", *words]).returncode:
             failed.append(name)
-    if given.out.exists():
-        print(to_markdown(read_results([given.out])))
-    total = sum(taken.values()) / 60
-    each = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in taken.items())
-    print(f"{total:.1f} of {BUDGET_MINUTES} minutes: {each}", file=sys.stderr)
+        taken.append((name, time.perf_counter() - started))
+    if out.exists():
+        print(to_markdown(read_results([out])))
+    minutes = sum(seconds for _, seconds in taken) / 60
+    by_case = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in taken)
+    print(f"{minutes:.1f} of {BUDGET_MINUTES} minutes: {by_case}", file=sys.stderr)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

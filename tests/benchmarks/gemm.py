@@ -1,14 +1,5 @@
-"""The product limit of this machine: its fastest matrix product, in each number format.
+"""The product limit of this machine: its fastest matrix product, in each number format."""
 
-    python -m tests.benchmarks.gemm
-
-Useful work a second as a share of it is what carries over from one processor to another. On a CPU
-three paths are timed: torch.matmul, oneDNN with the weights laid out beforehand, and a chain of
-products in OpenVINO. Which is the fastest depends on the processor, so the limit is the best of all
-over a few shapes, the smaller ones like those of an encoder. On CUDA it is one large torch.matmul.
-"""
-
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bertscore_core import openvino_runtime
+from bertscore_core.model import openvino_runtime
+from tests.benchmarks.harness import Recorder
 
 CPU_SHAPES = ((1024, 384, 1536), (1024, 1024, 4096), (2048, 2048, 2048))
 """Rows, inner length and columns of the products."""
@@ -44,6 +36,23 @@ class Peak:
     def best(self) -> float:
         """The fastest path."""
         return max(self.matmul, self.packed, self.chain)
+
+
+def gemm(recorder: Recorder, *, device: str = "cpu", seconds: float = 0.4) -> None:
+    """The product limit of this machine: its fastest matrix product, in each number format.
+
+    Useful work a second as a share of it is what carries over from one processor to another. On a
+    CPU three paths are timed: torch.matmul, oneDNN with the weights laid out beforehand, and a
+    chain of products in OpenVINO. Which is the fastest depends on the processor, so the limit is
+    the best of all over a few shapes, the smaller ones like those of an encoder. On CUDA it is one
+    large torch.matmul.
+    """
+    for dtype in ("float32", "bfloat16"):
+        peak = measure(dtype, device, seconds)
+        rates = {"matmul": peak.matmul, "packed": peak.packed, "chain": peak.chain}
+        rates["peak"] = peak.best
+        gflops = {f"{name}_gflops": round(rate / 1e9, 1) for name, rate in rates.items()}
+        recorder.add(what=dtype, n=1, **gflops, threads=torch.get_num_threads())
 
 
 def measure(dtype: str, device: str = "cpu", seconds: float = 0.4) -> Peak:
@@ -135,32 +144,3 @@ def _timed(product: Callable[[], object], repeats: int, wait: Callable[[], None]
         product()
     wait()
     return time.perf_counter() - started
-
-
-def main() -> None:
-    """Print one line a number format."""
-    from tests.benchmarks.harness import Recorder, add_out
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--seconds", type=float, default=0.4)
-    add_out(parser)
-    given = parser.parse_args()
-    recorder = Recorder("gemm", given.out)
-    for dtype in ("float32", "bfloat16"):
-        peak = measure(dtype, given.device, given.seconds)
-        recorder.add(
-            model="-",
-            what=dtype,
-            n=1,
-            seconds=[],
-            matmul_gflops=round(peak.matmul / 1e9, 1),
-            packed_gflops=round(peak.packed / 1e9, 1),
-            chain_gflops=round(peak.chain / 1e9, 1),
-            peak_gflops=round(peak.best / 1e9, 1),
-            threads=torch.get_num_threads(),
-        )
-
-
-if __name__ == "__main__":
-    main()

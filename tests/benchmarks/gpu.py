@@ -21,16 +21,18 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
-from bertscore_core import BertScorer, ScorerConfig, kernel
+from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.match import kernel
 from tests.benchmarks import gemm
 from tests.benchmarks.first_contact import launch
-from tests.benchmarks.harness import Recorder, add_out, interleave, version_of
+from tests.benchmarks.harness import Recorder, interleave, version_of
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.plain_loop import PlainLoop
 from tests.benchmarks.texts import Pairs, mixed
@@ -261,7 +263,7 @@ def main() -> None:
         "--batch-tokens", type=int, nargs="*", default=[4096, 8192, 16384, 32768, 65536]
     )
     parser.add_argument("--device", default="cuda", help="cpu serves to try the script only")
-    add_out(parser)
+    parser.add_argument("--out", type=Path, help="append the JSON lines to this file too")
     launch.add_flags(parser)
     given = parser.parse_args()
     if given.first_contact:

@@ -1,15 +1,18 @@
-"""What all benchmarks share: results as JSON lines, interleaved rounds, counting of useful work.
+"""What all benchmarks share: results as JSON lines, interleaved rounds, costs of commands.
 
 A result is one JSON line on standard output, appended to a file when `--out` names one, and one
 short line for people on standard error.
 """
 
-import argparse
+import inspect
 import json
 import os
 import platform
+import resource
+import subprocess
 import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +23,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
+from tests.support.processes import descendants
 
 BUILD = Path("build/bench")
 """Where texts, dumps and results go, below the repository root."""
@@ -67,24 +72,23 @@ class Recorder:
     benchmark: str
     out: Path | None = None
     facts: dict[str, Any] = field(default_factory=lambda: dict(machine()))
-    results: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
         self,
         *,
-        model: str,
         what: str,
         n: int,
-        seconds: Sequence[float],
+        model: str = "-",
+        seconds: Sequence[float] = (),
         ratio: float | None = None,
         **more: Any,
     ) -> dict[str, Any]:
         """Record one result.
 
         Args:
-            model: Name of the model, or `-`.
             what: What was measured.
             n: How many pairs, or other units.
+            model: Name of the model.
             seconds: One value a round; their median stands in the line too.
             ratio: How many times as fast as what the benchmark compares with.
             **more: Further fields.
@@ -104,8 +108,15 @@ class Recorder:
                 lines.write(text + "\n")
         shown = {name: value for name, value in line.items() if name != "all_seconds"}
         print("  ".join(f"{name}={value}" for name, value in shown.items()), file=sys.stderr)
-        self.results.append(line)
         return line
+
+    def command(self, what: str, n: int, words: Iterable[object], **more: Any) -> dict[str, Any]:
+        """Run a command of `bertscore-beam` alone, and record what it cost and `more`."""
+        cost = run_command(words)
+        seconds = cost.pop("seconds")
+        return self.add(
+            what=what, n=n, seconds=[seconds], pairs_per_second=n / seconds, **cost, **more
+        )
 
 
 def interleave(variants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -128,9 +139,68 @@ def interleave(variants: Mapping[str, Callable[[], float]], rounds: int) -> dict
     return seconds
 
 
-def add_out(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that every benchmark has."""
+def run_command(words: Iterable[object]) -> dict[str, float]:
+    """Run a command of `bertscore-beam` that must end well.
+
+    Returns:
+        Its seconds, the processor's seconds of all its processes, and the most memory that itself
+        and its largest worker held, looked at ten times a second.
+    """
+    started, before, own, worker = time.perf_counter(), children_seconds(), 0.0, 0.0
+    command = [sys.executable, "-m", "bertscore_beam", *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        own = max(own, peak_mb(process.pid))
+        worker = max([worker, *map(peak_mb, descendants(process.pid))])
+        time.sleep(0.1)
+    if process.returncode:
+        raise SystemExit(f"{command} ended with status {process.returncode}")
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": children_seconds() - before,
+        "own_peak_mb": own,
+        "worker_peak_mb": worker,
+    }
+
+
+def peak_mb(process: int | str = "self") -> float:
+    """Return the highest resident memory of a process in MB of 10^6 bytes, 0 when it is gone.
+
+    getrusage is no help: on Linux it starts from the peak of the process that started this one.
+    """
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0.0
+    words = status.partition("VmHWM:")[2].split()
+    return round(int(words[0]) * 1024 / 1e6, 1) if words else 0.0
+
+
+def children_seconds() -> float:
+    """Return the processor's seconds of all child processes that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_case(case: Callable[..., None], words: Sequence[str]) -> None:
+    """Run a benchmark with flags: the parameters behind its recorder, of their defaults' types."""
+    parser = ArgumentParser(
+        prog=f"python -m tests.benchmarks {case.__name__}",
+        description=inspect.getdoc(case),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--out", type=Path, help="append the JSON lines to this file too")
+    for name, parameter in list(inspect.signature(case).parameters.items())[1:]:
+        default, flag = parameter.default, f"--{name.replace('_', '-')}"
+        if isinstance(default, bool):
+            parser.add_argument(flag, action="store_true")
+        elif isinstance(default, tuple):
+            kind = type(default[0]) if default else str
+            parser.add_argument(flag, nargs="*", type=kind, default=default)
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    given = vars(parser.parse_args(words))
+    case(Recorder(case.__name__, given.pop("out")), **given)
 
 
 @cache

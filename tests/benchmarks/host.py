@@ -1,31 +1,12 @@
-"""Whether the host keeps a GPU busy: jobs on a pretended device that takes its time.
+"""Whether the host keeps a GPU busy: jobs on a pretended device that takes its time."""
 
-    python -m tests.benchmarks.host
-
-The job is the real one, from Parquet to Parquet: rows are read, tokenised, planned, sent, launched
-(by a model as deep as the real one, but narrow) and written. Only the device is pretended
-(`tests.support.pretended`): it is busy for the tokens it gets, at the rate of a GPU, and takes no
-time of the processor. The share of time in which it is busy is counted from its first work to its
-last.
-
-A machine has N virtual processors for each GPU, this one has two. So each case is run twice:
-
-- `scaled`: the device is N / 2 times slower, and two processors tokenise. This measures the sum of
-  the host's work, and what stands in the way of doing it side by side.
-- `one process`: the device has its full rate, and the tokenizer's library, which runs outside
-  Python, takes the time it would take on all processors but two, asleep. This measures what only
-  one thread of a Python process can do at a time, which more processors do not make faster.
-
-`--threads` are the harness threads of the job.
-"""
-
-import argparse
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +17,14 @@ import torch
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.tokenization import TextTokenizer
-from tests.benchmarks.harness import Recorder, add_out
+from bertscore_core.tokenizer import TextTokenizer
+from tests.benchmarks.harness import Recorder
 from tests.benchmarks.models import BenchModel, prepare_narrow
 from tests.benchmarks.texts import mixed
 from tests.support.jobs import job_options, run_options
 from tests.support.pretended import PretendedDevice, pretend
 
-MODES = ["scaled", "one process"]
+MODES = ("scaled", "one process")
 SMALLER = 4
 """How many times smaller the splits of scaled cases are, so that they do not take minutes."""
 
@@ -189,40 +170,45 @@ def _tokenize_once(model: BenchModel, dump: Path) -> None:
     BertScorer(config).tokenize(rows["candidate"].to_pylist(), rows["reference"].to_pylist())
 
 
-def main() -> None:
-    """Measure all cases."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
-    parser.add_argument("--threads", nargs="+", type=int, default=[2, 4])
-    parser.add_argument("--rows", type=int, default=20_000, help="rows of a split at full rate")
-    parser.add_argument("--splits", type=int, default=8)
-    add_out(parser)
-    given = parser.parse_args()
+def host(
+    recorder: Recorder,
+    *,
+    only: Sequence[str] = tuple(CASES),
+    modes: Sequence[str] = MODES,
+    threads: Sequence[int] = (2, 4),
+    rows: int = 20_000,
+    splits: int = 8,
+) -> None:
+    """Whether the host keeps a GPU busy: jobs on a pretended device that takes its time.
+
+    The job is the real one, from Parquet to Parquet: rows are read, tokenised, planned, sent,
+    launched (by a model as deep as the real one, but narrow) and written. Only the device is
+    pretended (`tests.support.pretended`): it is busy for the tokens it gets, at the rate of a GPU,
+    and takes no time of the processor. The share of time in which it is busy is counted from its
+    first work to its last. `--threads` are the harness threads of the job, `--rows` those of a
+    split at full rate.
+
+    A machine has N virtual processors for each GPU, this one has two. So each case is run twice:
+
+    - `scaled`: the device is N / 2 times slower, and two processors tokenise. This measures the sum
+      of the host's work, and what stands in the way of doing it side by side.
+    - `one process`: the device has its full rate, and the tokenizer's library, which runs outside
+      Python, takes the time it would take on all processors but two, asleep. This measures what
+      only one thread of a Python process can do at a time, which more processors do not make
+      faster.
+    """
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:HERE])
     torch.set_num_threads(1)  # a launch takes one thread
-    case = CASES[given.only[0]]  # once for what is only loaded and warmed up
-    measure(case, scaled=True, threads=1, rows=100, splits=2)
-    recorder = Recorder("host", given.out)
-    for name in given.only:
-        case = CASES[name]
-        for mode in given.modes:
-            for threads in given.threads:
-                found = measure(
-                    case,
-                    scaled=mode == MODES[0],
-                    threads=threads,
-                    rows=given.rows,
-                    splits=given.splits,
-                )
-                recorder.add(
-                    model=case.model,
-                    what=f"{case.gpu}, {mode}, {threads} threads",
-                    n=int(found.pop("pairs")),
-                    seconds=[found.pop("wall")],
-                    **found,
-                )
-
-
-if __name__ == "__main__":
-    main()
+    # Once for what is only loaded and warmed up.
+    measure(CASES[only[0]], scaled=True, threads=1, rows=100, splits=2)
+    for name, mode, number in product(only, modes, threads):
+        figures = measure(
+            CASES[name], scaled=mode == MODES[0], threads=number, rows=rows, splits=splits
+        )
+        recorder.add(
+            model=CASES[name].model,
+            what=f"{CASES[name].gpu}, {mode}, {number} threads",
+            n=int(figures.pop("pairs")),
+            seconds=[figures.pop("wall")],
+            **figures,
+        )

@@ -17,15 +17,13 @@ import torch
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
-from bertscore_core.resolve import resolve_model
+from bertscore_core.model import resolve_model
 from tests.benchmarks.harness import Shape
 from tests.benchmarks.texts import WORDS
-from tests.support.tiny_families import FAMILY_BUILDERS
+from tests.support.tiny_models import write_tokenizer
 from tests.support.tiny_tokenizers import byte_alphabet, write_json
 
 FOLDER = Path("build/bench-models")
-FAMILIES = tuple(FAMILY_BUILDERS)
-"""The architectures that `prepare_family` knows."""
 
 _FAMILY_SIZES: dict[str, int] = {
     **dict.fromkeys(("hidden_size", "d_model", "dim", "emb_dim"), 256),
@@ -80,7 +78,7 @@ def prepare_family(family: str) -> BenchModel:
     folder = FOLDER.resolve() / "families"
 
     def build(target: Path) -> None:
-        config, tokenizer_config = FAMILY_BUILDERS[family](target)
+        config, tokenizer_config = write_tokenizer(family, target)
         tokenizer_config["model_max_length"] = 512  # some say none; then ours asks for one
         _save(target, _enlarged(config), tokenizer_config)
 

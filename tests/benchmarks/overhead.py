@@ -1,21 +1,9 @@
-"""What the Beam job costs beside the bare kernel, and what a second worker brings.
+"""What the Beam job costs beside the bare kernel, and what a second worker brings."""
 
-    python -m tests.benchmarks.overhead --pairs 20000
-
-The job scores a dump with one worker; the bare kernel scores the same splits, one after the other,
-in one process with as many threads. Both are rates without start-up. For the job it is the time
-between the end of the first part and the end of the last, which holds everything a part needs:
-reading, scoring, writing its file and its record. Runs alternate. `scaling` compares two workers of
-one thread with one worker of one thread, which is held to one core; there the time counts in which
-both were at work and had done a part each.
-"""
-
-import argparse
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -23,9 +11,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.score.records import read_records
-from tests.benchmarks.harness import Recorder, add_out, interleave
+from bertscore_beam.records import read_records
+from bertscore_beam.run import OutputFolder
+from tests.benchmarks.harness import Recorder, interleave
 from tests.benchmarks.models import BenchModel, prepare
 from tests.benchmarks.texts import Pairs, mixed
 from tests.benchmarks.worker import Worker, write_pairs
@@ -90,104 +78,93 @@ def steady_seconds(parts: list[tuple[float, int, float]], workers: int, rows: in
     return rows * (last - first) / done
 
 
-def main() -> None:
-    """Measure overhead and scaling."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--split-rows", type=int, default=2_000)
-    parser.add_argument("--scaling-pairs", type=int, help="default: as many as --pairs")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--skip", nargs="*", choices=("overhead", "scaling"), default=[])
-    add_out(parser)
-    given = parser.parse_args()
-    recorder = Recorder("overhead", given.out)
-    model = prepare("embedded")
-    with TemporaryDirectory() as folder:
-        if "overhead" not in given.skip:
-            _overhead(Path(folder), model, given, recorder)
-        if "scaling" not in given.skip:
-            _scaling(Path(folder), model, given, recorder)
-
-
-def _overhead(
-    folder: Path, model: BenchModel, given: argparse.Namespace, recorder: Recorder
+def overhead(
+    recorder: Recorder,
+    *,
+    pairs: int = 20_000,
+    split_rows: int = 2_000,
+    rounds: int = 2,
+    dtype: str = "float32",
 ) -> None:
-    pairs = mixed(given.pairs)
-    path = write_pairs(folder / "pairs.json", pairs)
-    dump = folder / "dump.parquet"
-    write_dump(dump, pairs, given.split_rows)
+    """What the Beam job costs beside the bare kernel.
+
+    The job scores a dump with one worker; the bare kernel scores the same splits, one after the
+    other, in one process with as many threads. Both are rates without start-up. For the job it is
+    the time between the end of the first part and the end of the last, which holds everything a
+    part needs: reading, scoring, writing its file and its record. Runs alternate.
+    """
+    model = prepare("embedded")
     scoring: list[float] = []
+    with TemporaryDirectory() as folder, Worker("ours", model, dtype=dtype) as worker:
+        texts = mixed(pairs)
+        path, dump = write_pairs(Path(folder) / "pairs", texts), Path(folder) / "dump.parquet"
+        write_dump(dump, texts, split_rows)
+        worker.ask("score", path=path, stop=200)
 
-    def job() -> float:
-        parts = run_job(dump, model, given.dtype, given.split_rows, 1, None)
-        scoring.append(sum(part[2] for part in parts))
-        return steady_seconds(parts, 1, given.pairs)
-
-    with Worker("tests.benchmarks.serve_ours", folder=model.folder) as worker:
-        worker.ask("load", model=str(model.path), num_layers=model.shape.layers, dtype=given.dtype)
-        worker.ask("score", path=str(path), stop=200)
+        def job() -> float:
+            parts = run_job(dump, model, dtype, split_rows, 1, None)
+            scoring.append(sum(part[2] for part in parts))
+            return steady_seconds(parts, 1, pairs)
 
         def bare() -> float:
-            starts = range(0, given.pairs, given.split_rows)
-            request = [(start, start + given.split_rows) for start in starts]
-            replies = [worker.ask("score", path=str(path), start=a, stop=b) for a, b in request]
+            replies = [
+                worker.ask("score", path=path, start=start, stop=start + split_rows)
+                for start in range(0, pairs, split_rows)
+            ]
             # The first split is left out, as the job's first part is.
-            rows = given.pairs - min(given.split_rows, given.pairs)
-            return given.pairs * sum(reply["seconds"] for reply in replies[1:]) / rows
+            rows = pairs - min(split_rows, pairs)
+            return pairs * sum(reply["seconds"] for reply in replies[1:]) / rows
 
-        seconds = interleave({"bare kernel": bare, "job, 1 worker": job}, given.rounds)
+        seconds = interleave({"bare kernel": bare, "job, 1 worker": job}, rounds)
     base = median(seconds["bare kernel"])
-    overhead = median(seconds["job, 1 worker"]) / base - 1
-    more = {"job, 1 worker": {"overhead": overhead, "scoring_seconds": median(scoring)}}
     for what, taken in seconds.items():
         recorder.add(
             model=model.name,
             what=what,
-            n=given.pairs,
+            n=pairs,
             seconds=taken,
             ratio=base / median(taken),
-            pairs_per_second=given.pairs / median(taken),
-            dtype=given.dtype,
-            **more.get(what, {}),
+            pairs_per_second=pairs / median(taken),
+            dtype=dtype,
+            overhead=median(taken) / base - 1 if what != "bare kernel" else None,
+            scoring_seconds=median(scoring) if what != "bare kernel" else None,
         )
 
 
-def _scaling(
-    folder: Path, model: BenchModel, given: argparse.Namespace, recorder: Recorder
+def scaling(
+    recorder: Recorder,
+    *,
+    pairs: int = 20_000,
+    split_rows: int = 2_000,
+    rounds: int = 2,
+    dtype: str = "float32",
 ) -> None:
-    count = given.scaling_pairs or given.pairs
-    split_rows = min(given.split_rows, max(count // 20, 1))
-    dump = folder / "scaling.parquet"
-    write_dump(dump, mixed(count, seed=1), split_rows)
+    """What a second worker brings: two workers of one thread against one, which has one core.
+
+    The time counts in which both were at work and had done a part each.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        print("scaling needs two cores; left out", file=sys.stderr)
-        return
+        raise SystemExit("scaling needs two cores")
+    model = prepare("embedded")
+    split_rows = min(split_rows, max(pairs // 20, 1))
+    with TemporaryDirectory() as folder:
+        dump = Path(folder) / "dump.parquet"
+        write_dump(dump, mixed(pairs, seed=1), split_rows)
 
-    def job(workers: int) -> Callable[[], float]:
-        def run() -> float:
-            used = set(cores[:workers])
-            parts = run_job(dump, model, given.dtype, split_rows, workers, used)
-            return steady_seconds(parts, workers, count)
+        def job(workers: int) -> float:
+            parts = run_job(dump, model, dtype, split_rows, workers, set(cores[:workers]))
+            return steady_seconds(parts, workers, pairs)
 
-        return run
-
-    started = time.perf_counter()
-    seconds = interleave({"1 worker": job(1), "2 workers": job(2)}, given.rounds)
-    one = median(seconds["1 worker"])
+        variants = {"1 worker": partial(job, 1), "2 workers": partial(job, 2)}
+        seconds = interleave(variants, rounds)
     for what, taken in seconds.items():
         recorder.add(
             model=model.name,
             what=f"{what} of 1 thread",
-            n=count,
+            n=pairs,
             seconds=taken,
-            ratio=one / median(taken),
-            pairs_per_second=count / median(taken),
-            dtype=given.dtype,
+            ratio=median(seconds["1 worker"]) / median(taken),
+            pairs_per_second=pairs / median(taken),
+            dtype=dtype,
         )
-    print(f"scaling took {time.perf_counter() - started:.0f} s", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel, AutoTokenizer
 
-from bertscore_core.encoder import cut
-from bertscore_core.matching import greedy_match
+from bertscore_core.match import greedy_match
+from bertscore_core.model import cut
 
 
 class PlainLoop:

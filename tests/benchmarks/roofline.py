@@ -1,19 +1,19 @@
 """What GPUs should reach, worked out and not measured: the tables of configs/ and docs/.
 
-    python -m tests.benchmarks.roofline
+    python -m tests.benchmarks roofline
 
-The time of a token is that of its matrix products, at a share of the card's peak, and that of all
-other passes over memory, at a share of its bandwidth, one after the other. Shares come from
-NVIDIA's tables of BERT-large on TensorRT (`TENSORRT`) where a card has one, and are assumptions
-where it has none (`ASSUMED_SHARES`). Everything else is counted. The tests compare the tables that
-this prints with those in the pages.
+The time of a token is that of its matrix products, at a share of the card's peak, that of all other
+passes over memory, at a share of its bandwidth, and that of attention's tiles, one after the other.
+Shares come from NVIDIA's tables of BERT-large on TensorRT (`TENSORRT`) where a card has one, and
+are assumptions where it has none (`ASSUMED_SHARES`). Everything else is counted. The tests compare
+the tables that this prints with those in the pages.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from tests.benchmarks.harness import Shape
+from tests.benchmarks.harness import Recorder, Shape
 
 ROBERTA_LARGE = Shape(layers=17, hidden=1024, inner=4096)
 ALL_LAYERS = Shape(layers=24, hidden=1024, inner=4096)
@@ -23,28 +23,20 @@ TOKENS = 28
 MEMORY_SHARE = 0.855
 """Of the bandwidth: 2.87 of an H100's 3.35 TB/s, as kernels that only copy reach it."""
 
-BATCH_TOKENS = 32_768
-PADDING = 0.053
-"""Of batches of `BATCH_TOKENS` that are padded: measured on 20,000 and 100,000 rows."""
-
 # Bytes of a token and layer for every element of the hidden state, beside what products read and
-# write, which overlaps with their arithmetic. Under autocast, with attention fused, H elements:
-# attention 8 (Q, K, V in, its output out, in 2 bytes each); four inputs of products cast from 4 to
-# 2 bytes, 6 each; two sums of 2 and 4 bytes into 4, 10 each; two layer norms in 4 bytes, 8 each;
-# GELU on the 4 H elements between the feed-forward's products, 2 bytes in and 2 out: 16.
-AUTOCAST_BYTES = 8 + 4 * 6 + 2 * 10 + 2 * 8 + 16
-# The same in float32, where nothing is cast: attention 16, sums 12, norms 8, GELU 32.
+# write, which overlaps with their arithmetic. In 16 bits, with attention fused, H elements:
+# attention 8 (Q, K, V in, its output out, in 2 bytes each); two sums of 2 and 2 bytes into 2, 6
+# each; two layer norms, 4 each; GELU on the 4 H elements between the feed-forward's products, 16.
+HALF_BYTES = 8 + 2 * 6 + 2 * 4 + 16
+# The same in float32: attention 16, sums 12, norms 8, GELU 32.
 FLOAT32_BYTES = 16 + 2 * 12 + 2 * 8 + 32
 # TensorRT keeps all of it in 2 bytes and fuses sums with norms: attention 8, those 6 each, GELU 16.
 TENSORRT_BYTES = 8 + 2 * 6 + 16
-CAST_WEIGHT_BYTES = 6
-"""To cast a weight: 4 bytes read, 2 written."""
-
 FLOAT32_SHARE = 0.5
 """Of the peak in float32; an assumption."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Card:
     """A GPU in a machine of Google Cloud; peaks as in NVIDIA's data sheets, without sparsity.
 
@@ -68,42 +60,10 @@ class Card:
 
 
 CARDS = {
-    "T4": Card(
-        name="T4",
-        machine="n1-standard-8 with one T4",
-        dollars=0.73,
-        tflops=65,
-        float32_tflops=8.1,
-        bandwidth=320,
-        split_rows=20_000,
-    ),
-    "L4": Card(
-        name="L4",
-        machine="g2-standard-8",
-        dollars=0.85,
-        tflops=121,
-        float32_tflops=30.3,
-        bandwidth=300,
-        split_rows=20_000,
-    ),
-    "A100": Card(
-        name="A100 40 GB",
-        machine="a2-highgpu-1g",
-        dollars=3.67,
-        tflops=312,
-        float32_tflops=19.5,
-        bandwidth=1555,
-        split_rows=50_000,
-    ),
-    "H100": Card(
-        name="H100 80 GB",
-        machine="a3-highgpu-1g",
-        dollars=10.98,
-        tflops=989,
-        float32_tflops=67,
-        bandwidth=3350,
-        split_rows=100_000,
-    ),
+    "T4": Card("T4", "n1-standard-8 with one T4", 0.73, 65, 8.1, 320, 20_000),
+    "L4": Card("L4", "g2-standard-8", 0.85, 121, 30.3, 300, 20_000),
+    "A100": Card("A100 40 GB", "a2-highgpu-1g", 3.67, 312, 19.5, 1555, 50_000),
+    "H100": Card("H100 80 GB", "a3-highgpu-1g", 10.98, 989, 67, 3350, 100_000),
 }
 
 TENSORRT = {"A100": 51.61, "T4": 482.84}
@@ -114,6 +74,12 @@ https://github.com/NVIDIA/TensorRT/blob/007c3470/demo/BERT/README.md#performance
 
 SIZES = (1_000_000, 100_000_000, 10_000_000_000)
 """Pairs, for the tables of docs/scale.md."""
+
+TILES = {"T4": 64}
+"""Queries, and keys, of a tile of attention, which is computed whole: 128 but for T4."""
+
+OTHER_WORK = 1.025
+"""Matching, and gaps between kernels."""
 
 REQUESTS_A_SPLIT = 5
 """Of S3, to read, score and record a split, and to index it; counted at a server by
@@ -145,36 +111,28 @@ def product_share(card: str) -> float:
     return tensorrt_share(card) if card in TENSORRT else ASSUMED_SHARES[card]
 
 
-def token_seconds(card: str, *, packed: bool) -> tuple[float, float]:
-    """Return the seconds of a token of roberta-large to layer 17: products, other passes.
-
-    Args:
-        card: Name in `CARDS`.
-        packed: Texts are laid end to end and weights were cast when they were loaded. Otherwise
-            batches are padded, and each casts all weights again.
-    """
+def token_seconds(card: str) -> tuple[float, float, float]:
+    """Return the seconds of a token of roberta-large to layer 17: products, passes, attention."""
     shape, facts = ROBERTA_LARGE, CARDS[card]
-    products = shape.flops([TOKENS]) / TOKENS / (product_share(card) * facts.tflops * 1e12)
-    passes = AUTOCAST_BYTES * shape.hidden * shape.layers
-    if packed:
-        return products, passes / per_second(facts.bandwidth)
-    weights = shape.layers * (4 * shape.hidden**2 + 2 * shape.hidden * shape.inner)
-    passes += CAST_WEIGHT_BYTES * weights / BATCH_TOKENS
-    more = 1 + PADDING
-    return more * products, more * passes / per_second(facts.bandwidth)
+    reached = product_share(card) * facts.tflops * 1e12
+    products = shape.flops([TOKENS]) / TOKENS / reached
+    passes = HALF_BYTES * shape.hidden * shape.layers / per_second(facts.bandwidth)
+    tile = TILES.get(card, 128)
+    attention = 4 * tile**2 * shape.hidden * shape.layers / TOKENS / reached
+    return products, passes, attention
 
 
-def rate(card: str, *, packed: bool = True) -> int:
+def rate(card: str) -> int:
     """Return pairs a second, rounded to what such a model is worth: 50, or 500 above 5,000."""
-    exact = 1 / (2 * TOKENS * sum(token_seconds(card, packed=packed)))
+    exact = 1 / (2 * TOKENS * OTHER_WORK * sum(token_seconds(card)))
     step = 50 if exact < 5_000 else 500
     return step * round(exact / step)
 
 
-def peak_share(card: str, *, packed: bool = True) -> float:
+def peak_share(card: str) -> float:
     """Return useful work as a share of the card's peak."""
     useful = ROBERTA_LARGE.flops([TOKENS]) / TOKENS
-    return useful / sum(token_seconds(card, packed=packed)) / (CARDS[card].tflops * 1e12)
+    return useful / (OTHER_WORK * sum(token_seconds(card))) / (CARDS[card].tflops * 1e12)
 
 
 def baseline_hours(card: str) -> float:
@@ -219,11 +177,11 @@ def arithmetic_table() -> str:
     """Return where the rates come from, for docs/scale.md."""
     heading = (
         "card", "peak, TFLOP/s", "of it in products", "memory, GB/s", "products, µs a token",
-        "other passes, µs a token", "pairs a second", "padded, weights cast in every batch",
+        "other passes, µs a token", "tiles of attention, µs a token", "pairs a second",
     )  # fmt: skip
     rows = []
     for name, card in CARDS.items():
-        products, passes = token_seconds(name, packed=True)
+        products, passes, attention = token_seconds(name)
         source = "TensorRT" if name in TENSORRT else "assumed"
         rows.append(
             (
@@ -233,8 +191,8 @@ def arithmetic_table() -> str:
                 f"{card.bandwidth:,.0f}",
                 f"{products * 1e6:.2f}",
                 f"{passes * 1e6:.2f}",
+                f"{attention * 1e6:.2f}",
                 f"{rate(name):,}",
-                f"{rate(name, packed=False):,}",
             )
         )
     return markdown(heading, rows)
@@ -299,11 +257,7 @@ TABLES: dict[str, Callable[[], str]] = {
 """The tables by the page that has them."""
 
 
-def main() -> None:
-    """Print the tables."""
+def roofline(_: Recorder) -> None:
+    """What GPUs should reach, worked out and not measured: the tables of configs/ and docs/."""
     for place, table in TABLES.items():
         print(f"{place}\n\n{table()}")
-
-
-if __name__ == "__main__":
-    main()

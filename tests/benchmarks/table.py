@@ -1,65 +1,26 @@
 """Turn benchmark results into tables, as in tests/benchmarks/RESULTS.md.
 
-    python -m tests.benchmarks.table build/bench/*.jsonl > tables.md
+    python -m tests.benchmarks table build/bench/*.jsonl > tables.md
 
 One table for each benchmark and model, in the order in which they were measured. Of results for the
 same thing the latest counts. The machine stands once above the tables measured on it, with the
-share of its product limit (`tests.benchmarks.gemm`) that each side reaches.
+share of its product limit (`gemm`) that each side reaches.
 """
 
-import argparse
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-HEADINGS = {
-    "n": "pairs",
-    "seconds": "seconds",
-    "cpu_seconds": "CPU seconds",
-    "pairs_per_second": "pairs/s",
-    "ratio": "x",
-    "to_paper": "x of the paper",
-    "useful_gflops": "useful GFLOP/s",
-    "useful_tflops": "useful TFLOP/s",
-    "share_of_peak": "of limit",
-    "share_of_bfloat16_peak": "of bf16 limit",
-    "matmul_gflops": "torch.matmul GFLOP/s",
-    "packed_gflops": "pre-packed GFLOP/s",
-    "chain_gflops": "OpenVINO chain GFLOP/s",
-    "peak_gflops": "limit GFLOP/s",
-    "peak_tflops": "limit TFLOP/s",
-    "padding": "padding",
-    "overhead": "overhead",
-    "busy": "device busy",
-    "device_seconds_per_split": "device, s a split",
-    "processor_seconds_per_split": "processor, s a split",
-    "device_idle_seconds": "idle, s",
-    "device_late_seconds": "late, s",
-    "share_tokenizing": "tokenising",
-    "share_encoding": "encoding",
-    "share_matching": "matching",
-    "peak_mb": "peak MB",
-    "working_memory_mb": "working MB",
-    "f1_max": "F1 to first, max",
-    "drift_max": "drift, max",
-    "drift_mean": "drift, mean",
-    "drift_bias": "bias",
-    "backend": "backend",
-    "error": "error",
-}
-"""Columns in their order; one without any value is left out."""
+HEADINGS = {"n": "pairs", "ratio": "x", "pairs_per_second": "pairs/s"}
+"""Columns that are not called as their fields are."""
 
-_PERCENT = {
-    "share_of_peak",
-    "share_of_bfloat16_peak",
-    "padding",
-    "overhead",
-    "busy",
-    "share_tokenizing",
-    "share_encoding",
-    "share_matching",
+_HIDDEN = {
+    *("benchmark", "model", "what", "machine", "all_seconds", "ratio_of_bests", "distinct_texts"),
+    *("mean_tokens", "f1_mean", "f1_bias"),
 }
+_PERCENT = ("share", "padding", "overhead", "busy")
 
 
 def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -130,9 +91,9 @@ def _shares(where: str, results: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _table(lines: Sequence[dict[str, Any]], *, with_model: bool) -> str:
-    shown = [name for name in HEADINGS if any(name in line for line in lines)]
+    shown = [name for name in dict.fromkeys(chain(*lines)) if name not in _HIDDEN]
     first = ["model", ""] if with_model else [""]
-    rows = [[*first, *(HEADINGS[name] for name in shown)]]
+    rows = [[*first, *(HEADINGS.get(name, name.replace("_", " ")) for name in shown)]]
     rows.append(["---"] * len(rows[0]))
     for line in lines:
         names = [line["model"], line["what"]] if with_model else [line["what"]]
@@ -143,24 +104,12 @@ def _table(lines: Sequence[dict[str, Any]], *, with_model: bool) -> str:
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value.replace("|", "\\|").replace("\n", " ")
-    if name in _PERCENT:
+    if isinstance(value, str | bool | list):
+        return str(value).replace("|", "\\|").replace("\n", " ")
+    if name.startswith(_PERCENT):
         return f"{100 * value:.0f}%" if abs(value) >= 0.1 else f"{100 * value:.1f}%"
     if name.startswith(("f1_", "drift_")):
         return f"{value:.1e}"
     if name == "n" or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+")
-    given = parser.parse_args()
-    print(to_markdown(read_results(given.files)), end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -91,7 +91,7 @@ def test_prediction_is_the_sum_of_computing_and_moving():
     limits = rates.Limits(flops=1e12, bytes=1e9)
     shape = Shape(2, 10, 40)
     computing = shape.flops([7]) / 7 / (rates.REACHED * 1e12)
-    moving = 2 * 10 * rates.BYTES_PER_NUMBER / 1e9
+    moving = 2 * 10 * rates.HALF_BYTES / 1e9
     assert limits.tokens_per_second(shape, 7) == pytest.approx(1 / (computing + moving))
 
 
@@ -169,9 +169,9 @@ def test_device_runs_code_of_its_own_generation(capability, expected):
 
 
 def test_each_switch_is_tried_beside_the_default(given):
-    names = [name for name, _, _ in sweep.variants(given)]
+    names = [name for name, _ in sweep.variants(given)]
     assert names[0] == "as by default"
-    assert {"texts padded", "weights cast in each pass"} < set(names)
+    assert "texts padded" in names
 
 
 def arguments(out, *only, **options):

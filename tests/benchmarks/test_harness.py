@@ -1,6 +1,11 @@
+import inspect
 import json
+from importlib import import_module
 
-from tests.benchmarks.harness import Recorder, Shape, interleave
+import pytest
+
+from tests.benchmarks.__main__ import CASES, SET
+from tests.benchmarks.harness import Recorder, Shape, interleave, run_case
 
 
 def test_useful_work_is_what_a_count_by_hand_gives():
@@ -33,3 +38,38 @@ def test_a_result_is_one_json_line_with_the_median_and_the_machine(tmp_path, cap
     assert line["ratio"] == 1.5
     assert "note" not in line
     assert line["machine"]["torch"]
+
+
+def test_parameters_of_a_case_are_its_flags(tmp_path):
+    calls = []
+
+    def case(recorder, *, rows=5, share=0.5, sizes=(1, 2), words=(), fast=False):
+        calls.append((recorder.benchmark, recorder.out, rows, share, list(sizes), words, fast))
+
+    run_case(case, [])
+    flags = ["--rows", "7", "--share", "1", "--sizes", "3", "4", "--words", "a", "--fast"]
+    run_case(case, [*flags, "--out", str(tmp_path)])
+    assert calls == [
+        ("case", None, 5, 0.5, [1, 2], (), False),
+        ("case", tmp_path, 7, 1.0, [3, 4], ["a"], True),
+    ]
+
+
+@pytest.mark.parametrize("module", CASES)
+def test_every_case_of_the_table_can_be_called_without_flags(module):
+    for name in CASES[module].split():
+        case = getattr(import_module(f"tests.benchmarks.{module}"), name)
+        _, *others = inspect.signature(case).parameters.values()
+        assert inspect.getdoc(case)
+        assert all(other.default is not other.empty for other in others)
+
+
+def test_the_set_has_flags_that_its_cases_take():
+    modules = {case: module for module, cases in CASES.items() for case in cases.split()}
+    for words, flags in SET.items():
+        case, *more = words.split()
+        known = inspect.signature(
+            getattr(import_module(f"tests.benchmarks.{modules[case]}"), case)
+        ).parameters
+        given = [word for text in (*flags, *more) for word in text.split() if word[:2] == "--"]
+        assert {word[2:].replace("-", "_") for word in given} <= known.keys()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bertscore_core.resolve import resolve_model
-from bertscore_core.tokenization import load_tokenizer
+from bertscore_core.model import resolve_model
+from bertscore_core.tokenizer import load_tokenizer
 from tests.benchmarks.host import ElsewhereBackend
 from tests.support import pretended
 from tests.support.pretended import PretendedDevice

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.resolve import resolve_model
+from bertscore_core.model import resolve_model
 from tests.benchmarks.plain_loop import PlainLoop
 from tests.benchmarks.texts import mixed
 

@@ -25,18 +25,11 @@ def test_the_model_gives_back_the_times_it_was_fitted_to():
 
 def test_a_rate_is_what_a_count_by_hand_gives():
     # A token of an H100: 17 layers of 2 * 12 * 1024^2 + 4 * 28 * 1024 operations at 63% of 989e12,
-    # and 17 * 84 * 1024 bytes at 85.5% of 3,350e9; 56 tokens a pair.
+    # 17 * 44 * 1024 bytes at 85.5% of 3,350e9, and tiles of 128 * 128 for 28 tokens; 56 tokens a
+    # pair.
     products = 17 * (24 * 1024**2 + 112 * 1024) / (0.63 * 989e12)
-    passes = 17 * 84 * 1024 / (0.855 * 3350e9)
-    assert roofline.token_seconds("H100", packed=True) == pytest.approx((products, passes))
-    assert roofline.rate("H100") == pytest.approx(1 / (56 * (products + passes)), abs=250)
-
-
-def test_padding_and_casts_cost_what_they_are_said_to():
-    for card in CARDS:
-        products, passes = roofline.token_seconds(card, packed=True)
-        padded_products, padded_passes = roofline.token_seconds(card, packed=False)
-        assert padded_products == pytest.approx(1.053 * products)
-        # 12.6 million weights of 6 bytes, shared by 32,768 tokens, beside 84 * 1024 bytes.
-        assert padded_passes == pytest.approx(1.053 * passes * (1 + 12 * 1024 * 6 / 32768 / 84))
-        assert roofline.rate(card, packed=False) < roofline.rate(card)
+    passes = 17 * 44 * 1024 / (0.855 * 3350e9)
+    attention = 17 * 4 * 128 * 128 * 1024 / 28 / (0.63 * 989e12)
+    assert roofline.token_seconds("H100") == pytest.approx((products, passes, attention))
+    seconds = 1.025 * (products + passes + attention)
+    assert roofline.rate("H100") == pytest.approx(1 / (56 * seconds), abs=250)

@@ -25,7 +25,7 @@ def test_a_table_has_the_columns_that_hold_something():
     assert text == (
         "A 1; 2 cores; torch 2.0\n\n"
         "## peer: m\n\n"
-        "|  | pairs | x | of limit | drift, max |\n"
+        "|  | pairs | x | share of peak | drift max |\n"
         "| --- | --- | --- | --- | --- |\n"
         "| ours | 3,000 | 2.35 | 90% | 1.2e-03 |\n"
     )

@@ -63,6 +63,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.candidates)
 
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """Both lists."""
+        return self.candidates, self.references
+
 
 def mixed(
     count: int, seed: int = 0, *, systems: int = 1, mean_tokens: float = MEAN_TOKENS

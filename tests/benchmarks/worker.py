@@ -1,8 +1,9 @@
-"""A process that scores on request, so that two libraries can be measured in turn.
+"""Scores in other processes: each library in the environment it needs, its model kept loaded.
 
-Requests and replies are JSON lines over its standard input and output. Each library runs in the
-environment it needs and keeps its model loaded between requests; its peak memory is its own.
-This module works in both environments.
+    python -m tests.benchmarks.worker ours|peer
+
+answers requests on its standard input; `Worker` starts it and asks. Its peak memory is its own.
+The peer is bert-score as people use it: BERTScorer with slow tokenizers, threads as they come.
 """
 
 from __future__ import annotations
@@ -12,57 +13,56 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests.benchmarks.harness import peak_mb
 from tests.benchmarks.texts import Pairs
+
+if TYPE_CHECKING:
+    from tests.benchmarks.models import BenchModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER_PYTHON = ROOT / "build" / "golden-venv" / "bin" / "python"
 
 
 class Worker:
-    """The process of one library.
+    """The process of one library with a model. A context manager; the process ends with it.
 
-    Use it as a context manager; the process ends with it.
+    Args:
+        side: `ours`, or `peer` for bert-score.
+        model: The model, loaded at once.
+        options: What else goes with the request to load: for ours, fields of ScorerConfig.
     """
 
-    def __init__(self, module: str, python: str | Path = sys.executable, *, folder: Path) -> None:
-        """Start the process.
-
-        Args:
-            module: Module to run: one that calls `serve`.
-            python: Interpreter of its environment.
-            folder: Folder it works in.
-        """
-        if not Path(python).exists():
+    def __init__(self, side: str, model: BenchModel, **options: Any) -> None:
+        python = PEER_PYTHON if side == "peer" else Path(sys.executable)
+        if not python.exists():
             raise SystemExit(f"{python} is missing; make the reference's environment: make golden")
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
         self._process = subprocess.Popen(
-            [str(python), "-m", module],
+            [str(python), "-m", "tests.benchmarks.worker", side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=folder,
+            cwd=model.folder,
             env={**os.environ, **offline, "PYTHONPATH": str(ROOT)},
         )
+        name = model.name if side == "peer" else str(model.path)  # the peer looks into the path
+        self.loaded = self.ask("load", model=name, num_layers=model.shape.layers, **options)
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate(timeout=60)
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """Send a request and wait for the reply.
-
-        Raises:
-            RuntimeError: the process failed, or answered with an error.
-        """
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("the worker has no pipes")
+        """Send a request and wait for the reply; an error of the process is raised here."""
         self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -73,20 +73,89 @@ class Worker:
             raise RuntimeError(reply["error"])
         return reply
 
-    def close(self) -> None:
-        """End the process."""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.communicate(timeout=60)
+
+class Ours:
+    """This library."""
+
+    def load(self, model: str, num_layers: int, **options: Any) -> dict[str, Any]:
+        """Load a model."""
+        from bertscore_core import BertScorer, ScorerConfig
+
+        self._scorer = BertScorer(ScorerConfig(model=model, num_layers=num_layers, **options))
+        kind = type(self._scorer.encoder)
+        start = kind.start
+
+        def counting(encoder: Any, ids: Any, *others: Any, **more: Any) -> Any:
+            self._padded += ids.numel() if hasattr(ids, "numel") else ids.size
+            return start(encoder, ids, *others, **more)
+
+        kind.start = counting
+        return {"backend": self._scorer.settings.backend}
+
+    def score(self, path: str, start: int = 0, stop: int | None = None) -> dict[str, Any]:
+        """Score pairs of a file; return seconds, F1, and the positions computed, with padding.
+
+        The CPU time is that of all threads. Other work on the machine moves it less.
+        """
+        candidates, references = read_pairs(path, start, stop)
+        self._padded = 0
+        started, used = time.perf_counter(), time.process_time()
+        scores = self._scorer.score(candidates, references)
+        return {
+            "seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - used,
+            "f1": scores.f1.tolist(),
+            "padded": self._padded,
+        }
+
+    def lengths(self, path: str) -> dict[str, Any]:
+        """Return the tokens of every distinct text of a file."""
+        candidates, references = read_pairs(path, 0, None)
+        distinct = sorted({*candidates, *references})
+        return {"lengths": self._scorer.tokenizer.encode(distinct).lengths.tolist()}
 
 
-def serve(handlers: dict[str, Callable[..., dict[str, Any]]]) -> None:
+class Peer:
+    """bert-score."""
+
+    def load(self, model: str, num_layers: int) -> dict[str, Any]:
+        """Load a model by its folder, and let the forward pass count what it computes."""
+        import bert_score
+        import bert_score.utils
+
+        encode = bert_score.utils.bert_encode
+
+        def counting(model: Any, x: Any, attention_mask: Any, **options: Any) -> Any:
+            self._padded += x.numel()
+            return encode(model, x, attention_mask, **options)
+
+        bert_score.utils.bert_encode = counting
+        self._scorer = bert_score.BERTScorer(
+            model_type=model, num_layers=num_layers, batch_size=64, device="cpu"
+        )
+        names = ("bert-score", "torch", "transformers")
+        return {"versions": {name: version(name) for name in names}}
+
+    def score(
+        self, path: str, start: int = 0, stop: int | None = None, batch_size: int = 64
+    ) -> dict[str, Any]:
+        """Score pairs of a file. The batch size given here counts, not the constructor's."""
+        candidates, references = read_pairs(path, start, stop)
+        self._padded = 0
+        started = time.perf_counter()
+        _, _, f1 = self._scorer.score(candidates, references, batch_size=batch_size)
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds, "f1": f1.tolist(), "padded": self._padded}
+
+
+def serve(side: Any) -> None:
     """Answer requests until the input ends; whatever else is printed goes to standard error."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            reply = handlers[request.pop("do")](**request)
+            reply = getattr(side, request.pop("do"))(**request)
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         reply["peak_mb"] = peak_mb()
@@ -100,19 +169,12 @@ def read_pairs(path: str, start: int, stop: int | None) -> tuple[list[str], list
     return texts["candidates"][start:stop], texts["references"][start:stop]
 
 
-def write_pairs(path: Path, pairs: Pairs) -> Path:
+def write_pairs(path: Path, pairs: Pairs) -> str:
     """Write texts for the workers; return the absolute path."""
     content = {"candidates": pairs.candidates, "references": pairs.references}
     path.write_text(json.dumps(content), encoding="utf-8")
-    return path.resolve()
+    return str(path.resolve())
 
 
-def peak_mb() -> float:
-    """Return the highest resident memory of this process, in MB of 10^6 bytes.
-
-    getrusage is no help: on Linux it starts from the peak of the process that started this one.
-    """
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return round(int(line.split()[1]) * 1024 / 1e6, 1)
-    return 0.0
+if __name__ == "__main__":
+    serve({"ours": Ours, "peer": Peer}[sys.argv[1]]())

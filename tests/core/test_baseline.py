@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bertscore_core import (
@@ -195,10 +194,10 @@ def test_bert_score_reads_the_table(tmp_path, all_layers):
     reader._num_layers = 5
     reader.baseline_path = str(path)
     reader.all_layers = all_layers
-    found = reader.baseline_vals.numpy()
+    result = reader.baseline_vals.numpy()
     expected = rows[:, None, :] if all_layers else rows[5]
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize(

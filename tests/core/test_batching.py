@@ -1,8 +1,7 @@
 """Batches: every text once, within budget, longest first."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bertscore_core import plan_batches
 

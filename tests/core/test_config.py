@@ -1,6 +1,6 @@
 """Everything that cannot work is said before the encoder is loaded."""
 
-import json
+import shutil
 
 import pytest
 import torch
@@ -17,8 +17,7 @@ from bertscore_core import (
     parse_baseline,
     settle,
 )
-from tests.support.tiny_families import FAMILY_BUILDERS, MAX_LENGTH
-from tests.support.tiny_models import build_tiny_model
+from tests.support.tiny_models import FAMILIES, MAX_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,11 @@ def test_what_cannot_work_is_refused(changes, error, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dtype": "int8"}, "unknown dtype 'int8'; expected one of float32, tf32, bfloat16"),
+        (
+            {"dtype": "tf32"},
+            "unknown dtype: got 'tf32'; expected one of auto, float32, bfloat16, float16",
+        ),
+        ({"attention": "eager"}, "unknown attention: got 'eager'; expected auto or sdpa. Leave"),
         ({"baseline": "b.csv"}, "baseline was given without rescale"),
         ({"max_batch_tokens": 0}, "max_batch_tokens is 0"),
         ({"num_threads": -2}, "num_threads is -2"),
@@ -58,7 +61,7 @@ def test_contradictions_are_refused_at_once(changes, message):
         ScorerConfig(**changes)
 
 
-@pytest.mark.parametrize("family", FAMILY_BUILDERS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_unlimited_length_is_refused_exactly_where_positions_end(tiny_folder, family):
     """The encoder itself is asked, with a text of four times the positions that it may have."""
     folder = tiny_folder(family)
@@ -75,19 +78,16 @@ def test_unlimited_length_is_refused_exactly_where_positions_end(tiny_folder, fa
         except (IndexError, RuntimeError):
             ends = True
     if ends:
-        with pytest.raises(ConfigError, match=r"max_length unlimited cannot be used .* positions"):
+        with pytest.raises(ConfigError, match=r"unlimited .* positions .*--long-text windows"):
             settle(config)
     else:
         assert settle(config).tokenizer.max_length is None
 
 
-@pytest.mark.model
-def test_unlimited_length_is_refused_where_deberta_learned_positions_too(tmp_path):
-    build_tiny_model("deberta", tmp_path)
-    stated = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(stated | {"position_biased_input": True}))
+def test_unlimited_length_is_refused_where_deberta_learned_positions_too(changed_model):
+    folder = changed_model("deberta", position_biased_input=True)
     with pytest.raises(ConfigError, match=f"positions for {MAX_LENGTH} tokens and none beyond"):
-        settle(ScorerConfig(model=str(tmp_path), num_layers=1, max_length="unlimited"))
+        settle(ScorerConfig(model=str(folder), num_layers=1, max_length="unlimited"))
 
 
 @pytest.mark.model
@@ -122,39 +122,25 @@ def test_table_is_found_in_a_folder_of_them(tmp_path):
 
 
 @pytest.mark.model
-def test_table_in_a_folder_belongs_to_a_local_model_by_its_name(tmp_path):
-    folder = build_tiny_model("bert", tmp_path / "models" / "our-bert")
+def test_table_in_a_folder_belongs_to_a_local_model_by_its_name(tiny_folder, tmp_path):
+    folder = shutil.copytree(tiny_folder("bert"), tmp_path / "models" / "our-bert")
     place = tmp_path / "tables" / "en" / "our-bert.tsv"
     place.parent.mkdir(parents=True)
     place.write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n")
-    settled = settle(
-        ScorerConfig(
-            model=str(folder),
-            num_layers=1,
-            language="en",
-            rescale=True,
-            baseline=str(tmp_path / "tables"),
-        )
-    )
+    config = {"language": "en", "rescale": True, "baseline": str(tmp_path / "tables")}
+    settled = settle(ScorerConfig(model=str(folder), num_layers=1, **config))
     assert settled.baseline is not None
     assert settled.baseline.name == "custom/en/our-bert"
 
 
-@pytest.mark.model
-def test_unregistered_model_needs_a_layer(tmp_path):
-    folder = str(build_tiny_model("bert", tmp_path))
-    with pytest.raises(ConfigError, match="no layer is known"):
+@pytest.mark.parametrize("name", ["our-bert", "roberta-large"])
+def test_folder_needs_a_layer_and_a_baseline_whatever_its_name(tiny_folder, tmp_path, name):
+    folder = str(shutil.copytree(tiny_folder("roberta"), tmp_path / name))
+    with pytest.raises(ConfigError, match=f"no layer is known for {name}"):
         settle(ScorerConfig(model=folder))
     assert settle(ScorerConfig(model=folder, num_layers=1)).num_layers == 1
-
-
-@pytest.mark.model
-def test_folder_named_like_a_model_is_not_taken_for_it(tmp_path):
-    folder = build_tiny_model("roberta", tmp_path / "roberta-large")
-    with pytest.raises(ConfigError, match="no layer is known for roberta-large"):
-        settle(ScorerConfig(model=str(folder)))
-    with pytest.raises(BaselineNotFoundError, match="no baseline is published for roberta-large"):
-        settle(ScorerConfig(model=str(folder), num_layers=1, rescale=True, language="en"))
+    with pytest.raises(BaselineNotFoundError, match=f"no baseline is published for {name}"):
+        settle(ScorerConfig(model=folder, num_layers=1, rescale=True, language="en"))
 
 
 def test_language_chooses_model_and_baseline():
@@ -173,7 +159,7 @@ def test_signature_follows_every_setting_that_moves_a_score(tmp_path):
         {"max_length": 128},
         {"adds_prefix_space": True},
         {"dtype": "bfloat16"},
-        {"attention": "eager"},
+        {"attention": "sdpa"},
         {"rescale": True, "baseline": str(table)},
         {"all_layers": True},
     ]

@@ -42,8 +42,8 @@ def test_returns_three_float_tensors_and_the_hash(plain):
 def test_idf_of_the_object_comes_from_the_texts_given():
     scorer = BERTScorer(MODEL, idf=True, idf_sents=REFERENCES)
     expected = bertscore_core.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=True)
-    for found, wanted in zip(scorer.score(CANDIDATES, REFERENCES), expected, strict=True):
-        torch.testing.assert_close(found, wanted)
+    for actual, wanted in zip(scorer.score(CANDIDATES, REFERENCES), expected, strict=True):
+        torch.testing.assert_close(actual, wanted)
     with pytest.warns(UserWarning, match="Overwriting the previous importance weights"):
         scorer.compute_idf(CANDIDATES)
     assert scorer.hash.startswith("all-MiniLM-L6-v2_L6_idf_")

@@ -12,8 +12,8 @@ from packaging import version
 
 import bertscore_core.dropin as ours
 from bertscore_core import ConfigError, UnknownLanguageError
-from bertscore_core.resolve import resolve_model
-from tests.support.cached_models import cache_model
+from bertscore_core.model import resolve_model
+from tests.support.encoders import cache_model
 from tests.support.tolerances import PARITY_ATOL
 
 pytestmark = pytest.mark.model
@@ -57,8 +57,8 @@ def of_real(real, **options):
         )
 
 
-def assert_equal(found, wanted):
-    for ours_, theirs in zip(found, wanted, strict=True):
+def assert_equal(actual, wanted):
+    for ours_, theirs in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(ours_, theirs, rtol=0, atol=PARITY_ATOL, equal_nan=True)
 
 
@@ -82,9 +82,9 @@ WEIGHTS = {
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_mappings_of_weights_count_as_in_the_reference(real, name):
     before = dict(WEIGHTS[name])
-    found = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=WEIGHTS[name])
+    actual = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, idf=WEIGHTS[name])
     assert dict(WEIGHTS[name]) == before
-    assert_equal(found, of_real(real, idf=WEIGHTS[name]))
+    assert_equal(actual, of_real(real, idf=WEIGHTS[name]))
 
 
 @pytest.mark.parametrize("header", ["LAYER,P,R,F", " LAYER , P, R, F", "\ufeffLAYER,P,R,F"])
@@ -93,8 +93,8 @@ def test_tables_with_blanks_or_a_byte_order_mark_are_read(real, header, tmp_path
     rows = "".join(f"{layer}, 0.5, 0.4 ,0.3\n" for layer in range(7))
     table.write_text(f"{header}\n{rows}", encoding="utf-8")
     options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
-    found = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, **options)
-    for mine, theirs in zip(found, of_real(real, **options), strict=True):
+    actual = ours.score(CANDIDATES, REFERENCES, model_type=MODEL, **options)
+    for mine, theirs in zip(actual, of_real(real, **options), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=2 * PARITY_ATOL)
 
 
@@ -239,29 +239,42 @@ def test_example_is_drawn_and_saved(scorer, drawings, tmp_path, capsys):
     scorer.plot_example("the cat sat", "a cat was sitting", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in capsys.readouterr().out
-    axes = drawings[0].axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["the", "cat", "sat"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "cat", "was", "sitting"]
-    assert axes.get_title() == "Similarity Matrix"
+    (figure,) = drawings
+    axes = figure.axes[0]
+    down, across = (
+        [label.get_text() for label in labels]
+        for labels in (axes.get_yticklabels(), axes.get_xticklabels())
+    )
+    assert down == ["[CLS]", "the", "cat", "sat", "[SEP]"]
+    assert across == ["[CLS]", "a", "cat", "was", "sitting", "[SEP]"]
     values = np.asarray(axes.images[0].get_array())
-    assert values.shape == (3, 4)
-    assert values.argmax(axis=1).tolist()[1:] == [1, 3]
-    assert [text.get_text() for text in axes.texts] == [f"{value:.3f}" for value in values.ravel()]
+    assert values.argmax(axis=1).tolist()[2:4] == [2, 4]
+    assert [text.get_text() for text in axes.texts] == [f"{value:.2f}" for value in values.ravel()]
+    f1 = scorer.score(["the cat sat"], ["a cat was sitting"])[2].item()
+    assert f"F1 {f1:.4f}" in figure.get_suptitle()
+    assert "equal weights" in figure.get_suptitle()
 
 
-def test_example_of_rescaled_scores_is_rescaled(drawings, tmp_path):
+def test_example_has_the_baseline_and_the_idf_weights_of_the_scorer(drawings, tmp_path):
     table = tmp_path / "baseline.tsv"
     table.write_text("LAYER,P,R,F\n" + "".join(f"{n},0.1,0.2,0.5\n" for n in range(7)))
     options = {"lang": "en", "rescale_with_baseline": True, "baseline_path": str(table)}
+    scorer = ours.BERTScorer(MODEL, idf=True, **options)
+    with pytest.raises(ConfigError, match="idf weights are not computed"):
+        scorer.plot_example("the cat", "a cat")
+    scorer.compute_idf(["the cat", "a dog", "the end"])
+    scorer.plot_example("the cat", "a cat")
+    f1 = scorer.score(["the cat"], ["a cat"])[2].item()
+    title = drawings[0].get_suptitle()
+    assert "rescaled: precision" in title
+    assert f"F1 {f1:.4f}" in title
+    assert "idf weights" in title
     ours.plot_example("the cat", "a cat", model_type=MODEL, **options)
-    ours.plot_example("the cat", "a cat", model_type=MODEL)
-    rescaled, raw = (np.asarray(figure.axes[0].images[0].get_array()) for figure in drawings)
-    np.testing.assert_allclose(rescaled, raw * 2 - 1, atol=1e-6)
-    assert drawings[0].axes[0].get_title() == "Similarity Matrix (after Rescaling)"
+    assert "equal weights" in drawings[1].get_suptitle()
 
 
 def test_drawing_without_matplotlib_says_what_to_install(scorer, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[plot\]'"):
         scorer.plot_example("a", "b")

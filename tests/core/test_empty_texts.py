@@ -3,22 +3,20 @@
 import numpy as np
 import pytest
 
-from bertscore_core import Baseline, BertScorer, ConfigError, ScorerConfig, settle
-from bertscore_core.empty_texts import EMPTY_RULES
-from tests.support.tolerances import INVARIANCE_ATOL
+from bertscore_core import Baseline, ConfigError, ScorerConfig, settle
+from bertscore_core.tokens import EMPTY_RULES
 
 MEASURES = ("precision", "recall", "f1")
 HALF = Baseline(name="custom", rows=np.full((4, 3), 0.5))
 
 
-@pytest.fixture(scope="module")
-def score(tiny_folder):
+@pytest.fixture
+def score(tiny_scorer):
     """Score with the tiny model of a family under a rule."""
 
     def score_with(family, rule, candidates, references, **changes):
-        config = {"model": str(tiny_folder(family)), "num_layers": 2, "max_length": 48}
-        config |= {"device": "cpu", "backend": "torch", "empty": rule}
-        return BertScorer(ScorerConfig(**(config | changes))).score(candidates, references)
+        changes |= {"num_layers": 2, "max_length": 48, "backend": "torch", "empty": rule}
+        return tiny_scorer(family, **changes).score(candidates, references)
 
     return score_with
 
@@ -47,14 +45,6 @@ def test_null_gives_no_number_and_counts_as_not_scored(score, family):
     assert not scores.unweighted.any()
 
 
-def test_reference_scores_what_bert_score_does(score):
-    """T5 marks the end alone: one token, where bert-score expects two of an empty text."""
-    t5 = rows(score("t5", "reference", ["", "one two"], ["one two", "two one"]))
-    assert all(value != 0 for value in t5[0])
-    bert = rows(score("bert", "reference", ["", "one two"], ["one two", "two one"]))
-    assert bert[0] == [0.0] * 3
-
-
 def test_text_that_the_reference_alone_takes_for_empty_keeps_its_f1_under_every_rule(score):
     """One byte and the end mark are two tokens: P = R = 0, and F1 is not 2PR / (P + R)."""
     for rule in EMPTY_RULES:
@@ -66,18 +56,6 @@ def test_text_that_the_reference_alone_takes_for_empty_keeps_its_f1_under_every_
             assert f1 != 0
 
 
-def test_empty_reference_beside_others_scores_zero_or_is_passed_over(score):
-    group = ["", "two one three"]
-    alone = rows(score("t5", "zero", ["one two"], [group[1]]))[0]
-    for rule in ("zero", "null"):
-        scores = score("t5", rule, ["one two"], [group])
-        np.testing.assert_allclose(
-            rows(scores)[0], np.maximum(alone, 0) if rule == "zero" else alone, atol=INVARIANCE_ATOL
-        )
-        assert scores.best_reference.tolist() == [1 if alone[2] > 0 or rule == "null" else 0]
-        assert not scores.empty_reference.any()
-
-
 def test_empty_reference_among_several_takes_no_score_under_idf(score):
     """Every token of it weighs 0, which bert-score makes NaN of, and NaN wins every maximum."""
     references = [["", "two one"], ["one three"], ["four"]]
@@ -86,21 +64,6 @@ def test_empty_reference_among_several_takes_no_score_under_idf(score):
     for rule in ("zero", "null"):
         scores = score("t5", rule, candidates, references, idf=True)
         assert scores.scored.all()
-
-
-@pytest.mark.parametrize("family", ["t5", "bert"])
-def test_zero_is_rescaled_like_any_zero(score, family):
-    scores = score(family, "zero", [""], ["one"], rescale=True, baseline=HALF)
-    assert rows(scores) == [[-1.0] * 3]
-    assert rows(scores, raw=True) == [[0.0] * 3]
-
-
-@pytest.mark.parametrize("rule", EMPTY_RULES)
-def test_all_layers_follow_the_rule(score, rule):
-    scores = score("t5", rule, ["", "one two"], ["one two", "two"], all_layers=True)
-    assert scores.f1.shape == (4, 2)
-    expected = {"zero": scores.f1[:, 0] == 0, "null": np.isnan(scores.f1[:, 0])}
-    assert expected.get(rule, scores.f1[:, 0] != 0).all()
 
 
 def test_signature_names_what_was_done(tiny_folder):

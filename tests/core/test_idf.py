@@ -2,17 +2,22 @@
 
 import io
 import json
-import math
 import zipfile
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_core import DocumentFrequencies, IdfError, IdfTable, TokenizedTexts, TokenWeights
+from bertscore_core import (
+    DocumentFrequencies,
+    IdfError,
+    IdfTable,
+    TokenizedTexts,
+    TokenWeights,
+    specification,
+)
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 60), max_size=8), max_size=30)
 
@@ -44,19 +49,20 @@ def test_merging_pieces_in_any_order_equals_counting_once(documents, cuts, seed)
     assert merged == frequencies(documents) == added
 
 
-def test_weights_follow_the_smoothed_formula():
-    weights = table([[1, 5, 2], [1, 5, 5, 2], [1, 2]]).weights()
-    found = weights.of(np.array([1, 5, 7, 400], dtype=np.int32))
-    assert found.dtype == np.float32
-    assert found[0] == 0.0  # in every document: special tokens weigh nothing
-    assert found[1] == np.float32(math.log(4 / 3))
-    assert found[2] == found[3] == np.float32(math.log(4))
+@given(documents=DOCUMENTS)
+def test_weights_are_those_of_the_specification(documents):
+    ids = np.arange(70, dtype=np.int32)  # the last ones are in no document
+    weights = table(documents).weights().of(ids)
+    expected = specification.idf_weights(ids.tolist(), documents)
+    assert weights.dtype == np.float32
+    np.testing.assert_allclose(weights, expected, rtol=1e-7, atol=0)
 
 
-def test_without_idf_only_the_given_ids_weigh_nothing():
-    weights = TokenWeights.uniform([3, 0])
-    assert weights.of(np.array([0, 1, 3, 99], dtype=np.int32)).tolist() == [0, 1, 0, 1]
-    assert TokenWeights.uniform([]).of(np.array([0, 5], dtype=np.int32)).tolist() == [1, 1]
+@given(zeros=st.sets(st.integers(0, 9)))
+def test_without_idf_only_the_given_ids_weigh_nothing(zeros):
+    ids = np.arange(12, dtype=np.int32)
+    expected = specification.plain_weights(ids.tolist(), zeros)
+    assert TokenWeights.uniform(zeros).of(ids).tolist() == expected.tolist()
 
 
 def test_mapping_without_default_refuses_unknown_ids():

@@ -3,13 +3,7 @@
 import pytest
 
 from bertscore_core.errors import ConfigError
-from bertscore_core.layer_file import (
-    TunedLayer,
-    find_layer,
-    format_layers,
-    parse_layers,
-    with_layers,
-)
+from bertscore_core.registry import TunedLayer, find_layer, format_layers, parse_layers, with_layers
 
 ROBERTA = TunedLayer(
     model="FacebookAI/roberta-large", weights="aa", num_layers=18, source={"statistic": "pearson"}

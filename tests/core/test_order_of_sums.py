@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bertscore_core.order_of_sums import MKL_VALUE, MKL_VARIABLE
+from bertscore_core.scorer_config import MKL_VALUE, MKL_VARIABLE
 
 pytestmark = pytest.mark.model
 
@@ -50,7 +50,7 @@ def test_a_program_that_only_reads_tables_is_left_alone():
 
 
 def test_it_is_in_force_although_torch_was_imported_before():
-    found = said(f"import torch{IN_FORCE}")
-    if found == "unknown":
+    answer = said(f"import torch{IN_FORCE}")
+    if answer == "unknown":
         pytest.skip("this torch multiplies without MKL, or does not tell")
-    assert found == "True"
+    assert answer == "True"

@@ -14,18 +14,15 @@ import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.device_queue import DeviceQueue
-from bertscore_core.embedding import Engine
-from bertscore_core.encoder import BACKENDS, EncoderOptions
 from bertscore_core.idf import DocumentFrequencies, IdfTable, TokenWeights, Weightings
-from bertscore_core.kernel import score_pairs
-from bertscore_core.memory import Budget
-from bertscore_core.resolve import resolve_model
-from bertscore_core.tokenization import TextTokenizer, load_tokenizer
-from bertscore_core.tokens import TextPairs, TokenizedTexts
-from bertscore_core.work import Work
+from bertscore_core.match import Engine, score_pairs
+from bertscore_core.model import Budget, DeviceQueue, EncoderOptions, resolve_model
+from bertscore_core.scorer_config import BACKENDS
+from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
+from bertscore_core.tokens import TextPairs, TokenizedTexts, Work
 from tests.golden import texts
 from tests.support.encoders import shared_encoder
+from tests.support.specified import Specified
 from tests.support.tiny_models import FAMILIES, tokenizer_digest, weights_digest
 from tests.support.tolerances import PARITY_ATOL
 
@@ -33,6 +30,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EMBEDDED: dict[str, Any] = json.loads((GOLDEN / "embedded.json").read_text(encoding="utf-8"))
 FAMILY_FILE: dict[str, Any] = json.loads((GOLDEN / "families.json").read_text(encoding="utf-8"))
 GOLDENS: dict[str, Any] = FAMILY_FILE["families"]
+IDF_CORPORA: dict[str, Any] = EMBEDDED["idf_corpora"]
 NOT_CONVERTED = {"xlm", "longformer", "led"}
 
 
@@ -42,6 +40,12 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("baseline") / "made_up.tsv"
     path.write_text(EMBEDDED["baseline"], encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def specified(scorer: BertScorer) -> Specified:
+    """Return what scores texts with the embedded model by the specification."""
+    return Specified(scorer.settings.files.folder, "bert")
 
 
 def _columns(pairs: tuple[texts.PairCase, ...]) -> tuple[list[str], list[str]]:
@@ -117,12 +121,13 @@ def _embedded_cases() -> Iterator[tuple[str, str]]:
                 yield case, "openvino"
 
 
+_SINGLE_LAYERS = {case for case, _ in _embedded_cases() if case.startswith("layer")}
+
+
 class TestEmbeddedModel:
     """The MiniLM sentence encoder from PyPI, on every text."""
 
-    def _score(
-        self, case: str, baseline: Path, backend: str = "auto", **options: Any
-    ) -> np.ndarray:
+    def _scorer(self, case: str, baseline: Path, backend: str = "auto") -> BertScorer:
         rescaled = "rescaled" in case
         config = ScorerConfig(
             device="cpu",
@@ -133,7 +138,7 @@ class TestEmbeddedModel:
             num_layers=6 if case.startswith("all_layers") else int(case[len("layer")]),
             idf="_idf" in case,
         )
-        return _actual(BertScorer(config).score(*options["texts"]))
+        return BertScorer(config)
 
     def test_goldens_are_of_these_texts(self):
         assert EMBEDDED["pairs"] == [pair.name for pair in texts.PAIRS]
@@ -144,14 +149,30 @@ class TestEmbeddedModel:
     @pytest.mark.model
     @pytest.mark.parametrize(("case", "backend"), list(_embedded_cases()))
     def test_scores(self, case, baseline, backend):
-        actual = self._score(case, baseline, backend, texts=_columns(texts.PAIRS))
+        actual = _actual(self._scorer(case, baseline, backend).score(*_columns(texts.PAIRS)))
         expected = _expected(EMBEDDED["scores"][case])
         _assert_close(actual, expected, _scale(case))
+
+    @pytest.mark.model
+    @pytest.mark.parametrize("case", sorted(_SINGLE_LAYERS))
+    def test_scores_of_the_specification(self, case, baseline, specified):
+        scorer = self._scorer(case, baseline, "torch")
+        candidates, references = _columns(texts.PAIRS)
+        actual, _ = specified.scores(scorer, candidates, [[text] for text in references])
+        _assert_close(actual, _expected(EMBEDDED["scores"][case]), _scale(case))
+
+    @pytest.mark.model
+    @pytest.mark.parametrize("case", EMBEDDED["multi_reference"]["scores"])
+    def test_several_references_of_the_specification(self, case, baseline, specified):
+        groups = [case.references for case in texts.MULTI_REFERENCE]
+        candidates = [case.candidate for case in texts.MULTI_REFERENCE]
+        actual, _ = specified.scores(self._scorer(case, baseline, "torch"), candidates, groups)
+        _assert_close(actual, _expected(EMBEDDED["multi_reference"]["scores"][case]), _scale(case))
 
     def test_scores_with_given_weights(self, scorer):
         table = {int(token): weight for token, weight in EMBEDDED["idf_table"].items()}
         weights = TokenWeights.from_mapping(table, default=1.0)
-        actual = _actual(scorer.score_weighted(*_columns(texts.PAIRS), weights))
+        actual = _actual(scorer.score_tokenized(scorer.tokenize(*_columns(texts.PAIRS)), weights))
         expected = _expected(EMBEDDED["scores"]["layer6_idf_table"])
         _assert_close(actual, expected)
 
@@ -170,7 +191,7 @@ class TestEmbeddedModel:
     def test_several_references(self, case, baseline):
         groups = [case.references for case in texts.MULTI_REFERENCE]
         candidates = [case.candidate for case in texts.MULTI_REFERENCE]
-        actual = self._score(case, baseline, texts=(candidates, groups))
+        actual = _actual(self._scorer(case, baseline).score(candidates, groups))
         _assert_close(actual, _expected(EMBEDDED["multi_reference"]["scores"][case]), _scale(case))
 
     def test_precision_and_recall_may_come_from_different_references(self):
@@ -178,23 +199,29 @@ class TestEmbeddedModel:
         row = EMBEDDED["multi_reference"]["cases"].index("best_precision_and_recall_differ")
         best = _expected(EMBEDDED["multi_reference"]["scores"]["layer6"])[row]
         first = sum(len(case.references) for case in texts.MULTI_REFERENCE[:row])
-        each = _expected(EMBEDDED["multi_reference"]["each_reference"])
-        group = each[first : first + len(texts.MULTI_REFERENCE[row].references)]
+        alone = _expected(EMBEDDED["multi_reference"]["each_reference"])
+        group = alone[first : first + len(texts.MULTI_REFERENCE[row].references)]
         assert group[:, 0].argmax() != group[:, 1].argmax()
         np.testing.assert_array_equal(best, group.max(axis=0))
 
     @pytest.mark.model
-    def test_idf_where_every_token_is_in_every_reference(self, baseline):
-        pairs = _columns(texts.ALL_TOKENS_IN_ALL_REFERENCES)
-        expected = _expected(EMBEDDED["idf_corpora"]["all_tokens_in_all_references"])
-        _assert_close(self._score("layer6_idf", baseline, texts=pairs), expected)
-
-    @pytest.mark.model
-    @pytest.mark.parametrize("row", range(len(texts.SINGLE_DOCUMENT)))
-    def test_idf_of_a_single_document(self, row, baseline):
-        pair = _columns((texts.SINGLE_DOCUMENT[row],))
-        expected = _expected(EMBEDDED["idf_corpora"]["single_document"][row])
-        _assert_close(self._score("layer6_idf", baseline, texts=pair), expected)
+    @pytest.mark.parametrize(
+        ("pairs", "golden"),
+        [
+            (texts.ALL_TOKENS_IN_ALL_REFERENCES, IDF_CORPORA["all_tokens_in_all_references"]),
+            *(
+                ((pair,), golden)
+                for pair, golden in zip(
+                    texts.SINGLE_DOCUMENT, IDF_CORPORA["single_document"], strict=True
+                )
+            ),
+        ],
+        ids=lambda value: value[0].name if isinstance(value, tuple) else "",
+    )
+    def test_idf_of_unusual_corpora(self, pairs, golden, baseline):
+        """Every token is in every reference, or there is a single document."""
+        actual = _actual(self._scorer("layer6_idf", baseline).score(*_columns(pairs)))
+        _assert_close(actual, _expected(golden))
 
     def test_negative_similarities_stay_negative(self):
         # The goldens hold a pair that a matching which fills padding with 0 gets wrong.

@@ -1,11 +1,13 @@
 """Every family in bfloat16 and float16 on torch, which is what a GPU runs."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 from bertscore_core import BertScorer, ScorerConfig
 from tests.golden import texts
-from tests.support.tiny_models import FAMILIES
+from tests.support.tiny_models import FAMILIES, MODERN
 
 LARGEST = {"bfloat16": 1e-2, "float16": 2e-3}
 MEAN = {"bfloat16": 1e-3, "float16": 2e-4}
@@ -27,33 +29,17 @@ def score(folder, dtype):
 @pytest.fixture(scope="module")
 def full(tiny_folder):
     """Return scores in float32, each family's once."""
-    found = {}
-
-    def scores_of(family):
-        if family not in found:
-            found[family] = score(str(tiny_folder(family)), "float32")
-        return found[family]
-
-    return scores_of
+    return cache(lambda family: score(str(tiny_folder(family)), "float32"))
 
 
 @pytest.mark.filterwarnings("ignore:This sequence already has </s>:UserWarning")  # ByT5
 @pytest.mark.parametrize("dtype", LARGEST)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *MODERN])
 def test_reduced_precision_stays_close_to_float32(family, dtype, full, tiny_folder):
     if family == "xlm":
         pytest.importorskip("sacremoses")
-    found, expected = score(str(tiny_folder(family)), dtype), full(family)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))  # texts without weight
-    apart = np.abs(found - expected)[~np.isnan(expected)]
+    actual, expected = score(str(tiny_folder(family)), dtype), full(family)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))  # texts without weight
+    apart = np.abs(actual - expected)[~np.isnan(expected)]
     assert 0 < apart.max() < LARGEST[dtype], apart.max()
     assert apart.mean() < MEAN[dtype], apart.mean()
-
-
-def test_float32_keeps_the_weights_of_deberta_as_they_are(tiny_folder):
-    config = {"model": str(tiny_folder("deberta")), "num_layers": 3, "max_length": 48}
-    config |= {"device": "cpu", "backend": "torch"}
-    for dtype, formats in (("float32", {"float32"}), ("float16", {"float32", "float16"})):
-        model = BertScorer(ScorerConfig(**config, dtype=dtype)).encoder.model
-        found = {str(weight.dtype).removeprefix("torch.") for weight in model.parameters()}
-        assert found == formats

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_core import Signature
-from bertscore_core import score_changes as module
-from bertscore_core.score_changes import SCORE_CHANGES, moving_fields, score_differences
+from bertscore_core import Signature, signature as module
+from bertscore_core.signature import SCORE_CHANGES, moving_fields, score_differences
 
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 NOW = Signature(
@@ -33,9 +32,9 @@ NOW = Signature(
 
 
 def test_every_release_that_moved_scores_is_in_the_table():
-    found = re.split(r"^## ", CHANGELOG.read_text(), flags=re.M)[1:]
+    actual = re.split(r"^## ", CHANGELOG.read_text(), flags=re.M)[1:]
     releases = [
-        text[1 : text.index("]")] for text in found if re.search(r"^### Scores$", text, flags=re.M)
+        text[1 : text.index("]")] for text in actual if re.search(r"^### Scores$", text, flags=re.M)
     ]
     assert "0.1.0" in releases
     released = [release for release in reversed(releases) if release != "Unreleased"]
@@ -53,15 +52,15 @@ def test_every_release_that_moved_scores_is_in_the_table():
         ("idf", "abc"),
         ("empty", "null"),
         ("dtype", "bfloat16"),
-        ("attention", "eager"),
+        ("attention", "sdpa"),
         ("backend", "torch"),
     ],
 )
 def test_other_settings_hinder(name, value):
     earlier = replace(NOW, **{name: value})
-    there, here = getattr(earlier, name), getattr(NOW, name)
-    assert score_differences(earlier, NOW) == {name: (there, here)}
-    assert score_differences(NOW, earlier) == {name: (here, there)}
+    before, after = getattr(earlier, name), getattr(NOW, name)
+    assert score_differences(earlier, NOW) == {name: (before, after)}
+    assert score_differences(NOW, earlier) == {name: (after, before)}
 
 
 def test_baseline_never_hinders():
@@ -94,8 +93,8 @@ def test_version_hinders_only_if_scores_moved_on_the_way(monkeypatch, name, earl
         "openvino": ("2027.0.0",),
     }
     monkeypatch.setattr(module, "SCORE_CHANGES", changes)
-    found = score_differences(replace(NOW, **{name: earlier}), replace(NOW, **{name: now}))
-    assert found == ({name: (earlier, now)} if hinders else {})
+    actual = score_differences(replace(NOW, **{name: earlier}), replace(NOW, **{name: now}))
+    assert actual == ({name: (earlier, now)} if hinders else {})
 
 
 @pytest.mark.parametrize("name", ["version", "torch", "transformers", "backend"])

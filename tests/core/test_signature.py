@@ -3,8 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bertscore_core import Signature, SignatureError
 
@@ -41,8 +40,8 @@ def test_signature_from_before_batches_were_named_is_read(dtype, batches):
     now = Signature(**VALUES | {"dtype": dtype, "batch_tokens": "1024/4"})
     for short, name in ((False, "batch_tokens"), (True, "bt")):
         before = now.format(short=short).replace(f"|{name}:1024/4", "")
-        found = Signature.parse(before)
-        assert found == dataclasses.replace(now, batch_tokens=batches)
+        actual = Signature.parse(before)
+        assert actual == dataclasses.replace(now, batch_tokens=batches)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
-"""Long texts: cut, refused, or scored whole in overlapping windows, compared with plain steps."""
+"""Long texts: cut, refused, or scored whole in overlapping windows, as the specification says."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bertscore_core import (
     BertScorer,
@@ -16,12 +14,11 @@ from bertscore_core import (
     Signature,
     parse_baseline,
 )
-from bertscore_core.matching import best_matches_in_tiles
-from bertscore_core.memory import Budget
-from bertscore_core.windows import Windows, WindowShape
-from bertscore_core.work import Work
-from tests.support.plain_matching import greedy_match_pair
-from tests.support.plain_windows import SPECIAL_TOKENS, load_plain, plain_vectors
+from bertscore_core.match import best_matches_in_tiles
+from bertscore_core.model import Budget
+from bertscore_core.specification import nearest_window, window_starts
+from bertscore_core.tokens import Windows, WindowShape, Work
+from tests.support.specified import SPECIAL_TOKENS, Specified
 from tests.support.tolerances import INVARIANCE_ATOL
 
 LENGTH = 16
@@ -74,9 +71,7 @@ def measures(scores):
     trailing=st.integers(0, 2),
     content=st.integers(1, 9),
 )
-def test_every_token_is_kept_once_from_where_it_has_most_context(
-    lengths, leading, trailing, content
-):
+def test_every_token_is_kept_once_from_its_nearest_window(lengths, leading, trailing, content):
     shape = WindowShape(length=leading + content + trailing, leading=leading, trailing=trailing)
     lengths = np.array(lengths) + leading + trailing
     windows = Windows.cut(np.arange(len(lengths)), lengths, shape)
@@ -84,23 +79,21 @@ def test_every_token_is_kept_once_from_where_it_has_most_context(
     assert windows.lengths.sum() == shape.encoded_tokens(lengths)
     for text, length in enumerate(lengths):
         own = np.flatnonzero(windows.texts == text)
-        starts = windows.starts[own]
-        found = [
+        actual = [
             (window, step)
             for window, at in enumerate(own)
             for step in range(windows.first[at], windows.first[at] + windows.kept[at])
         ]
-        assert len(found) == length
-        for token, (window, step) in enumerate(found):
-            if token < leading:
-                assert (window, step) == (0, token)
-            elif token >= length - trailing:
-                assert (window, step) == (len(own) - 1, windows.lengths[own[-1]] - length + token)
-            else:
-                place, size = token - leading, min(content, length - leading - trailing)
-                context = [min(place - start, start + size - 1 - place) for start in starts]
-                assert window == context.index(max(context))
-                assert step == token - starts[window]
+        tokens = length - leading - trailing
+        starts = window_starts(tokens, content) if tokens > content else [0]
+        assert windows.starts[own].tolist() == starts
+        nearest = [nearest_window(token, starts, content) for token in range(tokens)]
+        last = len(own) - 1, windows.lengths[own[-1]]
+        assert actual == [
+            *((0, step) for step in range(leading)),
+            *((k, leading + token - starts[k]) for token, k in enumerate(nearest)),
+            *((last[0], last[1] - trailing + step) for step in range(trailing)),
+        ]
 
 
 def test_windows_overlap_by_half_and_the_last_ends_with_the_text():
@@ -116,28 +109,13 @@ def test_windows_overlap_by_half_and_the_last_ends_with_the_text():
 # --- Against transformers, one window at a time --------------------------------------------------
 
 
-def expected_scores(scorer, folder, family, rows, *, idf=None):
-    """Score the pairs by plain steps. Shape (rows, 3 measures, N)."""
-    model = load_plain(folder, family)
-    leading, trailing = SPECIAL_TOKENS[family]
-    weights = scorer.token_weights(idf)
-
-    def vectors(text):
-        ids = scorer.tokenizer.encode([text]).ids
-        states = plain_vectors(
-            model, ids.tolist(), length=LENGTH, leading=leading, trailing=trailing
-        )
-        return torch.nn.functional.normalize(states, dim=-1), torch.from_numpy(weights.of(ids))
-
-    found = []
-    for candidate, references in zip(CANDIDATES, REFERENCES, strict=True):
-        mine, own = vectors(candidate)
-        scored = [
-            [torch.cat(greedy_match_pair(mine[row], other[row], own, its)) for row in rows]
-            for other, its in map(vectors, references)
-        ]
-        found.append(torch.stack([torch.stack(layers) for layers in scored]).amax(dim=0))
-    return torch.stack(found, dim=-1).numpy()
+def expected_scores(scorer, folder, family, layers):
+    """Score the pairs by the specification. Shape (layers, 3 measures, N)."""
+    shape, plain = scorer.tokenizer.windows, Specified(folder, family)
+    assert (shape.leading, shape.trailing) == SPECIAL_TOKENS[family]
+    return np.stack(
+        [plain.scores(scorer, CANDIDATES, REFERENCES, num_layers=n)[0].T for n in layers]
+    )
 
 
 @pytest.mark.model
@@ -145,15 +123,13 @@ def expected_scores(scorer, folder, family, rows, *, idf=None):
 def test_scores_are_those_of_single_windows(tiny_folder, family):
     folder = tiny_folder(family)
     scorer = in_windows(folder, backend="torch", idf=True)
-    references = [text for group in REFERENCES for text in group]
-    idf = scorer.count_idf(references)
-    found = scorer.score(CANDIDATES, REFERENCES, idf=idf)
+    actual = scorer.score(CANDIDATES, REFERENCES)
     # The last layer, where the output of the encoder is what is scored in every family.
-    expected = expected_scores(scorer, folder, family, [-1], idf=idf)
-    assert measures(found) == pytest.approx(expected[0], abs=1e-6)
-    assert found.windows.max() > 3
-    assert found.windows[-1] == (2 if family == "byt5" else 1)  # its tokens are bytes
-    assert not found.truncated.any()
+    expected = expected_scores(scorer, folder, family, [3])
+    assert measures(actual) == pytest.approx(expected[0], abs=1e-6)
+    assert actual.windows.max() > 3
+    assert actual.windows[-1] == (2 if family == "byt5" else 1)  # its tokens are bytes
+    assert not actual.truncated.any()
 
 
 @pytest.mark.model
@@ -164,9 +140,9 @@ def test_openvino_gives_the_scores_of_single_windows(tiny_folder, family):
     pytest.importorskip("openvino")
     folder = tiny_folder(family)
     scorer = in_windows(folder, backend="openvino")
-    expected = expected_scores(scorer, folder, family, [-1])
-    found = measures(scorer.score(CANDIDATES, REFERENCES))
-    assert found == pytest.approx(expected[0], abs=1e-6)
+    expected = expected_scores(scorer, folder, family, [3])
+    actual = measures(scorer.score(CANDIDATES, REFERENCES))
+    assert actual == pytest.approx(expected[0], abs=1e-6)
 
 
 @pytest.mark.model
@@ -178,13 +154,12 @@ def test_all_layers_are_those_of_single_windows_and_are_rescaled(tiny_folder, ba
         "LAYER,P,R,F\n" + "".join(f"{n},0.{n}1,0.2,0.3\n" for n in range(4)), "x"
     )
     options = {"all_layers": True, "backend": backend, "rescale": True, "baseline": table}
-    found = in_windows(folder, **options).score(CANDIDATES, REFERENCES)
-    expected = expected_scores(in_windows(folder, **options), folder, "roberta", range(4))
-    raw = np.stack([found.raw_precision, found.raw_recall, found.raw_f1], axis=1)
-    assert raw == pytest.approx(expected, abs=1e-6)
-    assert found.recall == pytest.approx((expected[:, 1] - 0.2) / 0.8, abs=2e-6)
-    one = in_windows(folder, num_layers=2, backend=backend).score(CANDIDATES, REFERENCES)
-    assert one.f1 == pytest.approx(expected[2, 2], abs=1e-6)
+    scorer = in_windows(folder, **options)
+    actual = scorer.score(CANDIDATES, REFERENCES)
+    expected = expected_scores(scorer, folder, "roberta", range(4))
+    assert np.stack(measures(actual), axis=1) == pytest.approx(expected, abs=2e-6)
+    alone = in_windows(folder, num_layers=2, backend=backend).score(CANDIDATES, REFERENCES)
+    assert alone.f1 == pytest.approx(actual.raw_f1[2], abs=1e-6)
 
 
 # --- Texts that fit ------------------------------------------------------------------------------
@@ -194,13 +169,13 @@ def test_all_layers_are_those_of_single_windows_and_are_rescaled(tiny_folder, ba
 @pytest.mark.parametrize("family", ["bert", "byt5"])
 def test_texts_that_fit_score_the_same_bits_under_every_rule(tiny_folder, family):
     texts = ["a cat", "the mat", "rain fell", "a"]
-    found = {
+    actual = {
         rule: measures(
             BertScorer(config(tiny_folder(family), long_text=rule)).score(texts, texts[::-1])
         )
         for rule in ("truncate", "error", "windows")
     }
-    assert found["truncate"].tobytes() == found["error"].tobytes() == found["windows"].tobytes()
+    assert actual["truncate"].tobytes() == actual["error"].tobytes() == actual["windows"].tobytes()
 
 
 @pytest.mark.model
@@ -225,7 +200,7 @@ def test_long_pairs_are_matched_in_tiles_whatever_their_company(tiny_folder, mon
     whole = measures(scorer.score(CANDIDATES, REFERENCES))
     taken = []
     monkeypatch.setattr(
-        "bertscore_core.kernel.best_matches_in_tiles",
+        "bertscore_core.match.kernel.best_matches_in_tiles",
         lambda *given, side: taken.append(side) or best_matches_in_tiles(*given, side=side),
     )
     scorer._budget = dataclasses.replace(scorer._budget, pair_elements=400, match_elements=100)
@@ -238,7 +213,7 @@ def test_long_pairs_are_matched_in_tiles_whatever_their_company(tiny_folder, mon
 
 
 @pytest.mark.model
-def test_pairs_with_a_text_too_long_are_not_scored_under_error(tiny_folder):
+def test_pairs_with_a_text_too_long_are_neither_scored_nor_encoded_under_error(tiny_folder):
     scorer = BertScorer(config(tiny_folder("bert"), long_text="error", empty="zero"))
     scores = scorer.score(
         [SHORT, LONG[2], "", SHORT], [[SHORT], [SHORT], [LONG[2]], [SHORT, LONG[1]]]
@@ -250,14 +225,8 @@ def test_pairs_with_a_text_too_long_are_not_scored_under_error(tiny_folder):
     assert not scores.unweighted.any()
     alone = BertScorer(config(tiny_folder("bert"))).score([SHORT], [SHORT])
     assert scores.f1[0] == alone.f1[0]
-
-
-@pytest.mark.model
-def test_texts_too_long_are_never_encoded_under_error(tiny_folder):
-    scorer = BertScorer(config(tiny_folder("bert"), long_text="error"))
-    work = Work()
-    pairs = scorer.tokenize([LONG[2], LONG[2]], [LONG[1], SHORT])
-    assert np.isnan(scorer.score_tokenized(pairs, scorer.token_weights(None), work).f1).all()
+    work, pairs = Work(), scorer.tokenize([LONG[2], LONG[2]], [LONG[1], SHORT])
+    scorer.score_tokenized(pairs, scorer.token_weights(None), work)
     assert work.batches == 0
 
 
@@ -314,11 +283,6 @@ def test_rules_that_cannot_be_are_refused(options, message):
         ScorerConfig(**options)
 
 
-def test_unlimited_where_positions_end_names_windows(tiny_folder):
-    with pytest.raises(ConfigError, match="--long-text windows"):
-        BertScorer(config(tiny_folder("bert"), max_length="unlimited"))
-
-
 def test_windows_without_a_length_are_refused(tiny_folder):
     with pytest.raises(ConfigError, match="states no maximum length"):
         in_windows(tiny_folder("xlnet"), max_length=None)
@@ -333,14 +297,7 @@ def test_documents_of_ten_thousand_tokens_score_as_defined(tiny_folder):
     length = 48
     scorer = in_windows(folder, max_length=length)
     texts = [long_text(6000, step) for step in (1, 5)]
-    model = load_plain(folder, "roberta")
-    vectors, weights = [], []
-    for text in texts:
-        ids = scorer.tokenizer.encode([text]).ids
-        states = plain_vectors(model, ids.tolist(), length=length, leading=1, trailing=1)
-        vectors.append(torch.nn.functional.normalize(states[-1], dim=-1))
-        weights.append(torch.from_numpy(scorer.token_weights(None).of(ids)))
-    assert len(vectors[0]) > 10_000
-    found = scorer.score(texts[:1], texts[1:])
-    expected = torch.cat(greedy_match_pair(*vectors, *weights)).numpy()
-    assert measures(found)[:, 0] == pytest.approx(expected, abs=1e-6)
+    assert scorer.tokenizer.encode(texts).lengths.min() > 10_000
+    actual = scorer.score(texts[:1], texts[1:])
+    expected, _ = Specified(folder, "roberta").scores(scorer, texts[:1], [texts[1:]])
+    assert measures(actual)[:, 0] == pytest.approx(expected[0], abs=1e-6)

@@ -2,19 +2,11 @@
 
 import time
 
-import pytest
 import torch
 
-from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 
 TEXTS = ["a cat", "a cat sat on the mat", "the dog barked at the cat for a long time"]
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_folder):
-    folder = str(tiny_folder("bert"))
-    return ScorerConfig(model=folder, num_layers=2, device="cpu", backend="torch")
 
 
 def scored(scorer, candidates, references):
@@ -24,8 +16,8 @@ def scored(scorer, candidates, references):
     return pairs, work
 
 
-def test_tokens_are_those_of_the_distinct_texts(tiny):
-    scorer = BertScorer(tiny)
+def test_tokens_are_those_of_the_distinct_texts(tiny_scorer):
+    scorer = tiny_scorer(num_layers=2, backend="torch")
     pairs, work = scored(scorer, TEXTS, TEXTS[::-1])
     assert work.tokens == pairs.texts.lengths.sum()
     assert work.batches == 1
@@ -34,8 +26,8 @@ def test_tokens_are_those_of_the_distinct_texts(tiny):
     assert work.retries == 0
 
 
-def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny):
-    scorer = BertScorer(tiny)
+def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny_scorer):
+    scorer = tiny_scorer(num_layers=2, backend="torch")
     _, first = scored(scorer, TEXTS, TEXTS)
     between = scorer.queue.begin()
     time.sleep(0.05)
@@ -46,8 +38,8 @@ def test_idle_time_is_counted_from_the_end_of_the_call_before(tiny):
     assert first.late_seconds == second.late_seconds == 0  # of a GPU alone
 
 
-def test_batches_done_again_for_lack_of_memory_are_counted(tiny, monkeypatch):
-    scorer = BertScorer(tiny)
+def test_batches_done_again_for_lack_of_memory_are_counted(tiny_scorer, monkeypatch):
+    scorer = tiny_scorer(num_layers=2, backend="torch")
     start = type(scorer.encoder).start
 
     def short(encoder, ids, lengths):

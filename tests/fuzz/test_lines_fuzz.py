@@ -1,8 +1,7 @@
 """Any bytes under the name of a text file: rows that no cut changes, or an error."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.fuzz.oracles import read_any_text, text_seeds
 

@@ -1,8 +1,7 @@
 """Any bytes under the name of a Parquet file: rows, or an error that says what is wrong."""
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tests.fuzz.oracles import read_everything, seed_files
 

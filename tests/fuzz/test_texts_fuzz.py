@@ -1,8 +1,7 @@
 """Any texts: a row for each, in order, with finite scores or a reason."""
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bertscore_core import BertScorer, ScorerConfig
 from tests.fuzz.oracles import score_any_texts

@@ -14,11 +14,11 @@ def main() -> int:
     parser.add_argument("seed", type=int, help="the first seed")
     parser.add_argument("count", type=int, nargs="?", default=0, help="how many; none: its trace")
     parser.add_argument("--late", action="store_true", help="writes may come long after")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     began, failed, ended = time.monotonic(), 0, Counter[str]()
-    for seed in range(given.seed, given.seed + max(1, given.count)):
-        played = play(seed, late=given.late)
-        if not given.count:
+    for seed in range(arguments.seed, arguments.seed + max(1, arguments.count)):
+        played = play(seed, late=arguments.late)
+        if not arguments.count:
             print("\n".join(played.trace))
         for words in played.found:
             print(f"seed {seed}, {played.kind}: {words}", flush=True)

@@ -13,24 +13,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.columns import OUTPUT_COLUMNS
-from bertscore_beam.dump.read_split import SplitRows
-from bertscore_beam.dump.row_digests import RowDigests
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.run.identity import identity_digest
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.kept_plan import PLANS_FOLDER
-from bertscore_beam.score.prepare import ScorePlan, plan_score
-from bertscore_beam.score.resume import job_identity
-from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.scorers import LoadedScorers
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.dump import OUTPUT_COLUMNS, RowDigests, Rows, Split, TableFields
+from bertscore_beam.records import job_identity
+from bertscore_beam.run import Runner, identity_digest
+from bertscore_beam.score import (
+    PLANS_FOLDER,
+    LoadedScorers,
+    ScoredTable,
+    ScorePlan,
+    ScoreSpec,
+    plan_score,
+)
 from bertscore_beam.score.steps import _score as score_rows
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.jobs import job_options
 
 ROWS = 6
+FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 SETTINGS = (1, 2)
 VERSIONS = ("first", "other text", "other column")
 """The input as it was at first, with another text in a row, and with another value beside one."""
@@ -94,7 +94,7 @@ def planned(command: Command, output: str) -> ScorePlan:
 def job_digest(layers: int) -> str:
     """Return the digest of a setting, as the records of its parts have it."""
     made = _planned(Command(layers=layers, overwrite=True))
-    return identity_digest(job_identity(made.settings.settings, made.fields, "none"))
+    return identity_digest(job_identity(made.settings, made.fields, "none"))
 
 
 def know(commands: Iterable[Command]) -> None:
@@ -112,9 +112,9 @@ _scored: dict[tuple[str, str, RowDigests], ScoredTable] = {}
 _scorers: dict[str, LoadedScorers] = {}
 
 
-def score(spec: ScoreSpec, split: Split, rows: SplitRows) -> ScoredTable:
+def score(spec: ScoreSpec, split: Split, rows: Rows) -> ScoredTable:
     """Score the rows of a split with the real model, once for each setting and rows."""
-    digests = RowDigests.of(rows.table, "candidate", "reference")
+    digests = RowDigests.of(rows)
     key = (spec.digest, split.part_name, digests)
     if key not in _scored:
         scorers = _scorers.setdefault(spec.digest, LoadedScorers())
@@ -129,7 +129,7 @@ def scored_so_far() -> Mapping[tuple[str, str, RowDigests], ScoredTable]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class PartRows:
     """What a part holds.
 
     Attributes:
@@ -146,15 +146,15 @@ class Rows:
 
 
 @lru_cache(maxsize=10_000)
-def rows_of(data: bytes) -> Rows:
+def rows_of(data: bytes) -> PartRows:
     """Read a part."""
     table = pq.read_table(BytesIO(data))
-    given = table.select([name for name in table.column_names if name not in OUTPUT_COLUMNS])
+    columns = table.select([name for name in table.column_names if name not in OUTPUT_COLUMNS])
     setting = table.schema.metadata[b"bertscore.signature"].decode()
-    return Rows(
+    return PartRows(
         setting=setting,
-        rows=tuple(zip(*(column.to_pylist() for column in given.columns), strict=True)),
-        digests=RowDigests.of(given.replace_schema_metadata(), "candidate", "reference"),
+        rows=tuple(zip(*(column.to_pylist() for column in columns.columns), strict=True)),
+        digests=RowDigests.of(Rows(columns.replace_schema_metadata(), FIELDS)),
         f1=tuple(table["bertscore_f1"].to_pylist()),
     )
 
@@ -162,7 +162,7 @@ def rows_of(data: bytes) -> Rows:
 @cache
 def signature(layers: int) -> str:
     """Return the signature of a setting."""
-    sole = _planned(Command(layers=layers, overwrite=True)).settings.settings.sole
+    sole = _planned(Command(layers=layers, overwrite=True)).settings.sole
     assert sole is not None
     return sole.signature.format()
 

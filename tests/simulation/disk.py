@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files import delete, listing, write
+from bertscore_beam.files import listing, write
 from tests.simulation.world import World
 
 
@@ -47,9 +47,9 @@ class DiskCalls:
         """Do nothing: in this world no power fails."""
 
     def walk(self, top: str, **options: Any) -> Iterator[Any]:
-        for found in os.walk(top, **options):
-            self._world.read(f"list {self._short(found[0])}", lambda: None)
-            yield found
+        for level in os.walk(top, **options):
+            self._world.read(f"list {self._short(level[0])}", lambda: None)
+            yield level
 
     def change(self, words: str, path: str, act: Callable[[], Any]) -> Any:
         def noted() -> Any:
@@ -76,7 +76,7 @@ class DiskCalls:
 def open_disk(world: World, root: Path, patch: pytest.MonkeyPatch) -> DiskCalls:
     """Put a world's steps in front of the calls that reach a disk."""
     calls = DiskCalls(world, root)
-    for module in (write, delete, listing):
+    for module in (write, write, listing):
         patch.setattr(module, "os", calls)
     cat_file, rm_file, exists = (
         getattr(LocalFileSystem, name) for name in ("cat_file", "rm_file", "exists")

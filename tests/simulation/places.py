@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.run import holder, lock
-from bertscore_beam.score import earlier_records, steps
+from bertscore_beam.records import records
+from bertscore_beam.run import lock
+from bertscore_beam.score import steps
 from tests.simulation.disk import open_disk
 from tests.simulation.stand_ins import threading_of, time_of
 from tests.simulation.store import open_store, stored
@@ -40,7 +41,7 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(uuid, "uuid4", world.uuid4)
     patch.setattr(lock, "time", time_of(world))
     patch.setattr(lock, "threading", threading_of(world))
-    patch.setattr(earlier_records, "time", time_of(world))
+    patch.setattr(records, "time", time_of(world))
     patch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     patch.setattr(steps, "_score", lambda split, rows, idf, spec, model: model(split, rows))
 
@@ -48,7 +49,10 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(world.here().looks, name)
 
-    patch.setattr(lock, "_LOOKS", Looks())
+        def __setitem__(self, held: Any, began: Any) -> None:
+            world.here().looks[held] = began
+
+    patch.setattr(lock, "_looked", Looks())
 
     def there(number: int) -> Process | None:
         mine = world.here()
@@ -60,10 +64,10 @@ def _place_processes(world: World, patch: pytest.MonkeyPatch) -> None:
         is_shown = one is not None and one.alive and one.is_known
         return f"boot/{one.machine}/{number}" if is_shown else ""
 
-    patch.setattr(holder, "_place", place)
-    patch.setattr(holder, "_exists", lambda number: (one := there(number)) and one.alive)
-    patch.setattr(holder, "os", SimpleNamespace(getpid=lambda: world.here().number))
-    patch.setattr(holder, "socket", SimpleNamespace(gethostname=lambda: world.here().machine))
+    patch.setattr(lock, "_place", place)
+    patch.setattr(lock, "_exists", lambda number: (one := there(number)) and one.alive)
+    patch.setattr(lock, "os", SimpleNamespace(getpid=lambda: world.here().number))
+    patch.setattr(lock, "socket", SimpleNamespace(gethostname=lambda: world.here().machine))
     _run_pools_in_line(world, patch)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bertscore_beam.run.lock import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
+from bertscore_beam.run import LEASE_SECONDS, STALE_SECONDS, START_SECONDS, SUBMITTED
 from tests.simulation import store
 from tests.simulation.commands import VERSIONS, Command, know
 from tests.simulation.places import placed
@@ -166,7 +166,9 @@ def _inherit(fleet: Fleet, command: Command, dead: Process) -> None:
 def _close(fleet: Fleet, first: Command) -> list[str]:
     """Give the last command again, where nothing goes wrong any more; return what is wrong then."""
     world, watch = fleet.world, fleet.watch
-    stuck = [one.name for one in world.processes if not all(actor.is_done for actor in one.actors)]
+    stuck = [
+        other.name for other in world.processes if not all(actor.is_done for actor in other.actors)
+    ]
     left = [f"{name} waits for ever" for name in stuck]
     command = watch.begun.get(run_of(watch.files()) or "", replace(first, overwrite=True))
     process = world.process("last", "C", Hazards(), is_known=True)

@@ -4,19 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bertscore_beam.dump.read_split import SplitRows
-from bertscore_beam.dump.runs import RunSize, SplitRun, split_runs
-from bertscore_beam.dump.saved_plan import splits_from_bytes
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.score import finish, pack_steps
-from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.job import ScoreRun
-from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.record_packs import num_packs
-from bertscore_beam.score.records import PENDING_FILE
-from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.steps import ToScore, score_run
-from bertscore_beam.score.summary import ReusedPart, RunTotals
+from bertscore_beam.dump import Rows, RunSize, Split, SplitRun, split_runs, splits_from_bytes
+from bertscore_beam.records import (
+    PENDING_FILE,
+    EarlierRecords,
+    PartRecord,
+    ReusedPart,
+    RunTotals,
+    num_packs,
+)
+from bertscore_beam.score import ScoredTable, ScoreRun, ToScore, finish, score_run
 from tests.simulation import commands
 from tests.simulation.world import Hazards, Process, Stopped
 
@@ -164,7 +161,7 @@ class Pool:
         return None
 
     def _counting(self) -> list[Worker]:
-        return [one for one in self.workers if one.counts]
+        return [worker for worker in self.workers if worker.counts]
 
     def _declare_dead(self, worker: Worker, task: Task) -> None:
         """Let another worker do what this one may still do."""
@@ -227,7 +224,7 @@ class Pool:
         chosen = ToScore(run)
         return lambda worker: list(score_run(chosen, self.spec, self._model, worker.earlier))
 
-    def _model(self, split: Split, rows: SplitRows) -> ScoredTable:
+    def _model(self, split: Split, rows: Rows) -> ScoredTable:
         """Score rows, which takes its time; `places` puts it in the place of the scorers."""
         world = self.fleet.world
         world.sleep(world.random.expovariate(1 / self.fleet.score_seconds))
@@ -236,23 +233,25 @@ class Pool:
 
     def _results(self) -> list[Any]:
         """The results of all splits; packs are none."""
-        return [one for task in self.tasks if isinstance(task.result, list) for one in task.result]
+        return [
+            result for task in self.tasks if isinstance(task.result, list) for result in task.result
+        ]
 
     def _packs(self) -> list[Task]:
         """Pack the records of this run, as `PackRecords` does."""
-        results, packing = self._results(), pack_steps.CompressLines()
+        results, packing = self._results(), finish.CompressLines()
         records = [one for one in results if isinstance(one, PartRecord)]
         records += [one.record for one in results if isinstance(one, ReusedPart)]
         packs: dict[int, Any] = {}
         for record in records:
-            ((number, line),) = pack_steps._in_pack(record, num_packs(self.spec.goal.parts))
+            ((number, line),) = finish._in_pack(record, num_packs(self.spec.goal.parts))
             packs.setdefault(number, packing.create_accumulator())
             packs[number] = packing.add_input(packs[number], line)
 
         def write(number: int) -> Callable[[Worker], Any]:
             members = packing.extract_output(packs[number])
             folder, generation = self.spec.folder, self.spec.record_generation
-            return lambda _: pack_steps._write(
+            return lambda _: finish._write_pack(
                 (number, members), folder=folder, generation=generation
             )
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import FolderInUseError, FolderLostError, RunLock, hold
-from bertscore_beam.score.job import begin_score, conclude_score
+from bertscore_beam.run import FolderInUseError, FolderLostError, OutputFolder, RunLock, hold
+from bertscore_beam.score import begin_score, conclude_score
 from bertscore_core.errors import SignatureError
 from tests.simulation import commands
 from tests.simulation.commands import Command

@@ -113,7 +113,10 @@ class _Store(AbstractFileSystem):
             for name in self.files
             if name.startswith(f"{bucket}/{prefix}") and name > f"{bucket}/{after}"
         )
-        found = [(one.removeprefix(f"{bucket}/"), len(self.files[one])) for one in names[:_PAGE]]
+        found = [
+            (name_of.removeprefix(f"{bucket}/"), len(self.files[name_of]))
+            for name_of in names[:_PAGE]
+        ]
         return found, found[-1][0] if len(names) > _PAGE else ""
 
     def _info(self, path: str) -> dict[str, Any]:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.run.lock import (
+from bertscore_beam.records import PACKS_FOLDER, PARTS_FOLDER, PartRecord, record_from_json
+from bertscore_beam.run import (
     BEAT_FILE,
     LOCK_FILE,
+    RUN_FILE,
     STALE_SECONDS,
     START_SECONDS,
     SUBMITTED,
+    SUCCESS_FILE,
 )
-from bertscore_beam.score.part_record import PARTS_FOLDER, PartRecord, record_from_json
-from bertscore_beam.score.record_packs import PACKS_FOLDER
 from tests.simulation.commands import (
     SETTINGS,
     Command,
@@ -109,12 +109,12 @@ def faults(files: Mapping[str, bytes], command: Command) -> list[str]:
         for name, part in parts.items()
         if part.setting != setting
     ]
-    there = [row for part in parts.values() for row in part.rows]
-    if len(set(there)) < len(there):
+    present = [row for part in parts.values() for row in part.rows]
+    if len(set(present)) < len(present):
         found.append("rows are doubled in a folder that is a success")
-    if rows - set(there):
+    if rows - set(present):
         found.append("rows are missing in a folder that is a success")
-    if set(there) - rows:
+    if set(present) - rows:
         found.append("rows of another input are in a folder that is a success")
     return found
 
@@ -122,7 +122,7 @@ def faults(files: Mapping[str, bytes], command: Command) -> list[str]:
 def is_part(name: str) -> bool:
     """Tell whether every reader of the folder takes a file for a part."""
     return name.endswith(".parquet") and not any(
-        one.startswith(("_", ".")) for one in name.split("/")
+        part.startswith(("_", ".")) for part in name.split("/")
     )
 
 
@@ -175,4 +175,4 @@ def _json(data: bytes | None) -> dict[str, Any]:
 
 
 def _setting_of(digest: str) -> str:
-    return {job_digest(one): signature(one) for one in SETTINGS}[digest]
+    return {job_digest(layers): signature(layers) for layers in SETTINGS}[digest]

@@ -14,8 +14,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from bertscore_beam.run import lock as locks
-
 LONGEST_STEP = 0.3
 """Most seconds that an answer of the store takes on its way, and as much on its way back."""
 
@@ -72,7 +70,7 @@ class Process:
     alive: bool = True
     paused_until: float = 0.0
     stood: float = 0.0
-    looks: Any = field(default_factory=locks._Looks)
+    looks: dict[Any, Any] = field(default_factory=dict)
     actors: list["Actor"] = field(default_factory=list)
 
 

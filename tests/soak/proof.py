@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE
-from bertscore_beam.score.kept_plan import PLANS_FOLDER
-from bertscore_beam.score.record_packs import PACKS_FOLDER
-from bertscore_beam.score.records import IDF_FILE
-from bertscore_beam.score.rejects import REJECTS_FOLDER
+from bertscore_beam.records import IDF_FILE, PACKS_FOLDER, REJECTS_FOLDER
+from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
+from bertscore_beam.score import PLANS_FOLDER
 from tests.soak.stages import part_names
 from tests.soak.stores import Store
 

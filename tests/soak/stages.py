@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
-from bertscore_beam.run.folder import RUN_FILE
-from bertscore_beam.score.records import IDF_FILE
+from bertscore_beam.records import IDF_FILE
+from bertscore_beam.run import RUN_FILE
 
 _PART = re.compile(r"(?!_).*/part-\d{12,}\.parquet")
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
-from bertscore_beam.score.records import IDF_FILE
+from bertscore_beam.records import IDF_FILE
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE
 from tests.soak.proof import Snapshot, judge
 from tests.soak.stages import Stage, stage_of, stages_ahead
 

@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 
-from bertscore_beam.baseline.description import describe_layers
-from bertscore_beam.cli.compare import compare_command
-from bertscore_beam.cli.manner import Manner, printing
+from bertscore_beam.baseline import describe_layers
+from bertscore_beam.cli.main import perform
+from bertscore_beam.cli.show import Manner, printing
 from bertscore_core.baseline import Baseline, baseline_path, find_baseline, format_baseline
-from bertscore_core.host_errors import HOST_BUCKETS
-from bertscore_core.moments import Moments
+from bertscore_core.stats import HOST_BUCKETS, Moments
 
 ROBERTA = find_baseline("en", "roberta-large").rows
 
@@ -46,5 +45,5 @@ def write_made(folder, found: Moments, language="en", model="roberta-large"):
 
 def compared(capsys, *arguments):
     with printing(Manner(json=True)):
-        assert compare_command([*map(str, arguments), "--json"]) == 0
+        assert perform(["baseline", "compare", *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)

@@ -21,17 +21,17 @@ def crawl_files(number: int, *, pages: int = 40, seed: int = 1) -> list[bytes]:
     generator = random.Random(seed)
     files = []
     for file in range(number):
-        found = []
+        result = []
         for page in range(pages):
             language = generator.choice((*LANGUAGES, "fr"))
-            found.append(
+            result.append(
                 WetPage(
                     url=f"https://www.host{generator.randrange(200)}.example/{file}/{page}",
                     text=page_text(language, 10, 1000 * file + page),
                     languages=(HEADER_CODES[language],),
                 )
             )
-        files.append(wet_bytes(found))
+        files.append(wet_bytes(result))
     return files
 
 
@@ -66,8 +66,8 @@ def run_given(model: object, output: object, *files: object, **changes: object) 
     words = []
     for name, value in flags.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
-    given = [f"en={file}" for file in files]
-    command = ["baseline", "--sentences", *given, "--output", output, "--models", model, *words]
+    sources = [f"en={file}" for file in files]
+    command = ["baseline", "--sentences", *sources, "--output", output, "--models", model, *words]
     return main([str(word) for word in command])
 
 

@@ -12,14 +12,14 @@ KILLED, CUDA, HELD = "killed", "cuda", "held"
 """By the kernel, as for lack of memory; by an error of CUDA; and no death, but an endless wait."""
 
 PLANNING = "bertscore_beam.dump.inputs:expand_inputs"
-LOADING = "bertscore_core.encoder:load_encoder"
+LOADING = "bertscore_core.model.encoder:load_encoder"
 """Functions that a run can be held in."""
 
 _SITECUSTOMIZE = """
 import importlib.abc, importlib.machinery, os, signal, sys, time
 from pathlib import Path
 
-ENCODER = "bertscore_core.encoder"
+ENCODER = "bertscore_core.model.encoder"
 MODULE, _, FUNCTION = os.environ["DYING_HOLD"].partition(":")
 
 

@@ -1,13 +1,15 @@
-"""Encoders that tests share: loading and compiling one takes seconds."""
+"""Encoders that tests share, since loading and compiling one takes seconds; and a hub cache."""
 
+import shutil
 from collections import OrderedDict
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
-from bertscore_core.encoder import Encoder, EncoderOptions, load_encoder
-from bertscore_core.resolve import ModelFiles
+from bertscore_core.model import Encoder, EncoderOptions, ModelFiles, load_encoder
 
 _MOST = 64
 _encoders: OrderedDict[Any, Encoder] = OrderedDict()
@@ -30,3 +32,16 @@ def shared_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
             _encoders.popitem(last=False)
     _encoders.move_to_end(key)
     return _encoders[key]
+
+
+def cache_model(folder: Path, name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a model into a hub cache of its own, as after a download; return the snapshot.
+
+    This process uses that cache, offline, until `monkeypatch` undoes it.
+    """
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(root))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    place = root / f"models--{name.replace('/', '--')}"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("abc")
+    return shutil.copytree(folder, place / "snapshots" / "abc")

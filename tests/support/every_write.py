@@ -27,11 +27,15 @@ import numpy as np
 import torch
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.text.imports import INPUT_FOLDER
-from bertscore_beam.run import lock as locks
-from bertscore_beam.run.folder import MANIFEST_FOLDER, OutputFolder
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE
-from bertscore_beam.run.success import successful_run
+from bertscore_beam.dump import INPUT_FOLDER
+from bertscore_beam.run import (
+    BEAT_FILE,
+    LOCK_FILE,
+    MANIFEST_FOLDER,
+    OutputFolder,
+    lock as locks,
+    successful_run,
+)
 from tests.support.faulty_disk import WAYS, Disk, Fault, faulty_disk, faulty_store
 from tests.support.s3 import s3_environment, s3_process
 from tests.support.small_runs import SmallRun, Words, looked_up, small_runs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.crawl.fetch import Fetched, FetchError, FetchPolicy, fetched
+from bertscore_beam.crawl import Fetched, FetchError, FetchPolicy, fetched
 from tests.support.wet import some_pages, wet_bytes
 
 DATA = wet_bytes(some_pages(300))

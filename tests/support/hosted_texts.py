@@ -19,17 +19,14 @@ def sentences_of_hosts(hosts: int, of_each: int, seed: int) -> list[list[str]]:
     """
     generator = random.Random(f"hosts {seed}")
     grammar = GRAMMARS["en"]
-    who, where, when, does = (
-        [line.strip() for line in part.strip().splitlines()]
-        for part in (grammar.who, grammar.where, grammar.when, grammar.does)
-    )
-    ways = [(order, a, b) for order in grammar.orders for a in when for b in does]
-    found = []
+    who, where, when, does = (grammar[name] for name in ("who", "where", "when", "does"))
+    ways = [(order, a, b) for order in grammar["orders"] for a in when for b in does]
+    result = []
     for _ in range(hosts):
         person, place = generator.choice(who), generator.choice(where)
         made = (
             order.format(when=a, who=person, does=b, where=place)
             for order, a, b in generator.sample(ways, of_each)
         )
-        found.append([text[0].upper() + text[1:] for text in made])
-    return found
+        result.append([text[0].upper() + text[1:] for text in made])
+    return result

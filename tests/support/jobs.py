@@ -9,16 +9,29 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.dump.text.imports import TextFile
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.folder import SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.holder import Holder
-from bertscore_beam.run.import_text import import_text, lacking
-from bertscore_beam.run.lock import LOCK_FILE, RunLock
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import build_score_pipeline, score_texts, start_run
-from bertscore_beam.score.prepare import ScoreJob, ScorePlan, plan_again, plan_score, resume_score
+from bertscore_beam.dump import TextFile
+from bertscore_beam.files import write_atomically
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import (
+    LOCK_FILE,
+    SUMMARY_FILE,
+    Holder,
+    OutputFolder,
+    RunLock,
+    Runner,
+    import_text,
+    lacking,
+)
+from bertscore_beam.score import (
+    ScoreJob,
+    ScorePlan,
+    build_score_pipeline,
+    plan_again,
+    plan_score,
+    resume_score,
+    start_run,
+    texts_to_import,
+)
 
 
 def job_options(dump: Path, output: Path, **changes: Any) -> ScoreOptions:
@@ -51,7 +64,7 @@ def plan_imported(options: ScoreOptions) -> ScorePlan:
     if not planned.plan.sketched:
         return planned
     folder = own(planned.output)
-    import_here(score_texts(planned, folder), folder)
+    import_here(texts_to_import(planned, folder), folder)
     folder.release()
     return plan_again(planned)
 
@@ -76,13 +89,7 @@ def start(job: ScoreJob) -> ScoreJob:
 
 def add_score_pipeline(root: beam.Pipeline, job: ScoreJob) -> None:
     """Add a job that has been started to a pipeline."""
-    build_score_pipeline(
-        root,
-        spec=job.spec,
-        idf=job.idf,
-        corpus=job.plan.digest,
-        accelerator=job.options.accelerator,
-    )
+    build_score_pipeline(root, spec=job.spec, idf=job.idf)
 
 
 def run_options(

@@ -47,10 +47,10 @@ def begin(item: pytest.Item) -> None:
 
 def end() -> None:
     """Let the test fail if it has done heavy work and is not marked for it."""
-    found = list(_offences)
+    offences = list(_offences)
     _running.clear()
-    if found:
-        pytest.fail("; ".join(dict.fromkeys(found)))
+    if offences:
+        pytest.fail("; ".join(dict.fromkeys(offences)))
 
 
 def _note(what: str, marker: str) -> None:

@@ -13,19 +13,32 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import column_of
-from bertscore_beam.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY, write_part
-from bertscore_beam.dump.row_digests import RowDigests
-from bertscore_beam.dump.splits import part_name
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE
-from bertscore_beam.run.identity import identity_digest
-from bertscore_beam.score.language_rows import LanguageRows
-from bertscore_beam.score.part_record import PartRecord, record_path
-from bertscore_beam.score.scored_table import SCHEMA_VERSION
-from bertscore_beam.score.summary import RunGoal, RunTotals, judge, summary_of_languages
+from bertscore_beam.dump import (
+    SIGNATURE_KEY,
+    SIGNATURES_KEY,
+    RowDigests,
+    Rows,
+    TableFields,
+    column_of,
+    columns,
+    part_name,
+    write_part,
+)
+from bertscore_beam.records import (
+    LanguageRows,
+    PartRecord,
+    RunGoal,
+    RunTotals,
+    judge,
+    record_path,
+    summary_of_languages,
+)
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
+from bertscore_beam.score import SCHEMA_VERSION
 from bertscore_core import ScoreSummary, Signature
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
+
+_FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
 
 SIGNATURE = Signature(
     model="made-up",
@@ -193,7 +206,7 @@ def _write_part(
         file_rows=None,
         file_size=0,
         file_version="",
-        digests=RowDigests.of(table, "candidate", "reference")
+        digests=RowDigests.of(Rows(table, _FIELDS))
         if digest
         else RowDigests(candidates="", references="", rows=""),
         job_digest=identity_digest(dict(identity)),

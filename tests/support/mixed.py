@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options import ScoreOptions
 from tests.support.dumps import sentence
 
 LANGUAGES = ("en", "de", "zh", "fr", "ja")

@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.paired import PairedResult, paired_result
-from bertscore_core.paired_sums import ClusterSums, PairedSums
+from bertscore_core.stats import ClusterSums, PairedResult, PairedSums, paired_result
 
 ROWS = 400
 SPREAD = 0.03

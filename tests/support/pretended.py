@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_core import kernel, scorer
-from bertscore_core.device_queue import DeviceQueue
-from bertscore_core.encoder import Encoder, EncoderOptions, load_encoder
-from bertscore_core.resolve import ModelFiles
+from bertscore_core import scorer
+from bertscore_core.match import kernel
+from bertscore_core.model import DeviceQueue, Encoder, EncoderOptions, ModelFiles, load_encoder
 
 MOST_LAUNCHES = 1024
 """Launches that wait on a GPU before the host must wait; CUDA's usual limit."""

@@ -3,10 +3,8 @@
 import shutil
 from pathlib import Path
 
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.score.part_record import record_path
-from bertscore_beam.score.record_packs import PACKS_FOLDER
-from bertscore_beam.score.records import read_records
+from bertscore_beam.records import PACKS_FOLDER, read_records, record_path
+from bertscore_beam.run import OutputFolder
 
 
 def unpack(output: Path) -> None:

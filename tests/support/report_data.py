@@ -1,6 +1,6 @@
 """Made-up reports: every section, in the scripts and with the names that are hard to show."""
 
-from bertscore_beam.results.comparison import (
+from bertscore_beam.compare import (
     WHOLE,
     Comparison,
     FieldDifference,
@@ -11,20 +11,18 @@ from bertscore_beam.results.comparison import (
     Ranking,
     SettingsDifference,
 )
-from bertscore_beam.results.report.data import (
+from bertscore_beam.pages import (
     ChosenRow,
     Cost,
     Estimate,
     GroupRow,
-    LengthBin,
     Night,
     ReasonCount,
     ReportData,
-    Setting,
+    ReportOptions,
     Texts,
 )
-from bertscore_beam.results.report.words import signature_sentences
-from bertscore_core.paired import PairedResult
+from bertscore_core.stats import PairedResult
 
 SIGNATURE = (
     "bertscore|model:all-MiniLM-L6-v2|weights:7521cd5f6bef|num_layers:6|layer_semantics:cut|"
@@ -139,10 +137,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         Night(
             run=f"scores/2026-11-{day:02}",
             started=f"2026-11-{day:02} 02:00:00",
-            rows=9000,
-            scored=8990,
-            rejected=10,
-            f1=estimate(0.8 + day / 500),
+            total=GroupRow(rows=9000, scored=8990, f1=estimate(0.8 + day / 500)),
             comparable=day > 3,
             groups=tuple(
                 (name, estimate(0.7 + day / 400 - at / 50)) for at, name in enumerate(names)
@@ -155,13 +150,17 @@ def made_report(*, with_texts: bool) -> ReportData:
         started="2026-11-20 02:00:00",
         made="2026-11-20 06:30:00",
         version="0.1.0",
-        confidence=0.95,
+        options=ReportOptions(
+            run="s3://bucket/scores/*",
+            by=("system", "<b>pair</b>"),
+            key=("segment",),
+            system_column="<i>system</i>",
+            with_texts=with_texts,
+        ),
         rescaled=False,
         total=group_row(f1=0.8, rows=9000),
         bins=tuple(at / 64 for at in range(65)),
-        by=("system", "<b>pair</b>"),
         groups=groups,
-        system_column="<i>system</i>",
         ranking=Ranking(
             group=WHOLE,
             rows=900,
@@ -182,9 +181,8 @@ def made_report(*, with_texts: bool) -> ReportData:
             group_row(code, f1=0.7 + at / 40) for at, code in enumerate(["ar", "de", "ja"])
         ),
         lengths=tuple(
-            LengthBin(
-                low=2**at,
-                high=2 ** (at + 1) - 1,
+            GroupRow(
+                name=(str(2**at), str(2 ** (at + 1) - 1)),
                 scored=900,
                 truncated=at,
                 f1=estimate(0.84 - at / 70),
@@ -198,7 +196,6 @@ def made_report(*, with_texts: bool) -> ReportData:
         rejected_files=(("dump/<broken>.parquet", "not_parquet"),),
         worst=chosen,
         best=chosen[::-1],
-        with_texts=with_texts,
         against=Comparison(
             run="s3://bucket/scores/2026-11-20",
             against="s3://bucket/scores/2026-11-19",
@@ -232,9 +229,7 @@ def made_report(*, with_texts: bool) -> ReportData:
             parts=9,
             part_bytes=12_345_678,
         ),
-        settings=(
-            Setting(language="", signature=SIGNATURE, sentences=signature_sentences(SIGNATURE)),
-        ),
+        signatures={"": SIGNATURE},
         notices=(
             "The other run was made with other settings: do not read small changes as a trend.",
         ),

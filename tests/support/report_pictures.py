@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Error, Page
 
-from bertscore_beam.results.report.page import render
+from bertscore_beam.pages import render
 from tests.support.browsers import chromium, opened
 from tests.support.report_data import made_report
 

@@ -2,11 +2,10 @@
 
 import pyarrow as pa
 
-from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.score.rows import score_table
-from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.settings import RowSetting, RunSettings
+from bertscore_beam.dump import Rows, TableFields
+from bertscore_beam.idf import IdfTables
+from bertscore_beam.records import RowSetting, RunSettings
+from bertscore_beam.score import ScoredTable, score_table
 from bertscore_core import BertScorer, IdfTable
 
 
@@ -21,7 +20,7 @@ def score_all_rows(
     )
     tables = None if idf is None else IdfTables.of(idf)
     settings = RunSettings.of_all_rows(setting)
-    return score_table(_One(scorer), table, fields, settings=settings, idf=tables)
+    return score_table(_One(scorer), Rows(table, fields), settings=settings, idf=tables)
 
 
 class _One:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from bertscore_core.baseline import Baseline, format_baseline
-from bertscore_core.encoder import Encoder, EncoderOptions
-from bertscore_core.resolve import ModelFiles
+from bertscore_core.model import Encoder, EncoderOptions, ModelFiles
 from tests.support.crawl_texts import sentences
 from tests.support.dumps import pair_rows, write_dump
 from tests.support.judgements import judgement_rows, write_judgements

@@ -8,9 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.layout import read_layout
-from bertscore_beam.dump.splits import Split, plan_file
-from bertscore_beam.dump.texts import UnreadableText
+from bertscore_beam.dump import Split, UnreadableText, plan_file, read_layout
 
 ROWS = 50
 
@@ -85,14 +83,14 @@ def write(path: Path, table: pa.Table, row_group_size: int | None = None, **opti
 
 def plan(path: str, target_rows: int) -> list[Split]:
     layout = read_layout(path)
-    return plan_file(
-        path,
-        "x.parquet",
-        layout.row_groups,
-        target_rows=target_rows,
-        target_bytes=10**9,
+    blank = Split(
+        path=path,
+        input_name="x.parquet",
+        file_rows=None,
         file_size=layout.file_size,
+        file_version="",
     )
+    return plan_file(blank, layout.row_groups, target_rows=target_rows, target_bytes=10**9)
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:

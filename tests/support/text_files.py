@@ -11,12 +11,7 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.plan import Plan, Resources
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import read_rows
-from bertscore_beam.dump.text.imports import Imports
-from bertscore_beam.dump.text.lines import Lines
+from bertscore_beam.dump import Imports, Plan, Resources, expand_inputs, plan_inputs, read_rows
 from tests.support.jobs import import_here, own
 
 
@@ -67,8 +62,13 @@ def plan_text(
     return plan(are_made=True)
 
 
-def read_plan(plan: Plan) -> tuple[pa.Table, Lines]:
-    """Read all splits of a plan, in order."""
+def read_plan(plan: Plan) -> tuple[pa.Table, list[tuple[int, str | None]]]:
+    """Read all splits of a plan, in order: rows, and the byte and the reason of each line."""
     read = [read_rows(split) for split in plan.splits]
-    lines = Lines.join(rows.lines for rows in read if rows.lines is not None)
-    return pa.concat_tables([rows.table for rows in read]), lines
+    places = [
+        (offset, rows.lines.reasons.get(row))
+        for rows in read
+        if rows.lines is not None
+        for row, offset in enumerate(rows.lines.offsets.tolist())
+    ]
+    return pa.concat_tables([rows.table for rows in read]), places

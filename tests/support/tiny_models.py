@@ -1,5 +1,7 @@
 """Tiny random encoders of every architecture, the same bytes wherever they are built.
 
+tiny_families.yaml is the table of them, tiny_corpus.txt what their vocabularies are made from.
+
 The golden scores were computed with the reference implementation on transformers 4 and are
 compared with ours on transformers 5, so both sides must hold the same model without sharing a
 file. Weights are therefore a pure function of (family, parameter name, shape): integers from a
@@ -9,6 +11,7 @@ depend on any library's initialisation or random generator.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from pathlib import Path
@@ -16,17 +19,20 @@ from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from safetensors.numpy import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
-from tests.support.modern_families import MODERN_BUILDERS
-from tests.support.tiny_families import FAMILY_BUILDERS
-from tests.support.tiny_tokenizers import write_json
+from tests.support.tiny_tokenizers import WRITERS, write_json
 
-FAMILIES: tuple[str, ...] = tuple(FAMILY_BUILDERS)
-"""The architectures with golden scores; :func:`build_tiny_model` knows others, too."""
+_TABLE = yaml.safe_load(Path(__file__).with_name("tiny_families.yaml").read_text(encoding="utf-8"))
+FAMILIES: tuple[str, ...] = tuple(_TABLE["golden"])
+"""The architectures that bert-score knows, with golden scores."""
 
-_BUILDERS = {**FAMILY_BUILDERS, **MODERN_BUILDERS}
+MODERN: tuple[str, ...] = tuple(_TABLE["modern"])
+"""Encoders that people use now and bert-score does not know."""
+
+LAYERS, MAX_LENGTH = 3, 48
 
 _TIED = {
     "encoder.embed_tokens.weight": "shared.weight",
@@ -39,19 +45,22 @@ _TIED = {
 _COMPUTED = ("position_ids", "token_type_ids", "embed_positions.weight_table")
 
 
+def write_tokenizer(family: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write the vocabulary of a family; return its config and tokenizer_config, to be changed."""
+    row = copy.deepcopy({**_TABLE["golden"], **_TABLE["modern"]}[family])
+    if "vocabulary" in row:
+        WRITERS[row["vocabulary"].pop("kind")](folder, **row["vocabulary"])
+    return row["config"], row["tokenizer"]
+
+
 def build_tiny_model(family: str, folder: Path) -> Path:
-    """Write configuration, weights and tokenizer of one tiny encoder.
+    """Write configuration, weights and tokenizer of one tiny encoder; return the folder.
 
-    Args:
-        family: one of :data:`FAMILIES`, or of `MODERN_BUILDERS`.
-        folder: made if missing. Note that the reference implementation loads an encoder as T5 if
-            its path contains "t5", so give it a relative path there.
-
-    Returns:
-        The folder.
+    Note that the reference implementation loads an encoder as T5 if its path contains "t5", so give
+    it a relative path there.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    config, tokenizer_config = _BUILDERS[family](folder)
+    config, tokenizer_config = write_tokenizer(family, folder)
     write_json(folder / "config.json", config)
     write_json(folder / "tokenizer_config.json", tokenizer_config)
     model: Any = AutoModel.from_config(AutoConfig.from_pretrained(folder))

@@ -1,7 +1,7 @@
 """Small tokenizers of every kind, made from a built-in corpus without any download.
 
-Each builder writes the vocabulary files that a checkpoint of that kind carries on the hub, so that
-every version of transformers loads them through its own code path. Nothing here depends on
+Each of `WRITERS` writes the vocabulary files that a checkpoint of that kind carries on the hub, so
+that every version of transformers loads them through its own code path. Nothing here depends on
 transformers; sentencepiece only lends its normalisation table to the unigram models.
 """
 
@@ -12,40 +12,25 @@ import json
 import struct
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-CORPUS: tuple[str, ...] = (
-    "The old harbour slept under a thin grey fog while the pilot wrote his notes.",
-    "A cat on the warm roof watched the rivers bend around old stones.",
-    "Nobody knows who rang the bell at noon, but it was heard in New York and in Rome.",
-    "It costs 1,299.50 euros (about 35% less); isn't that 'cheap' for a state-of-the-art tool?",
-    'She said: "Write to me @ 10 #home & bring [two] {small} <boxes> / bags!" = + * ~ ^ | \\ _ `x`',
-    "rivers bend slowly and the ferry left in spite of heavy fog, snow fell on the dry pass",
-    "ZEBRA JACKETS QUICKLY FIXED BY WISE OWLS AND VAIN MONKEYS 0123456789",
-    "Die Straße über den Fluss war schön, größer und älter; Äpfel, Öl und Übermut.",
-    "L'été dernier, à l'école, nous étions très heureux: ça va, où êtes-vous, cœur, île?",
-    "¿Dónde está el niño? ¡Aquí! mañana, corazón, pingüino",
-    "İstanbul'da ılık bir akşam, güneş, çiçek, ağaç",
-    "Trời hôm nay rất đẹp, chúng tôi đi chợ; Żółta łódź płynie, česká řeka, țară și mâine",
-    "Вчера вечером шёл сильный дождь, и кот ел рыбу. Її хата, ґанок, съезд, юла, цирк, ящик, щука",
-    "Ο καφές είναι πολύ ζεστός και ο δρόμος μακρύς. ψυχή, ξένος, Ωμέγα, γλώσσα, βήμα, θέμα",
-    "Բարև, ինչպես ես այսօր · დღეს კარგი ამინდია",
-    "الطقس جميل اليوم في المدينة. كَتَبَ الوَلَدُ على باب صغير؟ می\u200cخواهم کتاب",
-    "הספר נמצא על השולחן. שלום, ילדים צועקים בחוץ גם עכשיו",
-    "बच्चे पार्क में खेल रहे हैं। आज मौसम अच्छा है ॥",
-    "இன்று மழை பெய்கிறது · วันนี้อากาศดีมาก เราไปตลาด",
-    "今天天气很好，我们去公园。河流慢，图书馆读书？上海、東京！",
-    "昨日は図書館で本を読みました。カタカナ テスト ひらがな ｶﾀｶﾅ きのう",
-    "오늘 아침에 비가 왔어요. 한국어 문장 하나",
-    "emoji \U0001f600 \U0001f44d \u2764\ufe0f and marks e\u0301 n\u0303 a\u0308",
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+CORPUS = tuple(
+    Path(__file__).with_name("tiny_corpus.txt").read_text(encoding="utf-8").split("\n")[:-1]
 )
 """Own sentences in the scripts that the golden texts use; changing one changes every model."""
 
 MERGES = 260
+
+# Llama's splitting of texts, which EuroBERT and Qwen have with small changes.
+_LLAMA_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
+)
 
 WORDS = (
     "the rivers bend old stones cat on roof and was a in of to it slow ly ing ed er s "
@@ -65,14 +50,15 @@ def _characters(*, lower: bool) -> list[str]:
     return sorted({char for char in text if not char.isspace()})
 
 
-def write_wordpiece(path: Path, specials: Sequence[str], *, lower: bool, last: str = "") -> int:
-    """Write a ``vocab.txt``: special tokens, characters, continued characters, a few words."""
+def write_wordpiece(
+    folder: Path, *, file: str, specials: Sequence[str], lower: bool, last: str = ""
+) -> None:
+    """Write special tokens, characters, continued characters and a few words."""
     chars = _characters(lower=lower)
     words = WORDS.split()
     pieces = [*specials, *chars, *words, *(f"##{piece}" for piece in (*chars, *words))]
-    unique = list(dict.fromkeys([*pieces, last] if last else pieces))
-    path.write_text("".join(f"{piece}\n" for piece in unique), encoding="utf-8")
-    return len(unique)
+    unique = dict.fromkeys([*pieces, last] if last else pieces)
+    (folder / file).write_text("".join(f"{piece}\n" for piece in unique), encoding="utf-8")
 
 
 def learn_merges(words: Iterable[Sequence[str]], count: int) -> list[tuple[str, str]]:
@@ -120,7 +106,7 @@ def byte_alphabet() -> list[str]:
     return [stand_ins[byte] for byte in range(256)]
 
 
-def write_byte_bpe(folder: Path, first: Sequence[str], last: Sequence[str]) -> int:
+def write_byte_bpe(folder: Path, *, first: Sequence[str], last: Sequence[str]) -> None:
     """Write ``vocab.json`` and ``merges.txt`` of a byte-level BPE that covers all bytes."""
     alphabet = byte_alphabet()
     words = []
@@ -130,16 +116,41 @@ def write_byte_bpe(folder: Path, first: Sequence[str], last: Sequence[str]) -> i
             words.append([alphabet[byte] for byte in data.encode("utf-8")])
     merges = learn_merges(words, MERGES)
     pieces = [*first, *sorted(alphabet), *(a + b for a, b in merges), *last]
-    return _write_bpe(folder, pieces, merges, header="#version: 0.2\n")
+    _write_bpe(folder, pieces, merges, header="#version: 0.2\n")
 
 
-def write_word_bpe(folder: Path, first: Sequence[str], *, continued: bool) -> int:
-    """Write a BPE over characters with ``</w>`` word ends (XLM), or ``@@`` pieces (Blenderbot).
+def write_byte_json(
+    folder: Path, *, specials: Sequence[str], template: Sequence[str], splits: bool = False
+) -> None:
+    """Write a byte-level BPE as `tokenizer.json`, as encoders of today have it.
 
     Args:
-        folder: where the files go.
-        first: special tokens, in the order of their ids.
-        continued: vocabulary entries are ``piece@@`` inside a word and ``piece`` at its end.
+        folder: Where the file goes.
+        specials: Special tokens.
+        template: What a text becomes: special tokens, and `$A` for the text itself.
+        splits: Split texts by a pattern of its own, as Llama does, not by that of GPT-2.
+    """
+    write_byte_bpe(folder, first=specials, last=())
+    files = folder / "vocab.json", folder / "merges.txt"
+    backend = Tokenizer(models.BPE.from_file(*map(str, files)))
+    for file in files:
+        file.unlink()
+    bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not splits)
+    words = pre_tokenizers.Split(Regex(_LLAMA_WORDS), "isolated")
+    backend.normalizer = normalizers.NFC()
+    backend.pre_tokenizer = pre_tokenizers.Sequence([words, bytes_only]) if splits else bytes_only
+    backend.add_special_tokens(list(specials))
+    backend.post_processor = processors.TemplateProcessing(
+        single=list(template),
+        special_tokens=[(name, backend.token_to_id(name)) for name in template if name != "$A"],
+    )
+    backend.save(str(folder / "tokenizer.json"))
+
+
+def write_word_bpe(folder: Path, *, first: Sequence[str], continued: bool) -> None:
+    """Write a BPE over characters with ``</w>`` word ends (XLM), or ``@@`` pieces (Blenderbot).
+
+    With `continued`, entries are ``piece@@`` inside a word and ``piece`` at its end.
     """
     chars = _characters(lower=True)
     words = [
@@ -153,44 +164,37 @@ def write_word_bpe(folder: Path, first: Sequence[str], *, continued: bool) -> in
     if continued:
         pieces = [p[: -len("</w>")] if p.endswith("</w>") else p + "@@" for p in pieces]
     header = "#version: 0.2\n" if continued else ""
-    return _write_bpe(folder, [*first, *pieces], merges, header=header)
+    _write_bpe(folder, [*first, *pieces], merges, header=header)
 
 
 def _write_bpe(
     folder: Path, pieces: Sequence[str], merges: Sequence[tuple[str, str]], *, header: str
-) -> int:
-    unique = list(dict.fromkeys(pieces))
+) -> None:
+    unique = dict.fromkeys(pieces)
     write_json(folder / "vocab.json", {piece: index for index, piece in enumerate(unique)})
     lines = "".join(f"{a} {b}\n" for a, b in merges)
     (folder / "merges.txt").write_text(header + lines, encoding="utf-8")
-    return len(unique)
 
 
-def write_unigram(path: Path, **options: Any) -> int:
-    """Write a sentencepiece unigram model made from the corpus; return its number of pieces.
+def write_unigram(folder: Path, *, file: str, rule: str = "nmt_nfkc", **specials: Any) -> None:
+    """Write a sentencepiece unigram model made from the corpus.
 
     The model is put together by hand, not trained: trainers of different sentencepiece versions
-    order pieces differently. Only the normalisation table comes from the library.
-
-    Args:
-        path: the model file.
-        **options: see :func:`_unigram_specials`, and ``rule``, the name of the normalisation.
+    order pieces differently. Only the normalisation table, named by `rule`, comes from the library.
     """
-    normalizer = _normalizer_spec(options.pop("rule", "nmt_nfkc"))
-    specials, ids = _unigram_specials(**options)
+    named, ids = _unigram_specials(**specials)
     words = [["▁", *word] for sentence in CORPUS for word in sentence.split(" ") if word]
     merges = [a + b for a, b in learn_merges(words, MERGES)]
     chars = ["▁", *_characters(lower=False)]
     # Distinct scores, exact in float32, better for frequent and for longer pieces.
     scored = [(piece, -2 - rank / 64) for rank, piece in enumerate(merges)]
     scored += [(piece, -8 - rank / 64) for rank, piece in enumerate(chars)]
-    taken = {piece for piece, _ in specials}
-    pieces = [_piece(piece, 0.0, kind) for piece, kind in specials]
+    taken = {piece for piece, _ in named}
+    pieces = [_piece(piece, 0.0, kind) for piece, kind in named]
     pieces += [_piece(piece, score, _NORMAL) for piece, score in scored if piece not in taken]
     trainer = b"".join([_number(3, 1), _number(4, len(pieces)), *ids])
     body = b"".join(_bytes(1, piece) for piece in pieces)
-    path.write_bytes(body + _bytes(2, trainer) + normalizer)
-    return len(pieces)
+    (folder / file).write_bytes(body + _bytes(2, trainer) + _normalizer_spec(rule))
 
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
@@ -207,13 +211,8 @@ def _unigram_specials(
 ) -> tuple[list[tuple[str, int]], list[bytes]]:
     """List the special pieces with their types, and the trainer settings that name them.
 
-    Args:
-        unk: id and piece of the unknown token; the next three likewise, None where there is none.
-        bos: begin of sequence.
-        eos: end of sequence.
-        pad: padding.
-        control: further pieces that no text can contain.
-        user_defined: further pieces that are cut out of texts whole.
+    The first four are id and piece. No text can contain `control` pieces; `user_defined` ones are
+    cut out of texts whole.
     """
     roles = [(40, 45, unk), (41, 46, bos), (42, 47, eos), (43, 48, pad)]
     settings = []
@@ -284,3 +283,13 @@ def _bytes(field: int, value: bytes) -> bytes:
 def _piece(piece: str, score: float, kind: int) -> bytes:
     number = _varint(2 << 3 | 5) + struct.pack("<f", score)
     return _bytes(1, piece.encode()) + number + _number(3, kind)
+
+
+WRITERS: dict[str, Callable[..., None]] = {
+    "wordpiece": write_wordpiece,
+    "byte_bpe": write_byte_bpe,
+    "byte_json": write_byte_json,
+    "word_bpe": write_word_bpe,
+    "unigram": write_unigram,
+}
+"""By the `kind` of a vocabulary in tiny_families.yaml."""

@@ -1,7 +1,12 @@
 """Estimate rescaling baselines: what random pairs of sentences score, by language and layer.
 
-prepare.py checks the options, and resume.py what the output folder holds already. The stages then
+baseline_plan.py checks the options, and what the output folder holds already. The stages then
 follow each other: extract.py reads sentences from files, sample.py samples them, pair.py pairs them
-at random, moments.py scores the pairs, and write_table.py writes the tables. stages.py puts what
-needs no other files into pipelines. job.py says what a run is, from its plan to its exit status.
+at random, layer_moments.py scores the pairs, and baseline_tables.py writes the tables.
+file_stages.py puts what reads and scores, which knows no Beam, into pipelines. job.py says what a
+run is, from its plan to its exit status.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

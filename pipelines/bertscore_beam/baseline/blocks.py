@@ -8,16 +8,18 @@ be read alone; and one small record says what is there.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.baseline import layout
-from bertscore_beam.dump.parts import write_row_groups
-from bertscore_beam.files.read import open_source
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.baseline.sources import SENTENCES_FOLDER, record_path, sentences_path
+from bertscore_beam.dump import write_row_groups
+from bertscore_beam.files import open_source
+from bertscore_beam.run import OutputFolder
 
 _PART_ROWS = 1 << 18
 """Most sentences of a part: with texts of 100 bytes, 30 MB in memory."""
@@ -26,14 +28,9 @@ _RECORD = ".json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceBlock:
-    """Sentences of one language in one Parquet file.
+    """Sentences of one language in a row group of a Parquet file.
 
-    Attributes:
-        language: Their language.
-        path: Path of the file below the output folder.
-        row_group: The row group that holds them.
-        ranges: Rows of it that are wanted, as (first, one after the last); None for all of them.
-        rows: How many they are.
+    `ranges` are the wanted rows, as (first, one after the last), None for all; `rows` their number.
     """
 
     language: str
@@ -48,9 +45,6 @@ class ReadFile:
     """What came of one file.
 
     Attributes:
-        file: Its name.
-        bytes: Its size as it was fetched.
-        sha256: Digest of its content.
         retries: Failed attempts to fetch it, a line each.
         counts: What was counted in the whole file, such as its records.
         languages: What became of the sentences of each language that was wanted.
@@ -70,80 +64,46 @@ class ReadFile:
         return {**self.counts, **self.languages[language]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroup:
-    """A row group of a part.
-
-    Attributes:
-        language: Language of its sentences.
-        rows: Their files one after the other: (place in the block, number of rows).
-    """
-
-    language: str
-    rows: tuple[tuple[int, int], ...]
+RowGroup = tuple[str, tuple[tuple[int, int], ...]]
+"""A row group: the language of its sentences; their files one after the other, as (place in the
+block, number of rows)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRecord:
-    """What came of the files of a block.
-
-    Attributes:
-        files: Those that were read to their end.
-        parts: The row groups of each part.
-    """
+    """The files of a block that were read to their end, and the row groups of each part."""
 
     files: tuple[ReadFile, ...]
     parts: tuple[tuple[RowGroup, ...], ...]
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        plain = {
-            "files": [asdict(file) for file in self.files],
-            "parts": [[[group.language, group.rows] for group in part] for part in self.parts],
-        }
-        return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "BlockRecord":
         """Read what `to_json` wrote."""
         plain = json.loads(data)
-        return cls(
-            files=tuple(
-                ReadFile(**{**file, "retries": tuple(file["retries"])}) for file in plain["files"]
-            ),
-            parts=tuple(
-                tuple(
-                    RowGroup(language=language, rows=tuple((file, rows) for file, rows in found))
-                    for language, found in part
-                )
-                for part in plain["parts"]
-            ),
-        )
+        files = (ReadFile(**{**file, "retries": tuple(file["retries"])}) for file in plain["files"])
+        return cls(files=tuple(files), parts=_as_tuples(plain["parts"]))
 
 
-@dataclass(slots=True)
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
 class BlockWriter:
-    """Writes the sentences of a block in parts that fit in memory, and its record last.
+    """Writes the sentences of a block in parts that fit in memory, and its record last."""
 
-    Attributes:
-        folder: Folder of the run.
-        name: Name of the block.
-    """
-
-    folder: OutputFolder
-    name: str
-    _parts: list[tuple[RowGroup, ...]] = field(default_factory=list, init=False)
-    _waiting: dict[str, list[tuple[int, pa.Table]]] = field(default_factory=dict, init=False)
-    _rows: int = field(default=0, init=False)
+    def __init__(self, folder: OutputFolder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._parts: list[tuple[RowGroup, ...]] = []
+        self._waiting: dict[str, list[tuple[int, pa.Table]]] = {}
+        self._rows = 0
 
     def add(self, language: str, file: int, sentences: pa.Table) -> None:
-        """Add sentences of a file; files come in order.
-
-        Args:
-            language: Their language.
-            file: Place of the file among those that are recorded.
-            sentences: With the same columns in every call.
-        """
+        """Add sentences of a file, given by its place among those that are recorded, in order."""
         while len(sentences):
             taken = sentences.slice(0, _PART_ROWS - self._rows)
             sentences = sentences.slice(len(taken))
@@ -153,26 +113,19 @@ class BlockWriter:
                 self._write_part()
 
     def close(self, files: Sequence[ReadFile]) -> None:
-        """Write what is left, and the record.
-
-        Raises:
-            FolderLostError: The folder belongs to another run by now.
-        """
+        """Write what is left, and the record."""
         if self._rows:
             self._write_part()
         record = BlockRecord(files=tuple(files), parts=tuple(self._parts))
-        self.folder.write(layout.record_path(self.name), record.to_json())
+        self._folder.write(record_path(self._name), record.to_json())
 
     def _write_part(self) -> None:
         waiting = sorted(self._waiting.items())
         groups = [pa.concat_tables(table for _, table in tables) for _, tables in waiting]
-        path = layout.sentences_path(self.name, len(self._parts))
-        self.folder.write(path, write_row_groups(groups))
+        path = sentences_path(self._name, len(self._parts))
+        self._folder.write(path, write_row_groups(groups))
         self._parts.append(
-            tuple(
-                RowGroup(language=code, rows=tuple((file, len(table)) for file, table in tables))
-                for code, tables in waiting
-            )
+            tuple((code, tuple((file, len(t)) for file, t in tables)) for code, tables in waiting)
         )
         self._waiting, self._rows = {}, 0
 
@@ -186,6 +139,18 @@ def read_block(folder: OutputFolder, block: SentenceBlock, columns: Sequence[str
     return pa.concat_tables([table.slice(start, end - start) for start, end in block.ranges])
 
 
+def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Put tables together until they have so many rows or more."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= rows:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
 class SentenceIndex:
     """What the records of all blocks say; each record is read once a run."""
 
@@ -197,12 +162,10 @@ class SentenceIndex:
 
     def refresh(self) -> None:
         """Read the records that have come since the last call, and forget those that are gone."""
-        there = self._folder.files(layout.SENTENCES_FOLDER, suffix=_RECORD)
-        names = [name.removesuffix(_RECORD) for name in there]
+        files = self._folder.files(SENTENCES_FOLDER, suffix=_RECORD)
+        names = [name.removesuffix(_RECORD) for name in files]
         new = [name for name in names if name not in self._records]
-        read = dict(
-            zip(new, self._folder.read_if_there(*map(layout.record_path, new)), strict=True)
-        )
+        read = dict(zip(new, self._folder.read_if_there(*map(record_path, new)), strict=True))
         known = self._records | {
             name: BlockRecord.from_json(data) for name, data in read.items() if data is not None
         }
@@ -226,44 +189,41 @@ class SentenceIndex:
 
     def blocks(self, language: str, names: Iterable[str]) -> list[SentenceBlock]:
         """Return the sentences of some files in a language; a file that was not read has none."""
-        wanted: dict[str, set[int]] = {}
+        places: dict[str, set[int]] = {}
         for name in names:
             if (place := self._places.get((language, name))) is not None:
-                wanted.setdefault(place[0], set()).add(place[1])
+                places.setdefault(place[0], set()).add(place[1])
         return [
-            found
-            for name in sorted(wanted)
+            block
+            for name in sorted(places)
             for part, groups in enumerate(self._records[name].parts)
-            for number, group in enumerate(groups)
-            if group.language == language
-            and (
-                found := _wanted_of(group, wanted[name], layout.sentences_path(name, part), number)
-            )
+            for number, (code, files) in enumerate(groups)
+            if code == language
+            and (block := _block(code, sentences_path(name, part), number, files, places[name]))
         ]
 
     def unrecorded(self) -> list[str]:
         """Return the parts without a record, which a run that was killed has left."""
         return [
-            f"{layout.SENTENCES_FOLDER}/{name}"
-            for name in self._folder.files(layout.SENTENCES_FOLDER)
+            f"{SENTENCES_FOLDER}/{name}"
+            for name in self._folder.files(SENTENCES_FOLDER)
             if not name.endswith(_RECORD) and name.split(".")[0] not in self._records
         ]
 
 
-def _wanted_of(group: RowGroup, wanted: set[int], path: str, number: int) -> SentenceBlock | None:
-    """Return the sentences of the wanted files in a row group, None if it has none."""
-    ranges: list[tuple[int, int]] = []
-    start = 0
-    for file, rows in group.rows:
-        if file in wanted:
-            ranges.append((start, start + rows))
-        start += rows
+def _block(
+    language: str, path: str, number: int, files: Sequence[tuple[int, int]], places: set[int]
+) -> SentenceBlock | None:
+    ends = list(accumulate(rows for _, rows in files))
+    ranges = tuple(
+        (end - rows, end) for (file, rows), end in zip(files, ends, strict=True) if file in places
+    )
     if not ranges:
         return None
     return SentenceBlock(
-        language=group.language,
+        language=language,
         path=path,
         row_group=number,
-        ranges=None if len(ranges) == len(group.rows) else tuple(ranges),
+        ranges=None if len(ranges) == len(files) else ranges,
         rows=sum(end - first for first, end in ranges),
     )

@@ -13,25 +13,26 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bertscore_beam.baseline import layout
-from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.certainty import describe_certainty
-from bertscore_beam.baseline.collect import collect_samples
-from bertscore_beam.baseline.moments import ScorePairParts
-from bertscore_beam.baseline.pair import make_pairs, pair_stage
-from bertscore_beam.baseline.plan import BaselineJob, BaselinePlan
-from bertscore_beam.baseline.prepare import prepare_baseline
-from bertscore_beam.baseline.records import SampleRecord
-from bertscore_beam.baseline.resume import check_folder
-from bertscore_beam.baseline.sample import sample_stage
-from bertscore_beam.baseline.show import (
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.baseline_plan import (
+    BaselineJob,
+    BaselinePlan,
+    check_folder,
+    prepare_baseline,
+)
+from bertscore_beam.baseline.baseline_tables import (
+    delete_output,
+    delete_stale_tables,
+    describe_certainty,
     languages_without_pairs,
     show_plan,
     show_tables,
     warnings_of,
+    write_table,
 )
-from bertscore_beam.baseline.source import Source
-from bertscore_beam.baseline.stages import (
+from bertscore_beam.baseline.blocks import SentenceIndex
+from bertscore_beam.baseline.collect_sentences import collect_samples
+from bertscore_beam.baseline.file_stages import (
     count_idf,
     count_stage,
     fetch_stage,
@@ -39,18 +40,26 @@ from bertscore_beam.baseline.stages import (
     score_stage,
     score_with_model,
 )
-from bertscore_beam.baseline.write_table import delete_output, delete_stale_tables, write_table
-from bertscore_beam.crawl.fetch import FetchPolicy
-from bertscore_beam.crawl.sentences import PageRules
-from bertscore_beam.options.baseline import BaselineOptions
-from bertscore_beam.run.ending import worker_errors
-from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.outcome import Outcome
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.success import declare_success
+from bertscore_beam.baseline.layer_moments import ScorePairParts
+from bertscore_beam.baseline.pair import make_pairs, pair_stage
+from bertscore_beam.baseline.sample import sample_stage
+from bertscore_beam.baseline.sources import SampleRecord, Source, table_path
+from bertscore_beam.crawl import FetchPolicy, PageRules
+from bertscore_beam.run import (
+    DONE,
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    TOO_MANY_REJECTS,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    Runner,
+    Say,
+    Stage,
+    declare_success,
+    worker_errors,
+)
 from bertscore_core import InputError, ScorerConfig
 
 
@@ -89,7 +98,6 @@ def begin_baseline(plan: BaselinePlan, folder: OutputFolder, say: Say) -> Baseli
 
 
 def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
-    """Tell whether the folder holds another run that is to be overwritten."""
     if not plan.options.overwrite:
         return False
     listed = before.get("files", {})
@@ -100,11 +108,7 @@ def _must_start_again(plan: BaselinePlan, before: Mapping[str, Any]) -> bool:
 
 
 def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
-    """Yield what is left to do, then write the tables and the summary.
-
-    Raises:
-        TooManyFilesFailedError: Too many files could not be read.
-    """
+    """Yield what is left to do, then write the tables and the summary."""
     index = SentenceIndex(job.folder)
     samples = yield from collect_samples(job, index)
     for stale in delete_stale_tables(job.folder, samples):
@@ -122,7 +126,7 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
                 )
                 tables.append(_table_row(made))
             except InputError as error:  # no pair with tokens on both sides, or a mean of 1
-                table = layout.table_path(language, model.name)
+                table = table_path(language, model.name)
                 unusable.append({"table": table, "reason": str(error)})
     job.folder.write_json(
         SUMMARY_FILE,
@@ -140,10 +144,9 @@ def baseline_stages(job: BaselineJob) -> Iterator[Stage]:
 
 
 def _table_row(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the summary says of a table."""
     errors = [layer["f1"]["standard_error"] for layer in made["layers"]]
     return {
-        "table": layout.table_path(made["language"], made["model"]),
+        "table": table_path(made["language"], made["model"]),
         "pairs": made["pairs"],
         "pairs_without_tokens": made["pairs_without_tokens"],
         "largest_error": None if None in errors else max(errors),
@@ -165,11 +168,7 @@ def _sample_row(source: Source, sample: SampleRecord) -> dict[str, Any]:
 
 
 def conclude_baseline(job: BaselineJob) -> Outcome:
-    """Mark a success, and turn the summary into what is shown and an exit status.
-
-    Raises:
-        FolderLostError: The folder belongs to another run by now.
-    """
+    """Mark a success, and turn the summary into what is shown and an exit status."""
     with worker_errors():
         summary = json.loads(job.folder.read(SUMMARY_FILE))
     done = not summary["unusable"] and not languages_without_pairs(summary)

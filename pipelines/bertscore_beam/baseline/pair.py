@@ -12,30 +12,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
-from bertscore_beam.baseline import layout
-from bertscore_beam.baseline.blocks import SentenceBlock, SentenceIndex, read_block
-from bertscore_beam.baseline.plan import BaselineJob
-from bertscore_beam.baseline.records import PairPart, PairsRecord, SampleRecord
+from bertscore_beam.baseline.baseline_plan import BaselineJob
+from bertscore_beam.baseline.blocks import SentenceBlock, SentenceIndex, gathered, read_block
 from bertscore_beam.baseline.sample import (
     lanes_of_blocks,
     read_sample,
     rows_by_value,
     sample_digest,
 )
-from bertscore_beam.crawl.overlap import Overlap
-from bertscore_beam.crawl.pairing import SENTENCE_SCHEMA, pair_neighbours
-from bertscore_beam.crawl.sampling import (
+from bertscore_beam.baseline.sources import (
+    PAIRS_FOLDER,
+    SENTENCES_FOLDER,
+    PairPart,
+    PairsRecord,
+    SampleRecord,
+    pairs_path,
+    pairs_record_path,
+    sample_path,
+    sample_record_path,
+)
+from bertscore_beam.crawl import (
+    SENTENCE_SCHEMA,
     Hashes,
+    Overlap,
     is_sampled,
     leading_bits,
+    pair_neighbours,
     pairing_order,
     part_bits,
 )
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.run import counters
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.stage import Stage
+from bertscore_beam.dump import write_part
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.run import OutputFolder, Stage, counters
 from bertscore_core.errors import InputError
 
 _LEFT = "left"
@@ -62,32 +70,15 @@ class PairingPlan:
 def make_pairs(
     job: BaselineJob, samples: Mapping[str, SampleRecord], index: SentenceIndex
 ) -> Generator[Stage, None, dict[str, PairsRecord]]:
-    """Pair the sample of every language that has one; pairs that are there are kept.
-
-    Args:
-        job: The run.
-        samples: The samples.
-        index: Where their sentences are.
-
-    Yields:
-        A stage for each language to pair. A runner on one machine keeps what it shuffles in memory,
-        so it is given one language at a time.
-
-    Returns:
-        The pairs of each language.
-
-    Raises:
-        TypeError, ValueError: A record is not what this version writes.
-        InputError: Sentences are gone.
-    """
+    """Pair the sample of every language that has one; pairs that are there are kept."""
     folder, pairs = job.folder, {}
     for code, sample in samples.items():
         record = _find_pairs(folder, sample)
         if record is None and sample.found >= 2:
-            old = folder.files(f"{layout.PAIRS_FOLDER}/{code}")
+            old = folder.files(f"{PAIRS_FOLDER}/{code}")
             # First the record, without which the parts count for nothing.
-            folder.delete(layout.pairs_record_path(code))
-            folder.delete(*(f"{layout.PAIRS_FOLDER}/{code}/{name}" for name in old))
+            folder.delete(pairs_record_path(code))
+            folder.delete(*(f"{PAIRS_FOLDER}/{code}/{name}" for name in old))
             yield pair_stage(job, [sample], _blocks_of(sample, index))
             record = _find_pairs(folder, sample)
             if record is None:
@@ -98,25 +89,19 @@ def make_pairs(
 
 
 def _find_pairs(folder: OutputFolder, sample: SampleRecord) -> PairsRecord | None:
-    """Return the pairs that are there already, if they are those of a sample."""
-    (data,) = folder.read_if_there(layout.pairs_record_path(sample.language))
+    (data,) = folder.read_if_there(pairs_record_path(sample.language))
     record = None if data is None else PairsRecord.from_json(data)
     return record if record is not None and record.sample == sample.digest else None
 
 
 def _blocks_of(sample: SampleRecord, index: SentenceIndex) -> list[SentenceBlock]:
-    """Return the sentences that a sample was taken from.
-
-    Raises:
-        InputError: Some are gone.
-    """
     names = [file.file for file in sample.files]
     gone = [name for name in names if not index.has(sample.language, name)]
     if gone:
         raise InputError(
             f"the sentences of {len(gone):,} files are gone, such as {gone[0]!r}: got a sample of "
             f"{sample.language} that was taken from them; expected them below "
-            f"{layout.SENTENCES_FOLDER}/. Delete {layout.sample_record_path(sample.language)!r} "
+            f"{SENTENCES_FOLDER}/. Delete {sample_record_path(sample.language)!r} "
             "and run the same command again: it reads these files once more."
         )
     return index.blocks(sample.language, names)
@@ -127,13 +112,7 @@ def pair_stage(
     samples: Sequence[SampleRecord] = (),
     blocks: Sequence[SentenceBlock] = (),
 ) -> Stage:
-    """Return the stage that pairs the sentences of samples.
-
-    Args:
-        job: The run.
-        samples: The samples.
-        blocks: The sentences that they were taken from.
-    """
+    """Return the stage that pairs the sentences of samples."""
     lanes = lanes_of_blocks(blocks)
     plans = {
         sample.language: PairingPlan(
@@ -158,11 +137,6 @@ class PairSentences(beam.PTransform):
 
     The blocks of a lane are of one language; see `lanes_of_blocks`. The text crosses one shuffle,
     by the leading bits of the pairing hash: pairing brings sentences of different files together.
-
-    Attributes:
-        folder: Folder of the run, which holds the samples.
-        seed: Seed of the pairing.
-        plans: What decides the pairs, by language.
     """
 
     folder: OutputFolder
@@ -202,51 +176,33 @@ def _read_sampled(
     seed: int,
     plans: dict[str, PairingPlan],
 ) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    if not lane:
-        return
-    language = lane[0].language
-    plan = plans[language]
-    sample = _planned_sample(folder, language, plan.sample)
-    read: list[pa.Table] = []
-    for block in lane:
-        table = read_block(folder, block, ("text", "priority", "host"))
-        table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
-        texts = table["text"].to_pylist()
-        order = np.array([pairing_order(seed, language, text) for text in texts], dtype=np.uint64)
-        hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
-        columns = [table["text"], pa.array(order), hosts]
-        read.append(pa.table(columns, schema=SENTENCE_SCHEMA))
-        if sum(map(len, read)) >= _LANE_ROWS:
-            yield from _by_part(language, pa.concat_tables(read), plan.bits)
-            read = []
-    if read:
-        yield from _by_part(language, pa.concat_tables(read), plan.bits)
+    tables = (_sampled(block, folder, seed, plans[block.language]) for block in lane)
+    for sentences in gathered(tables, _LANE_ROWS):
+        language = lane[0].language
+        places = leading_bits(sentences["order"].to_numpy(), plans[language].bits)
+        for place, rows in rows_by_value(places):
+            # Rows that are taken are copied; a slice would be sent with everything around it.
+            yield (language, place), sentences.take(pa.array(rows))
 
 
-def _by_part(
-    language: str, sentences: pa.Table, bits: int
-) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    """Yield the sentences of each part."""
-    sentences = sentences.combine_chunks()
-    for place, rows in rows_by_value(leading_bits(sentences["order"].to_numpy(), bits)):
-        # Rows that are taken are copied; a slice would be sent with everything around it.
-        yield (language, place), sentences.take(pa.array(rows))
+def _sampled(block: SentenceBlock, folder: OutputFolder, seed: int, plan: PairingPlan) -> pa.Table:
+    sample = _planned_sample(folder, block.language, plan.sample)
+    table = read_block(folder, block, ("text", "priority", "host"))
+    table = table.filter(pa.array(is_sampled(table["priority"].to_numpy(), sample)))
+    order = [pairing_order(seed, block.language, text) for text in table["text"].to_pylist()]
+    hosts = table["host"] if plan.hosts_known else pa.nulls(len(table), pa.uint64())
+    return pa.table([table["text"], pa.array(order, pa.uint64()), hosts], schema=SENTENCE_SCHEMA)
 
 
 @lru_cache(maxsize=2)
 def _planned_sample(folder: OutputFolder, language: str, digest: str) -> Hashes:
-    """Read a sample, once for all lanes of a language that follow each other.
-
-    Raises:
-        InputError: It is another one than planned for.
-    """
     sample = read_sample(folder, language)
-    found = sample_digest(sample)
-    if found != digest:
-        path = mask_credentials(folder.path(layout.sample_path(language)))
+    digest_now = sample_digest(sample)
+    if digest_now != digest:
+        path = mask_credentials(folder.path(sample_path(language)))
         raise InputError(
-            f"the sample {path!r} has changed: got {found}; expected {digest}. Let one run at a "
-            "time use the output folder, and run the same command again."
+            f"the sample {path!r} has changed: got {digest_now}; expected {digest}. Let one run at "
+            "a time use the output folder, and run the same command again."
         )
     return sample
 
@@ -275,19 +231,13 @@ def _pair_left(
 
 
 def _write(language: str, name: str, pairs: pa.Table, *, folder: OutputFolder) -> PairPart:
-    folder.write(layout.pairs_path(language, name), write_part(pairs))
+    folder.write(pairs_path(language, name), write_part(pairs))
     counters.count(counters.PAIRS_MADE, len(pairs))
     return describe_part(language, name, pairs)
 
 
 def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
-    """Count the pairs of a part, the lengths of their sentences, and how much they overlap.
-
-    Args:
-        language: Their language.
-        name: Name of the part.
-        pairs: Of `PAIR_SCHEMA`.
-    """
+    """Count the pairs of a part, the lengths of their sentences, and how much they overlap."""
     texts = pa.chunked_array([*pairs["candidate"].chunks, *pairs["reference"].chunks])
     words = pc.list_value_length(pc.utf8_split_whitespace(texts)).to_numpy()
     characters = pc.utf8_length(texts).to_numpy() // 10 * 10
@@ -305,8 +255,8 @@ def describe_part(language: str, name: str, pairs: pa.Table) -> PairPart:
 
 
 def _histogram(values: npt.NDArray[np.integer]) -> dict[int, int]:
-    found, counts = np.unique(values, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    distinct, counts = np.unique(values, return_counts=True)
+    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
 def _write_record(
@@ -316,11 +266,10 @@ def _write_record(
     folder: OutputFolder,
     plans: dict[str, PairingPlan],
 ) -> str:
-    """Write the record of a language's pairs once all of them are written."""
     record = PairsRecord(
         language=language,
         sample=plans[language].sample,
         parts=tuple(sorted(parts, key=lambda part: part.name)),
     )
-    folder.write(layout.pairs_record_path(language), record.to_json())
+    folder.write(pairs_record_path(language), record.to_json())
     return language

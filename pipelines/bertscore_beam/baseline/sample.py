@@ -7,9 +7,8 @@ depend on workers, order or retries.
 
 import hashlib
 import io
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -17,15 +16,12 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_beam.baseline import layout
-from bertscore_beam.baseline.blocks import SentenceBlock, read_block
-from bertscore_beam.baseline.plan import BaselineJob
-from bertscore_beam.crawl.sampling import Hashes, HostedSentences, cap_hosts, lowest
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.stage import Stage
+from bertscore_beam.baseline.baseline_plan import BaselineJob
+from bertscore_beam.baseline.blocks import SentenceBlock, gathered, read_block
+from bertscore_beam.baseline.sources import sample_path
+from bertscore_beam.crawl import HASH_COLUMNS, Hashes, HostedSentences, cap_hosts, lowest
+from bertscore_beam.run import OutputFolder, Stage
 
-_HASHES = ("priority", "host_order", "host")
-"""Columns of `HostedSentences`, in its order."""
 _HOST_BUCKETS = 16
 """Buckets for the hosts of a language, so that no worker gets all of them."""
 _LANE_ROWS = 1 << 20
@@ -39,13 +35,7 @@ T = TypeVar("T")
 def sample_stage(
     job: BaselineJob, blocks: Iterable[SentenceBlock] = (), languages: Sequence[str] = ()
 ) -> Stage:
-    """Return the stage that takes samples.
-
-    Args:
-        job: The run.
-        blocks: The sentences to sample.
-        languages: Languages they are in.
-    """
+    """Return the stage that takes samples."""
     lanes = lanes_of_blocks(blocks)
     take = TakeSample(
         folder=job.folder,
@@ -67,18 +57,11 @@ def lanes_of_blocks(
 
     A block often holds a few rows for one key of a shuffle, and each key costs a record there; a
     lane holds enough rows to be worth it, and few enough for several workers to have some.
-
-    Args:
-        blocks: Of any languages.
-        size: Most blocks of a lane.
-
-    Returns:
-        Lanes of one language each, in the order of its blocks.
     """
     by_language: dict[str, list[list[SentenceBlock]]] = {}
     for block in blocks:
         lanes = by_language.setdefault(block.language, [[]])
-        if len(lanes[-1]) == size or sum(each.rows for each in lanes[-1]) >= _LANE_ROWS:
+        if len(lanes[-1]) == size or sum(queued.rows for queued in lanes[-1]) >= _LANE_ROWS:
             lanes.append([])
         lanes[-1].append(block)
     return [tuple(lane) for lanes in by_language.values() for lane in lanes]
@@ -90,11 +73,6 @@ class TakeSample(beam.PTransform):
 
     The blocks of a lane are of one language; see `lanes_of_blocks`. Only hashes cross a stage: 24
     bytes a sentence, and 8 once the hosts are capped.
-
-    Attributes:
-        folder: Folder of the run.
-        count: Sentences wanted of each language.
-        host_cap: Most sentences of a host.
     """
 
     folder: OutputFolder
@@ -110,112 +88,77 @@ class TakeSample(beam.PTransform):
             | "SpreadLanes" >> beam.Reshuffle()
             # ((language, bucket of hosts), HostedSentences)
             | "ReadHashes" >> beam.FlatMap(_read_hashes, self.folder)
-            | "CapHosts" >> beam.CombinePerKey(CapHosts(self.host_cap))
+            | "CapHosts" >> beam.CombinePerKey(capping_hosts(self.host_cap))
             # (language, priorities): only the lowest of each bucket can be among the lowest of all.
             | "DropHosts" >> beam.MapTuple(partial(_drop_hosts, count=self.count))
-            | "TakeLowest" >> beam.CombinePerKey(TakeLowest(self.count))
+            | "TakeLowest" >> beam.CombinePerKey(taking_lowest(self.count))
             | "WriteSample" >> beam.MapTuple(partial(_write, folder=self.folder))
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class Collected(Generic[T]):
-    """Elements that are not merged yet. An accumulator: it changes.
-
-    Attributes:
-        elements: The result of the last merge, and what was added after it.
-        rows: Rows of all of them.
-        merged_rows: Rows of the result of the last merge.
-    """
-
-    elements: list[T] = field(default_factory=list)
-    rows: int = 0
-    merged_rows: int = 0
+Collected = tuple[list[T], int, int]
+"""Elements, of which the first is the result of the last merge; their rows; the rows of that."""
 
 
-class _MergeRarely(beam.CombineFn, ABC, Generic[T]):
+class MergeRarely(beam.CombineFn, Generic[T]):
     """Collect elements and merge them when their rows have doubled, and at the end.
 
     A merge sorts all rows: with every element it would take quadratic time.
     """
 
-    @abstractmethod
-    def _merge(self, elements: Sequence[T]) -> T:
-        """Return what is kept of several elements, or of none."""
-
-    @abstractmethod
-    def _rows(self, element: T) -> int:
-        """Return the number of rows of an element."""
+    def __init__(self, merge: Callable[[Sequence[T]], T], rows: Callable[[T], int]) -> None:
+        """Take what merges elements, or none, and what tells the rows of one."""
+        self._merge = merge
+        self._rows = rows
 
     def create_accumulator(self) -> Collected[T]:
         """Start from nothing."""
-        return Collected()
+        return [], 0, 0
 
     def add_input(self, accumulator: Collected[T], element: T) -> Collected[T]:
         """Add an element."""
-        accumulator.elements.append(element)
-        accumulator.rows += self._rows(element)
-        return self._merge_if_due(accumulator)
+        return self.merge_accumulators([accumulator, ([element], self._rows(element), 0)])
 
     def merge_accumulators(self, accumulators: Iterable[Collected[T]]) -> Collected[T]:
-        """Add the elements of several."""
-        merged = self.create_accumulator()
-        for accumulator in accumulators:
-            merged.elements.extend(accumulator.elements)
-            merged.rows += accumulator.rows
-            merged.merged_rows = max(merged.merged_rows, accumulator.merged_rows)
-            merged = self._merge_if_due(merged)
+        """Add the elements of all others to the first."""
+        merged, *others = accumulators
+        for elements, rows, merged_rows in others:
+            merged[0].extend(elements)
+            merged = merged[0], merged[1] + rows, max(merged[2], merged_rows)
+            if merged[1] > max(2 * merged[2], _FEW_ROWS):
+                merged = self.compact(merged)
         return merged
-
-    def _merge_if_due(self, accumulator: Collected[T]) -> Collected[T]:
-        """Merge the elements if their rows have doubled."""
-        due = accumulator.rows > max(2 * accumulator.merged_rows, _FEW_ROWS)
-        return self.compact(accumulator) if due else accumulator
 
     def compact(self, accumulator: Collected[T]) -> Collected[T]:
         """Merge the elements."""
-        merged = self._merge(accumulator.elements)
+        merged = self._merge(accumulator[0])
         rows = self._rows(merged)
-        return Collected(elements=[merged], rows=rows, merged_rows=rows)
+        return [merged], rows, rows
 
     def extract_output(self, accumulator: Collected[T]) -> T:
         """Return what is kept of all elements."""
-        return self._merge(accumulator.elements)
+        return self._merge(accumulator[0])
 
 
-class CapHosts(_MergeRarely[HostedSentences]):
-    """Merge sentences with their hosts, keeping those of lowest order of each host."""
-
-    def __init__(self, cap: int) -> None:
-        """Take the most sentences that a host may have."""
-        self._cap = cap
-
-    def _merge(self, elements: Sequence[HostedSentences]) -> HostedSentences:
-        return cap_hosts(HostedSentences.join(elements), self._cap)
-
-    def _rows(self, element: HostedSentences) -> int:
-        return len(element.hosts)
+def capping_hosts(cap: int) -> MergeRarely[HostedSentences]:
+    """Return what merges sentences with their hosts, keeping those of lowest order of a host."""
+    return MergeRarely(partial(_capped, cap=cap), HostedSentences.number)
 
 
-class TakeLowest(_MergeRarely[Hashes]):
-    """Merge arrays of priorities to the lowest distinct ones, ascending."""
+def taking_lowest(count: int) -> MergeRarely[Hashes]:
+    """Return what merges arrays of priorities to the lowest distinct ones, ascending."""
+    return MergeRarely(partial(lowest, count=count), len)
 
-    def __init__(self, count: int) -> None:
-        """Take the number of priorities to keep."""
-        self._count = count
 
-    def _merge(self, elements: Sequence[Hashes]) -> Hashes:
-        return lowest(elements, self._count)
-
-    def _rows(self, element: Hashes) -> int:
-        return len(element)
+def _capped(several: Sequence[HostedSentences], *, cap: int) -> HostedSentences:
+    return cap_hosts(HostedSentences.join(several), cap)
 
 
 def write_sample(folder: OutputFolder, language: str, sample: Hashes) -> None:
     """Write the priorities of a language's sample."""
     sink = io.BytesIO()
     np.save(sink, sample.astype("<u8"), allow_pickle=False)
-    folder.write(layout.sample_path(language), sink.getvalue())
+    folder.write(sample_path(language), sink.getvalue())
 
 
 def sample_digest(sample: Hashes) -> str:
@@ -229,7 +172,7 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
     Raises:
         FileNotFoundError: There is none.
     """
-    data = folder.read(layout.sample_path(language))
+    data = folder.read(sample_path(language))
     sample: Hashes = np.load(io.BytesIO(data), allow_pickle=False)
     return sample.astype(np.uint64)
 
@@ -237,23 +180,10 @@ def read_sample(folder: OutputFolder, language: str) -> Hashes:
 def _read_hashes(
     lane: tuple[SentenceBlock, ...], folder: OutputFolder
 ) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
-    read: list[HostedSentences] = []
-    for block in lane:
-        table = read_block(folder, block, _HASHES)
-        read.append(HostedSentences(*(table[name].to_numpy() for name in _HASHES)))
-        if sum(len(found.hosts) for found in read) >= _LANE_ROWS:
-            yield from _by_bucket(block.language, HostedSentences.join(read))
-            read = []
-    if read:
-        yield from _by_bucket(lane[0].language, HostedSentences.join(read))
-
-
-def _by_bucket(
-    language: str, found: HostedSentences
-) -> Iterator[tuple[tuple[str, int], HostedSentences]]:
-    """Yield the sentences of each bucket of hosts."""
-    for bucket, rows in rows_by_value(found.hosts % np.uint64(_HOST_BUCKETS)):
-        yield (language, bucket), found.take(rows)
+    for table in gathered((read_block(folder, block, HASH_COLUMNS) for block in lane), _LANE_ROWS):
+        sentences = HostedSentences.of_table(table)
+        for bucket, rows in rows_by_value(sentences.hosts % np.uint64(_HOST_BUCKETS)):
+            yield (lane[0].language, bucket), sentences.take(rows)
 
 
 def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
@@ -261,12 +191,14 @@ def rows_by_value(values: npt.NDArray[np.integer]) -> Iterator[tuple[int, npt.ND
     if not len(values):
         return
     order = np.argsort(values, kind="stable")
-    found, starts = np.unique(values[order], return_index=True)
-    yield from zip(found.tolist(), np.split(order, starts[1:]), strict=True)
+    distinct, starts = np.unique(values[order], return_index=True)
+    yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def _drop_hosts(key: tuple[str, int], kept: HostedSentences, *, count: int) -> tuple[str, Hashes]:
-    return key[0], lowest([kept.priorities], count)
+def _drop_hosts(
+    key: tuple[str, int], sentences: HostedSentences, *, count: int
+) -> tuple[str, Hashes]:
+    return key[0], lowest([sentences.priorities], count)
 
 
 def _write(language: str, sample: Hashes, *, folder: OutputFolder) -> tuple[str, int]:

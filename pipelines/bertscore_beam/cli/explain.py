@@ -6,45 +6,27 @@ from typing import Any
 
 from rich.console import Console
 
-from bertscore_beam.cli.manner import manner
-from bertscore_beam.cli.show import report, say
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.idf.saved import load_idf
-from bertscore_beam.options.flags import StrictParser, add_flags_of
-from bertscore_beam.options.score import IDF_WORDS, ScoreOptions
-from bertscore_beam.results.chosen_rows import extreme_rows, named_rows
-from bertscore_beam.results.explain_rows import (
+from bertscore_beam.cli.show import manner, report, say
+from bertscore_beam.files import absolute, mask_credentials, reaching, write_atomically
+from bertscore_beam.idf import load_idf
+from bertscore_beam.options import IDF_WORDS, ExplainOptions, ScoreOptions
+from bertscore_beam.pages import (
     RowChanges,
     RowExplanation,
     StoredRow,
     explain_row,
+    extreme_rows,
+    named_rows,
     read_idf,
     read_stored,
     row_config,
+    terminal,
 )
-from bertscore_beam.results.explain_terminal import terminal
-from bertscore_beam.run.outcome import Outcome
-from bertscore_beam.run.printing import escape_line, escape_text
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.streams import printed
-from bertscore_beam.score.finished import FinishedRun, RowPlace, open_finished
-from bertscore_beam.scorer import read_baseline, scorer_config
+from bertscore_beam.records import FinishedRun, RowPlace, open_finished
+from bertscore_beam.run import Outcome, Runner, escape_line, printed, read_baseline, scorer_config
 from bertscore_core import Baseline, BertScorer, ConfigError, explain
-from bertscore_core.explanation import Explanation
-from bertscore_core.explanation_html import page
-from bertscore_core.explanation_picture import FORMATS, check_matplotlib, picture
-
-# Options of `score` that say how two texts are scored.
-_OF_TEXTS = (
-    "model", "num_layers", "language", "revision", "max_length", "long_text", "idf", "rescale",
-    "baseline", "empty", "dtype", "device", "backend", "allow_pickle_weights",
-)  # fmt: skip
-
-# Those that may be given with a run as well: where its files are now, and what computes.
-_OF_RUNS = ("model", "revision", "idf", "baseline", "device", "backend", "allow_pickle_weights")
+from bertscore_core.errors import escape_text
+from bertscore_core.explanations import FORMATS, Explanation, check_matplotlib, page, picture
 
 _TITLE = "BERTScore, explained"
 
@@ -63,104 +45,19 @@ class _Explained:
     warnings: tuple[str, ...] = ()
 
 
-def explain_command(arguments: Sequence[str]) -> int:
-    """Explain rows of a run, or two texts.
-
-    Raises:
-        ConfigError: The arguments contradict each other, or the run or the model cannot be used.
-        InputError: The run has no such row.
-    """
-    parsed = _parse(arguments)
-    kind = _kind_of(parsed.output)
-    found = _explain_run(parsed, kind) if parsed.run is not None else _explain_texts(parsed)
-    if parsed.output is not None:
-        _write(parsed.output, kind, found)
-    if parsed.output is None and not manner().json:
-        _print(found)
+def explain_rows(options: ExplainOptions) -> int:
+    """Explain rows of a run, or two texts."""
+    kind = _kind_of(options.output)
+    explained = _explain_texts(options) if options.run is None else _explain_run(options, kind)
+    if options.output is None and not manner().json:
+        _print(explained)
         return printed()
-    if parsed.output is not None:
-        say(f"{mask_credentials(parsed.output)} is written.")
-    warnings = tuple(f"{one.heading}: {words}" for one in found for words in one.warnings)
-    document = {"explanations": [{**one.facts, **one.explanation.as_dict()} for one in found]}
+    if options.output is not None:
+        _write(options.output, kind, explained)
+        say(f"{mask_credentials(options.output)} is written.")
+    warnings = tuple(f"{one.heading}: {words}" for one in explained for words in one.warnings)
+    document = {"explanations": [{**one.facts, **one.explanation.as_dict()} for one in explained]}
     return report(Outcome(document=document, warnings=warnings, is_answer=True))
-
-
-def _parse(arguments: Sequence[str]) -> Any:
-    """Read the arguments, and check that they belong together."""
-    parser = StrictParser(
-        prog="bertscore-beam explain",
-        description="Work out the score of rows of a run, or of two texts, token by token.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", nargs="?", metavar="RUN", help="output folder of `score`")
-    parser.add_argument(
-        "--row", nargs="+", action="extend", default=[], metavar="FILE:N",
-        help="rows of the run: an input file, and a position in it from 0",
-    )  # fmt: skip
-    parser.add_argument("--worst", type=int, metavar="N", help="the N rows with the lowest F1")
-    parser.add_argument("--best", type=int, metavar="N", help="the N rows with the highest F1")
-    parser.add_argument("-c", "--candidate", metavar="TEXT", help="a candidate, without a run")
-    parser.add_argument(
-        "-r", "--reference", nargs="+", action="extend", default=[], metavar="TEXT",
-        help="its reference, or several",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", metavar="FILE", help="write FILE.html, FILE.png or FILE.svg, and print nothing"
-    )
-    add_flags_of(parser, ScoreOptions, _OF_TEXTS)
-    parsed = parser.parse_strictly(arguments)
-    if parsed.run is None:
-        _check_texts(parsed)
-    else:
-        _check_run(parsed)
-    return parsed
-
-
-def _check_texts(parsed: Any) -> None:
-    if parsed.candidate is None or not parsed.reference:
-        raise ConfigError(
-            "there is nothing to explain: got no run, and not both texts; expected RUN and its "
-            "rows, or -c TEXT and -r TEXT."
-        )
-    if parsed.row or parsed.worst is not None or parsed.best is not None:
-        raise ConfigError(
-            "--row, --worst and --best choose rows of a run: got none; expected its folder. Write "
-            "bertscore-beam explain RUN --row FILE:N."
-        )
-    if parsed.idf == "corpus":
-        raise ConfigError(
-            "--idf corpus cannot weigh two texts: got no corpus; expected the path of a table. "
-            "Count one with `bertscore-beam idf`."
-        )
-
-
-def _check_run(parsed: Any) -> None:
-    if parsed.candidate is not None or parsed.reference:
-        raise ConfigError(
-            "a run has texts of its own: got -c or -r beside it; expected one of the two. Leave "
-            "the run out to explain two texts."
-        )
-    for name in ("worst", "best"):
-        if (count := getattr(parsed, name)) is not None and count < 1:
-            raise ConfigError(f"--{name} is {count}; expected at least 1.")
-    if not parsed.row and parsed.worst is None and parsed.best is None:
-        raise ConfigError(
-            "no row was chosen: got a run alone; expected rows of it. Add --worst 5, --best 5 or "
-            "--row FILE:N."
-        )
-    if parsed.idf in IDF_WORDS:
-        raise ConfigError(
-            f"--idf {parsed.idf} cannot weigh rows of a run: expected the path of the table that "
-            "weighed them. Leave it out: the run has its own."
-        )
-    fixed = [name for name in _OF_TEXTS if name not in _OF_RUNS]
-    given = [name for name in fixed if getattr(parsed, name) is not None]
-    if given:
-        flags = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ConfigError(
-            f"a row is explained with the settings of its run: got {flags}; expected none of "
-            "these. Leave them out, or explain the two texts with -c and -r."
-        )
 
 
 def _kind_of(output: str | None) -> str:
@@ -178,24 +75,15 @@ def _kind_of(output: str | None) -> str:
     return kind
 
 
-def _check_one(kind: str, count: int) -> None:
-    """Raise if several explanations are to be put into a picture."""
-    if kind in FORMATS and count > 1:
-        raise ConfigError(
-            f"a picture shows one row: got {count}; expected one. Choose one with --row, or write "
-            "an HTML file."
-        )
-
-
-def _explain_texts(parsed: Any) -> list[_Explained]:
-    given = {name: value for name in _OF_TEXTS if (value := getattr(parsed, name)) is not None}
-    options = ScoreOptions.from_mapping({**given, "input": ["-"], "output": "-"}, "the flags")
+def _explain_texts(given: ExplainOptions) -> list[_Explained]:
+    scoring = {**given.scoring, "input": ["-"], "output": "-"}
+    options = ScoreOptions.from_mapping(scoring, "the flags")
     table = None
     if options.idf not in IDF_WORDS:
         with reaching("idf", options.idf):
             table = load_idf(options.idf).only(mask_credentials(options.idf))
     scorer = BertScorer(scorer_config(options, Runner.of(options)))
-    explanation = explain(scorer, parsed.candidate, parsed.reference, idf=table)
+    explanation = explain(scorer, str(given.candidate), given.reference, idf=table)
     signature = scorer.signature(table).format()
     return [
         _Explained(
@@ -207,12 +95,16 @@ def _explain_texts(parsed: Any) -> list[_Explained]:
     ]
 
 
-def _explain_run(parsed: Any, kind: str) -> list[_Explained]:
-    run = open_finished(parsed.run)
-    places = _places(parsed, run)
-    _check_one(kind, len(places))
+def _explain_run(options: ExplainOptions, kind: str) -> list[_Explained]:
+    run = open_finished(str(options.run))
+    places = _places(options, run)
+    if kind in FORMATS and len(places) > 1:
+        raise ConfigError(
+            f"a picture shows one row: got {len(places)}; expected one. Choose one with --row, or "
+            "write an HTML file."
+        )
     rows = read_stored(run, places)
-    changes = RowChanges(**{name: getattr(parsed, name) for name in _OF_RUNS})
+    changes = RowChanges(**{name: options.scoring.get(name) for name in options.of_runs})
     tables = read_idf(run, changes)
     scorers: dict[tuple[str | None, str], BertScorer] = {}
     found = []
@@ -224,13 +116,12 @@ def _explain_run(parsed: Any, kind: str) -> list[_Explained]:
     return found
 
 
-def _places(parsed: Any, run: FinishedRun) -> list[RowPlace]:
-    """Return the rows that were asked for, each once."""
-    places = named_rows(run, parsed.row)
-    if parsed.worst is not None:
-        places += extreme_rows(run, parsed.worst, worst=True)
-    if parsed.best is not None:
-        places += extreme_rows(run, parsed.best, worst=False)
+def _places(options: ExplainOptions, run: FinishedRun) -> list[RowPlace]:
+    places = named_rows(run, options.row)
+    if options.worst is not None:
+        places += extreme_rows(run, options.worst, worst=True)
+    if options.best is not None:
+        places += extreme_rows(run, options.best, worst=False)
     if not places:
         raise ConfigError(
             f"the run in {run.folder.shown!r} has no row with a score; expected one to explain."
@@ -249,7 +140,6 @@ def _read_baseline(path: str, row: StoredRow, language: str | None) -> Baseline:
 
 
 def _of_row(explained: RowExplanation) -> _Explained:
-    """Return the explanation of a row, with the scores that the run has."""
     row, differences = explained.row, explained.differences
     stored = row.scores
     notes = [
@@ -277,7 +167,6 @@ def _of_row(explained: RowExplanation) -> _Explained:
 
 
 def _write(path: str, kind: str, found: Sequence[_Explained]) -> None:
-    """Write the file for people."""
     if kind == "html":
         data = page([(one.heading, one.notes, one.explanation) for one in found], _TITLE).encode()
     else:

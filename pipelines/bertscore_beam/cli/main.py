@@ -8,42 +8,44 @@ Torch, transformers and Beam take seconds to import. So the module of a command,
 is imported only after its options have been checked.
 """
 
+import gc
 import logging
+import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import cast
+from typing import Any, NamedTuple, cast
 
-from bertscore_beam.cli.manner import Manner, printing
-from bertscore_beam.cli.models import models_command
-from bertscore_beam.cli.show import print_error
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import NotBegunError
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.options.near_names import nearest
-from bertscore_beam.options.rescale import RescaleOptions
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.exit_status import (
+from bertscore_beam.cli.show import Manner, named, print_error, printing
+from bertscore_beam.files import NotBegunError, mask_credentials
+from bertscore_beam.options import Option, by_name, read_options
+from bertscore_beam.run import (
     BROKEN,
     DONE,
     REFUSED,
     TOO_MANY_REJECTS,
     UNUSABLE,
+    EscapingFormatter,
+    FolderLostError,
+    WorkersDiedError,
+    forgive_output,
     interrupted,
 )
-from bertscore_beam.run.lock import FolderLostError
-from bertscore_beam.run.pool import WorkersDiedError
-from bertscore_beam.run.printing import EscapingFormatter, escape_text
-from bertscore_beam.run.streams import forgive_output
 from bertscore_core import BertScoreError, ConfigError, DeviceLostError
+from bertscore_core.errors import escape_text, nearest
 
 __all__ = ["BROKEN", "DONE", "TOO_MANY_REJECTS", "UNUSABLE", "main"]
 
-_JOBS = ("score", "rescale", "idf", "import", "baseline", "tune")
-"""Commands that write an output folder part by part."""
+_ALLOCATIONS = 50_000
+"""Allocations between collections of garbage. Imports make many objects, nearly none of them
+garbage: looking for it every 700 allocations takes a tenth of the time of a short command."""
+
+_SPINS = "10000"
+"""How often a thread of torch looks for work before it sleeps. By default it looks for
+milliseconds, which takes the processor from others: with another busy program beside it, scoring
+with torch took half the CPU seconds and half the time with this."""
 
 _ERROR_LINE = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 """The line of a traceback that names the error."""
@@ -53,31 +55,103 @@ _BROKEN = (FolderLostError, DeviceLostError)
 
 _CONTINUES = "Finished parts are kept, and the same command continues from there."
 
-HELP = """\
+
+class Command(NamedTuple):
+    """A command: what it does, its option class, and the function or the job that takes these.
+
+    They are named by their places: what is not asked for is not imported.
+    """
+
+    summary: str
+    options: str
+    function: str = ""
+    job: str = ""
+
+    def read(self, name: str, arguments: Sequence[str]) -> Any:
+        """Return the options that arguments give."""
+        return read_options(named(self.options), arguments, f"bertscore-beam {name}")
+
+
+COMMANDS: Mapping[str, Command] = {
+    "score": Command(
+        "score candidates against references, and write the same rows with scores",
+        "options.ScoreOptions",
+        job="score.SCORE",
+    ),
+    "rescale": Command(
+        "rescale a finished run with another baseline, without a model",
+        "options.RescaleOptions",
+        job="score.RESCALE",
+    ),
+    "idf": Command(
+        "count document frequencies over references and save the table",
+        "options.IdfOptions",
+        job="idf.IDF",
+    ),
+    "import": Command(
+        "turn JSON lines, CSV and TSV into Parquet", "options.ImportOptions", job="imports.IMPORT"
+    ),
+    "baseline": Command(
+        "make rescaling baselines from random pairs of sentences",
+        "baseline.BaselineOptions",
+        job="baseline.BASELINE",
+    ),
+    "baseline compare": Command(
+        "compare two baseline tables", "options.TablesOptions", "cli.tables.compare_tables"
+    ),
+    "groups": Command(
+        "print the mean scores of each group of rows of a finished run",
+        "options.GroupsOptions",
+        "cli.results.print_groups",
+    ),
+    "compare": Command(
+        "compare a run with others row by row, or systems of one run; with a gate",
+        "compare.CompareOptions",
+        "cli.results.compare",
+    ),
+    "report": Command(
+        "write one page about a finished run, as HTML that loads nothing",
+        "pages.ReportOptions",
+        "cli.results.write_report",
+    ),
+    "explain": Command(
+        "work out the score of rows of a run, or of two texts, token by token",
+        "options.ExplainOptions",
+        "cli.explain.explain_rows",
+    ),
+    "tune": Command(
+        "find the model, layer and weighting that agree best with people",
+        "tune.TuneOptions",
+        job="tune.TUNE",
+    ),
+    "check": Command(
+        "tell by the exit status whether the run of an output folder is done",
+        "options.CheckOptions",
+        "cli.jobs.check",
+    ),
+    "models": Command(
+        "print the registry of models", "options.ModelsOptions", "cli.tables.print_models"
+    ),
+}
+
+_LIST = "\n".join(f"  {name:17}{command.summary}" for name, command in COMMANDS.items())
+HELP = f"""\
 usage: bertscore-beam COMMAND [FLAGS] [-- BEAM OPTIONS]
 
-  score    score candidates against references, and write the same rows with scores
-  rescale  rescale a finished run with another baseline, without a model
-  idf      count document frequencies over references and save the table
-  import   turn JSON lines, CSV and TSV into Parquet
-  baseline make rescaling baselines from random pairs of sentences;
-           `baseline compare A B` compares two tables
-  groups   print the mean scores of each group of rows of a finished run
-  compare  compare a run with others row by row, or systems of one run; with a gate
-  report   write one page about a finished run, as HTML that loads nothing
-  explain  work out the score of rows of a run, or of two texts, token by token
-  tune     find the model, layer and weighting that agree best with people
-  check    tell by the exit status whether the run of an output folder is done
-  models   print the registry of models
+{_LIST}
 
 Every command takes --json (one JSON document on standard output) and --quiet (only warnings and
-errors on standard error). `bertscore-beam COMMAND --help` lists the flags of a command.
+errors on standard error). `bertscore-beam COMMAND --help` shows the daily options of a command,
+`--help-all` all of them.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     forgive_output()
+    gc.set_threshold(_ALLOCATIONS)
+    if "OMP_WAIT_POLICY" not in os.environ:  # before torch, and for all processes to come
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     given = list(sys.argv[1:] if arguments is None else arguments)
     _log_to_stderr()
     if given == ["--version"]:
@@ -88,25 +162,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE if given else UNUSABLE
     with printing(Manner.of(given)):
         try:
-            return _command(given[0])(given[1:])
+            return perform(given)
         except (Exception, KeyboardInterrupt) as error:
-            return _failed(error, is_job=given[0] in _JOBS)
+            return _failed(error, is_job=given[0] in COMMANDS and bool(COMMANDS[given[0]].job))
 
 
-def _command(name: str) -> Callable[[Sequence[str]], int]:
-    """Return a command by its name.
-
-    Raises:
-        ConfigError: There is no command of that name.
-    """
-    command = COMMANDS.get(name)
-    if command is None:
+def perform(words: Sequence[str]) -> int:
+    """Run a command line and return its exit status; unlike `main`, let errors through."""
+    longer = " ".join(words[:2])
+    name, arguments = (longer, words[2:]) if longer in COMMANDS else (words[0], words[1:])
+    below = {
+        longer.removeprefix(f"{name} ") for longer in COMMANDS if longer.startswith(f"{name} ")
+    }
+    if below and arguments and (near := nearest(arguments[0], below)):
+        raise ConfigError(
+            f"unknown argument {arguments[0]!r}; expected flags, or {near}. Did you mean {near}?"
+        )
+    if name not in COMMANDS:
         near = nearest(name, COMMANDS)
         raise ConfigError(
             f"unknown command {name!r}; expected one of {', '.join(COMMANDS)}."
             + (f" Did you mean {near}?" if near else "")
         )
-    return command
+    command = COMMANDS[name]
+    options = command.read(name, arguments)
+    if command.job:
+        from bertscore_beam.cli.jobs import run
+
+        return run(command.job, options)
+    return cast("int", named(command.function)(options))
 
 
 def _failed(error: BaseException, *, is_job: bool) -> int:
@@ -132,12 +216,10 @@ def _failed(error: BaseException, *, is_job: bool) -> int:
 
 
 def _words(text: str) -> str:
-    """Return a message without credentials and control characters."""
     return escape_text(mask_credentials(text))
 
 
 def _is_not_about_bigquery(record: logging.LogRecord) -> bool:
-    """Drop the line that Beam logs on every import without its optional BigQuery client."""
     return not record.getMessage().startswith("apitools not found")
 
 
@@ -157,123 +239,50 @@ def _cause(error: BaseException) -> str:
     return last if tells_enough else f"{kind}: {last}".removesuffix(": ")
 
 
-def score_command(arguments: Sequence[str]) -> int:
-    """Score a dump."""
-    options = cast("ScoreOptions", read_options(ScoreOptions, arguments, "bertscore-beam score"))
-    from bertscore_beam.cli.score import score
+# Start a job from a Dataflow Flex Template.
+#
+# The template's launcher passes the template's parameters and Beam's options together, each as
+# `--name=value`. A name that the class of options knows, in any spelling, is ours; the others are
+# Beam's.
 
-    return score(options)
-
-
-def rescale_command(arguments: Sequence[str]) -> int:
-    """Rescale a finished run."""
-    if arguments and not arguments[0].startswith("-"):
-        arguments = ["--run", *arguments]
-    prog = "bertscore-beam rescale"
-    options = cast("RescaleOptions", read_options(RescaleOptions, arguments, prog))
-    from bertscore_beam.cli.rescale import rescale
-
-    return rescale(options)
+_TRUTH = {"true": True, "false": False}
 
 
-def idf_command(arguments: Sequence[str]) -> int:
-    """Count the references of a dump."""
-    options = cast("IdfOptions", read_options(IdfOptions, arguments, "bertscore-beam idf"))
-    from bertscore_beam.cli.idf import count_idf
+def launch(verb: str, arguments: Sequence[str]) -> int:
+    """Run a command with the arguments of a template's launcher, and return its exit status.
 
-    return count_idf(options)
-
-
-def import_command(arguments: Sequence[str]) -> int:
-    """Turn files of text into Parquet."""
-    from bertscore_beam.options.imports import ImportOptions
-
-    prog = "bertscore-beam import"
-    options = cast("ImportOptions", read_options(ImportOptions, arguments, prog))
-    from bertscore_beam.cli.imports import import_texts
-
-    return import_texts(options)
+    An empty value counts as none: forms send one for each parameter that was not filled in. The
+    values of a list are separated by blanks.
+    """
+    try:
+        given = command(verb, arguments)
+    except ConfigError as error:
+        print(f"bertscore-beam: {escape_text(str(error))}", file=sys.stderr)
+        return UNUSABLE
+    return main(given)
 
 
-def baseline_command(arguments: Sequence[str]) -> int:
-    """Make baselines, or compare two."""
-    if arguments[:1] == ["compare"]:
-        from bertscore_beam.cli.compare import compare_command
-
-        return compare_command(arguments[1:])
-    if arguments and nearest(arguments[0], ["compare"]):
-        raise ConfigError(
-            f"unknown argument {arguments[0]!r}; expected flags, or compare. Did you mean compare?"
-        )
-    from bertscore_beam.crawl.languages import check_installed
-    from bertscore_beam.options.baseline import BaselineOptions
-
-    prog = "bertscore-beam baseline"
-    options = cast("BaselineOptions", read_options(BaselineOptions, arguments, prog))
-    check_installed(pages=not options.sentences)
-    from bertscore_beam.cli.baseline import make_baselines
-
-    return make_baselines(options)
+def command(verb: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command line for the arguments of a template's launcher."""
+    known = by_name(named(COMMANDS[verb].options))
+    own, beam = [verb], []
+    for argument in arguments:
+        flag, _, value = argument.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if name == "config" and value:
+            own.append(f"--config={value}")
+        elif name not in known or name == "beam":
+            beam.append(argument)
+        elif value:
+            own += _flag(known[name], value)
+    return [*own, "--", *beam]
 
 
-def groups_command(arguments: Sequence[str]) -> int:
-    """Print the groups of a finished run."""
-    from bertscore_beam.cli.groups import groups_command
-
-    return groups_command(arguments)
-
-
-def compare_runs_command(arguments: Sequence[str]) -> int:
-    """Compare finished runs, or systems of one."""
-    from bertscore_beam.cli.compare_runs import compare_runs_command
-
-    return compare_runs_command(arguments)
-
-
-def explain_command(arguments: Sequence[str]) -> int:
-    """Explain rows of a run, or two texts."""
-    from bertscore_beam.cli.explain import explain_command as explain
-
-    return explain(arguments)
-
-
-def tune_command(arguments: Sequence[str]) -> int:
-    """Find the layer that agrees best with people."""
-    from bertscore_beam.options.tune import TuneOptions
-    from bertscore_beam.tune.packages import check_packages
-
-    options = cast("TuneOptions", read_options(TuneOptions, arguments, "bertscore-beam tune"))
-    check_packages()
-    from bertscore_beam.cli.tune import tune
-
-    return tune(options)
-
-
-def check_command(arguments: Sequence[str]) -> int:
-    """Tell whether the run of an output folder is done."""
-    from bertscore_beam.cli.check import check
-
-    return check(arguments)
-
-
-def report_command(arguments: Sequence[str]) -> int:
-    """Write a page about a run."""
-    from bertscore_beam.cli.report import report_command as report
-
-    return report(arguments)
-
-
-COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
-    "score": score_command,
-    "rescale": rescale_command,
-    "idf": idf_command,
-    "import": import_command,
-    "baseline": baseline_command,
-    "groups": groups_command,
-    "compare": compare_runs_command,
-    "report": report_command,
-    "explain": explain_command,
-    "tune": tune_command,
-    "check": check_command,
-    "models": models_command,
-}
+def _flag(option: Option, value: str) -> list[str]:
+    if option.hint is bool:
+        if value.lower() not in _TRUTH:
+            raise ConfigError(
+                f"parameter {option.name} cannot be used: got {value!r}; expected true or false."
+            )
+        return [option.word if _TRUTH[value.lower()] else f"--no-{option.word[2:]}"]
+    return [option.word, *value.split()] if option.is_list else [f"{option.word}={value}"]

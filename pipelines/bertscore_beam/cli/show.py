@@ -2,19 +2,65 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertscore_beam.cli.manner import manner
-from bertscore_beam.run.exit_status import DONE
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.plain import plain
-from bertscore_beam.run.printing import escape_json, escape_line, escape_text
-from bertscore_beam.run.streams import printed
+from bertscore_beam.options import split_arguments
+from bertscore_beam.run import DONE, Outcome, Shown, escape_json, escape_line, plain, printed
+from bertscore_core.errors import escape_text
+
+# How a command prints: `--json` and `--quiet`, which every command takes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a command prints.
+
+    Attributes:
+        json: Standard output is one JSON document, also if the command fails.
+        quiet: Standard error has warnings and errors only.
+    """
+
+    json: bool = False
+    quiet: bool = False
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> "Manner":
+        """Read the manner from a command line; what follows `--` is Beam's."""
+        own, _ = split_arguments(arguments)
+        return cls(json="--json" in own, quiet="--quiet" in own)
+
+
+_MANNER = ContextVar("manner", default=Manner())  # noqa: B039 - it is frozen
+
+
+def named(place: str) -> Any:
+    """Return what a place such as `options.ScoreOptions` names, and import it only now."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"bertscore_beam.{module}"), name)
+
+
+def manner() -> Manner:
+    """Return how the present command prints."""
+    return _MANNER.get()
+
+
+@contextmanager
+def printing(how: Manner) -> Iterator[None]:
+    """Print in this manner inside the body."""
+    token = _MANNER.set(how)
+    try:
+        yield
+    finally:
+        _MANNER.reset(token)
 
 
 def report(outcome: Outcome) -> int:

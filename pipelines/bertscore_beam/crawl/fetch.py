@@ -8,20 +8,266 @@ between two gzip members looks whole to every reader.
 
 import contextlib
 import hashlib
+import http.client
 import os
+import queue
 import tempfile
+import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
 
-from bertscore_beam.crawl.errors import AttemptError
-from bertscore_beam.crawl.fetch_http import LONGEST_RETRY_AFTER, http_blocks, is_http
-from bertscore_beam.crawl.fetch_store import local_file, store_blocks
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
+import requests
+import urllib3
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from bertscore_beam.files import (
+    TEMPORARY_PREFIX,
+    NoFileError,
+    check_is_regular,
+    mask_credentials,
+    resolve,
+)
 from bertscore_core.errors import BertScoreError, ConfigError
+
+_PROBLEM_LENGTH = 300
+
+
+class CrawlFileError(BertScoreError):
+    """A crawl file cannot be read to its end."""
+
+
+class _AttemptError(Exception):
+    """One attempt to fetch a file failed.
+
+    A `permanent` one is not tried again. The server may ask us to `wait` so many seconds; `factor`
+    multiplies the usual pause.
+    """
+
+    def __init__(
+        self,
+        problem: str | Exception,
+        *,
+        permanent: bool = False,
+        missing: bool = False,
+        wait: float = 0.0,
+        factor: float = 1.0,
+    ) -> None:
+        if isinstance(problem, Exception):
+            problem = f"{type(problem).__name__}: {problem}"
+        super().__init__(" ".join(mask_credentials(problem).split())[:_PROBLEM_LENGTH])
+        self.permanent = permanent
+        self.missing = missing
+        self.wait = wait
+        self.factor = factor
+
+
+# One request to a web server for one whole file.
+
+LONGEST_RETRY_AFTER = 600.0
+"""Seconds that a server may ask us to wait. A longer wait would keep a worker from other files."""
+REFUSED_FACTOR = 5.0
+"""Factor of the usual pause after a 403: Common Crawl answers so to too many requests, and keeps
+doing so for a while."""
+SLOWEST = 1024.0
+"""Bytes a second below which a transfer counts as stalled. A WET file would take 18 hours."""
+
+_LEFT_BEHIND = 600.0
+"""Seconds after which a thread takes it that nobody wants its blocks."""
+_BLOCK = 1 << 20
+_GZIP = b"\x1f\x8b"
+# A page of a proxy or a portal begins so, after a byte order mark and blanks.
+_PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<!--")
+_START_BYTES = 64
+# Temporary errors of servers and of proxies in front of them. 403: see REFUSED_FACTOR.
+_RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
+# Errors of the address, which a second attempt does not cure.
+_OUR_FAULT = (
+    requests.exceptions.InvalidHeader,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.MissingSchema,
+    requests.exceptions.TooManyRedirects,
+)
+_NETWORK = (requests.RequestException, urllib3.exceptions.HTTPError, http.client.HTTPException)
+
+# When this process may ask each host next: all its threads share the pause.
+_next_turn: dict[str, float] = {}
+_turns = threading.Lock()
+
+
+def is_http(path: str) -> bool:
+    """Tell whether a path is a web address."""
+    return path.lower().startswith(("http://", "https://"))
+
+
+def _http_blocks(url: str, policy: "FetchPolicy") -> Generator[bytes, None, None]:
+    # `identity`: the file itself is compressed, and its length is what we compare.
+    headers = {"User-Agent": policy.user_agent, "Accept-Encoding": "identity"}
+    try:
+        with requests.get(url, headers=headers, stream=True, timeout=policy.timeout) as response:
+            if response.status_code != 200:
+                raise _refusal(response)
+            yield from _unless_page(_body(response), url)
+    except _NETWORK as error:
+        raise _AttemptError(error, permanent=isinstance(error, _OUR_FAULT)) from error
+
+
+def _in_time(blocks: Iterator[bytes], timeout: float) -> Generator[bytes, None, None]:
+    """Pass on blocks that a thread reads, as long as they come fast enough.
+
+    The timeout of a socket limits the wait for the next byte. A server that sends a byte now and
+    then, in the head of its answer or between two blocks, would keep the reader forever. A thread
+    that is left behind ends with its connection.
+    """
+    arrived: queue.Queue[bytes | Exception] = queue.Queue(8)
+
+    def read() -> None:
+        with contextlib.suppress(queue.Full):  # nobody takes them any more
+            try:
+                for block in blocks:
+                    arrived.put(block, timeout=_LEFT_BEHIND)
+                arrived.put(b"", timeout=_LEFT_BEHIND)
+            except Exception as error:
+                arrived.put(error, timeout=_LEFT_BEHIND)
+
+    threading.Thread(target=read, daemon=True).start()
+    begun, received = time.monotonic(), 0
+    while True:
+        try:
+            block = arrived.get(timeout=2 * timeout)
+        except queue.Empty:
+            raise _AttemptError(f"no answer within {2 * timeout:g} s") from None
+        if isinstance(block, Exception):
+            raise block
+        if not block:
+            return
+        received += len(block)
+        seconds = time.monotonic() - begun
+        if seconds >= timeout:
+            if received < SLOWEST * seconds:
+                raise _AttemptError(f"a stalled transfer ({received / seconds:.0f} bytes a second)")
+            begun, received = begun + seconds, 0
+        yield block
+
+
+def _body(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body of an answer as it is transferred, never decompressed."""
+    length = _length(response)
+    received = 0
+    # `read1` reads the socket once. `read` would wait for a whole block, however slowly it comes.
+    while block := response.raw.read1(_BLOCK, decode_content=False):
+        received += len(block)
+        yield block
+    if length is not None and received != length:
+        raise _AttemptError(f"a body of {received} of {length} bytes")
+
+
+def _unless_page(blocks: Iterable[bytes], url: str) -> Iterator[bytes]:
+    """Pass on the blocks of a file, unless they begin like something else.
+
+    Proxies and overloaded servers answer with a page and the status 200. A later attempt may get
+    the file.
+    """
+    blocks = iter(blocks)
+    start = b""
+    for block in blocks:
+        start += block
+        if len(start) >= _START_BYTES:
+            break
+    shown = start[:_START_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if shown.startswith(_PAGE_STARTS):
+        raise _AttemptError("200 with a web page in place of the file")
+    if start and urlsplit(url).path.endswith(".gz") and not start.startswith(_GZIP):
+        raise _AttemptError("200 with something that is not gzip in place of the file")
+    yield from chain([start], blocks)
+
+
+def _length(response: requests.Response) -> int | None:
+    if "chunked" in response.headers.get("Transfer-Encoding", "").lower():
+        return None
+    value = response.headers.get("Content-Length", "").strip()
+    if not (value.isascii() and value.isdigit()):
+        raise _AttemptError(
+            "an answer without a Content-Length, so that nobody can tell whether it is whole",
+            permanent=True,
+        )
+    return int(value)
+
+
+def _refusal(response: requests.Response) -> _AttemptError:
+    status = response.status_code
+    problem = f"{status} {response.reason}"
+    if status not in _RETRIED:
+        return _AttemptError(problem, permanent=True, missing=status in (404, 410))
+    asked = _retry_after(response.headers.get("Retry-After", ""))
+    if asked > LONGEST_RETRY_AFTER:
+        problem += (
+            f" and Retry-After {asked:.0f} s (more than the {LONGEST_RETRY_AFTER:.0f} s "
+            "we would wait)"
+        )
+    return _AttemptError(problem, wait=asked, factor=REFUSED_FACTOR if status == 403 else 1.0)
+
+
+def _retry_after(value: str) -> float:
+    try:
+        return max(0.0, urllib3.Retry().parse_retry_after(value))
+    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
+        return 0.0
+
+
+def _wait_for_turn(url: str, pause: float) -> None:
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
+    with _turns:
+        now = time.monotonic()
+        turn = max(now, _next_turn.get(host, now))
+        _next_turn[host] = turn + pause
+    time.sleep(turn - now)
+
+
+# Read a whole file once, from a store that fsspec knows or from a disk.
+
+_STORE_BLOCK = 8 << 20
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
+_NOT_ALLOWED = (IsADirectoryError, NoFileError, PermissionError)
+# Errors of botocore, by name, since it is not always installed.
+_NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError"})
+
+
+def _store_blocks(path: str) -> Generator[bytes, None, None]:
+    fs, inner = resolve(path)
+    try:
+        fs.invalidate_cache()
+        size = fs.info(inner)["size"]
+        received = 0
+        if isinstance(fs, LocalFileSystem):
+            check_is_regular(inner)
+        with _open(fs, inner) as file:
+            while block := file.read(_BLOCK):
+                received += len(block)
+                yield block
+    except _NOT_THERE as error:
+        raise _AttemptError("no such file", permanent=True, missing=True) from error
+    except _NOT_ALLOWED as error:
+        raise _AttemptError(error, permanent=True) from error
+    except Exception as error:  # each store has errors of its own
+        raise _AttemptError(error, permanent=type(error).__name__ in _NO_CREDENTIALS) from error
+    if received != size:
+        raise _AttemptError(f"a file of {received} of {size} bytes")
+
+
+def _open(fs: AbstractFileSystem, path: str) -> BinaryIO:
+    if isinstance(fs, LocalFileSystem):
+        return open(path, "rb")
+    opened: BinaryIO = fs.open(path, "rb", block_size=_STORE_BLOCK, cache_type="readahead")
+    return opened
+
 
 USER_AGENT = f"bertscore-beam/{version('bertscore-beam')} (computes BERTScore baselines)"
 """User agent of the requests. Common Crawl asks tools to identify themselves; users of the job can
@@ -38,10 +284,11 @@ class FetchPolicy:
     Attributes:
         attempts: Requests for one file at most. Six with doubling pauses last about half a minute,
             with those after a 403 or a Retry-After some minutes.
-        timeout: Seconds to wait for a connection, and for the next byte.
+        timeout: Seconds to wait for a connection, and for the next byte; also the time in which the
+            speed of a transfer is measured.
         pause: Seconds between two requests to a host, and before the second attempt; later ones
             wait twice as long each. Common Crawl asks for no more than one request a second.
-        user_agent: User agent of the requests.
+        contact: Where the owner of a server can write to: a mail address or URL, in ASCII.
 
     Raises:
         ConfigError: A value is out of range.
@@ -50,29 +297,21 @@ class FetchPolicy:
     attempts: int = 6
     timeout: float = 60.0
     pause: float = 1.0
-    user_agent: str = USER_AGENT
+    contact: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        agent = self.user_agent
         sound = self.attempts >= 1 and self.timeout > 0 and self.pause >= 0
-        if not sound or not (agent.strip() and agent.isascii() and agent.isprintable()):
+        agent = self.user_agent
+        if not (sound and agent.isascii() and agent.isprintable()):
             raise ConfigError(
                 f"files cannot be fetched like this: got {self}; expected attempts of at least 1, "
-                "a timeout above 0, a pause of at least 0 and a user agent in printable ASCII."
+                "a timeout above 0, a pause of at least 0 and a contact in printable ASCII."
             )
 
-    @classmethod
-    def of_contact(cls, contact: str) -> "FetchPolicy":
-        """Return the default policy with a contact in the user agent.
-
-        Args:
-            contact: Where the owner of a server can write to: a mail address or URL, in ASCII.
-
-        Raises:
-            ConfigError: It cannot be put into a header.
-        """
-        return cls(user_agent=f"{USER_AGENT[:-1]}; {contact})")
+    @property
+    def user_agent(self) -> str:
+        """User agent of the requests."""
+        return USER_AGENT if self.contact is None else f"{USER_AGENT[:-1]}; {self.contact})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +321,7 @@ class Fetched:
     Attributes:
         path: Where it was fetched from, as given.
         file: The local copy, or the file itself if it is local.
-        num_bytes: Its size in bytes.
+        num_bytes: Its size.
         sha256: Digest of its content, in hex.
         attempts: Number of requests for it.
         retries: What went wrong before, a line for each failed attempt.
@@ -133,59 +372,39 @@ def fetched(path: str, policy: FetchPolicy, folder: str | None = None) -> Iterat
     as HTTP prescribes. A local file is not copied, only read once for its digest. Its length cannot
     be checked: if it was cut off between two gzip members when it was made, it looks whole.
 
-    Args:
-        path: A local path or URL.
-        policy: How hard to try.
-        folder: Where to put the copy; made if it is not there. By default the system's folder for
-            temporary files.
-
     Raises:
         FetchError: The file is not there, may not be read, or did not arrive in any attempt.
         ConfigError: The scheme is not known.
         OSError: The copy cannot be written, such as when the disk is full. It is not tried again.
     """
-    local = None if is_http(path) else local_file(path)
-    if local is not None:
-        yield _try_to_fetch(path, policy, None, local)
-        return
-    with _temporary_file(folder) as copy:
-        yield _try_to_fetch(path, policy, copy, copy)
-
-
-@contextlib.contextmanager
-def _temporary_file(folder: str | None) -> Iterator[Path]:
-    """Yield an empty file, and delete it afterwards."""
+    if not is_http(path):
+        fs, inner = resolve(path)
+        if isinstance(fs, LocalFileSystem):
+            yield _try_to_fetch(path, policy, Path(inner), os.devnull)
+            return
     if folder is not None:
         os.makedirs(folder, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=folder)
     os.close(descriptor)
     try:
-        yield Path(name)
+        yield _try_to_fetch(path, policy, Path(name), name)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
 
 
-def _try_to_fetch(path: str, policy: FetchPolicy, copy: Path | None, file: Path) -> Fetched:
-    """Make as many attempts as the policy allows.
-
-    Args:
-        path: What to fetch.
-        policy: How hard to try.
-        copy: Where to write it; None only to read it.
-        file: Where it is in the end.
-
-    Raises:
-        FetchError: No attempt succeeded.
-    """
+def _try_to_fetch(path: str, policy: FetchPolicy, file: Path, copy: str) -> Fetched:
     retries: list[str] = []
-    attempt = 0
     while True:
-        attempt += 1
+        attempt = len(retries) + 1
+        blocks = _store_blocks(path)
+        if is_http(path):
+            _wait_for_turn(path, policy.pause)
+            blocks = _in_time(_http_blocks(path, policy), policy.timeout)
         try:
-            with contextlib.closing(_blocks(path, policy)) as blocks:
+            with contextlib.closing(blocks):
                 num_bytes, digest = _save(blocks, copy)
-        except AttemptError as error:
+        except _AttemptError as error:
             too_long = error.wait > LONGEST_RETRY_AFTER
             if error.permanent or too_long or attempt >= policy.attempts:
                 raise _give_up(path, attempt, error) from error
@@ -203,17 +422,7 @@ def _try_to_fetch(path: str, policy: FetchPolicy, copy: Path | None, file: Path)
         )
 
 
-def _blocks(path: str, policy: FetchPolicy) -> Generator[bytes, None, None]:
-    """Return the blocks of one attempt."""
-    if not is_http(path):
-        return store_blocks(path)
-    return http_blocks(
-        path, timeout=policy.timeout, pause=policy.pause, user_agent=policy.user_agent
-    )
-
-
-def _give_up(path: str, attempt: int, error: AttemptError) -> FetchError:
-    """Return what to raise after the last attempt."""
+def _give_up(path: str, attempt: int, error: _AttemptError) -> FetchError:
     shown = mask_credentials(path)
     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
     cure = (
@@ -243,14 +452,11 @@ def _pause_after(path: str, attempt: int, pause: float) -> float:
     return min(LONGEST_PAUSE, pause * 2.0 ** min(attempt - 1, 64) * (1 + jitter / 2))
 
 
-def _save(blocks: Iterator[bytes], copy: Path | None) -> tuple[int, str]:
-    """Write the blocks, over what an earlier attempt left; return their size and digest."""
+def _save(blocks: Iterator[bytes], copy: str) -> tuple[int, str]:
     digest = hashlib.sha256()
-    num_bytes = 0
-    with contextlib.nullcontext() if copy is None else open(copy, "wb") as file:
+    with open(copy, "wb") as file:
+        num_bytes = 0
         for block in blocks:
             digest.update(block)
-            num_bytes += len(block)
-            if file is not None:
-                file.write(block)
+            num_bytes += file.write(block)
     return num_bytes, digest.hexdigest()

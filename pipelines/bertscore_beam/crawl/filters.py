@@ -5,25 +5,185 @@ and is asked, like the detector, only until a page has given what it may give.
 """
 
 import re
+import tomllib
+from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from bertscore_beam.crawl.fragments import is_cut_off, is_list_item, starts_inside
-from bertscore_beam.crawl.phrases import has_phrase
-from bertscore_beam.crawl.scripts import MIN_SCRIPT_SHARE, is_in_script
-from bertscore_beam.crawl.words import (
-    CHARACTERS_A_WORD,
-    PAGE_WORDS,
-    TOO_LONG,
-    TOO_SHORT,
-    UNSPACED_LANGUAGES,
-    WordLimits,
-    count_words,
-    is_unspaced,
-)
+from bertscore_beam.crawl.languages import MIN_SCRIPT_SHARE, is_cased, is_in_script
 
 if TYPE_CHECKING:
     import regex
+
+# The length of a sentence in words, in every language.
+
+UNSPACED_LANGUAGES = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"})
+"""They put no spaces between words. Not Korean or Vietnamese, which do."""
+CHARACTERS_A_WORD = 3
+"""Characters that count as a word in these languages. Chinese has about 1.6 in a word,
+Japanese 2.3, Thai, Khmer and Burmese 4 to 5: a convention, so that one option serves all."""
+
+TOO_SHORT = "too_short"
+TOO_LONG = "too_long"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordLimits:
+    """How many words a sentence may have, at least and at most; None for no limit."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.least is not None or self.most is not None
+
+    @property
+    def shown(self) -> str:
+        """The limits in words."""
+        if self.least is None or self.most is None:
+            return f"at least {self.least}" if self.most is None else f"at most {self.most}"
+        return f"{self.least} to {self.most}"
+
+    def reason(self, words: int) -> str | None:
+        """Return what is wrong with a number of words; None if nothing is."""
+        if self.least is not None and words < self.least:
+            return TOO_SHORT
+        if self.most is not None and words > self.most:
+            return TOO_LONG
+        return None
+
+
+PAGE_WORDS = WordLimits(least=4, most=31)
+"""For sentences of web pages. The published baselines have fewer than 32 words; shorter sentences
+are headings and buttons."""
+
+
+@cache
+def is_unspaced(language: str) -> bool:
+    """Tell whether a language puts no spaces between words."""
+    return language.partition("-")[0] in UNSPACED_LANGUAGES
+
+
+def count_words(sentence: str, language: str) -> int:
+    """Return the number of words of a normalized sentence.
+
+    Words are what blanks separate. In languages without blanks between words every
+    `CHARACTERS_A_WORD` characters count as one, and so do those that are left at the end.
+    """
+    if is_unspaced(language):
+        return -(-len(sentence) // CHARACTERS_A_WORD)
+    return len(sentence.split())
+
+
+# What is not prose: notices, forms and placeholders.
+
+_WORDS = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
+"""Phrases and abbreviations by language, and under `any` those of all."""
+PLACEHOLDERS = ("orem ipsum", "OREM IPSUM")
+"""Text that fills a layout. Most of it is in Latin without this phrase, so its page is left out."""
+
+_COOKIE = "cookie"
+"""In every language but English, where cookies are also eaten."""
+
+
+@cache
+def _phrases(language: str) -> tuple[str, ...]:
+    phrases = _WORDS["phrases"]
+    usual = phrases["any"].splitlines() + ([] if language == "en" else [_COOKIE])
+    return (*usual, *phrases.get(language, "").splitlines())
+
+
+@cache
+def _abbreviations(language: str) -> frozenset[str]:
+    words = _WORDS["abbreviations"]
+    return frozenset(f"{words['any']} {words.get(language, '')}".split())
+
+
+def is_placeholder(text: str) -> bool:
+    """Tell whether a page holds text that only fills its layout."""
+    return any(words in text for words in PLACEHOLDERS)
+
+
+# Pieces that look like sentences and are none: items of lists, and parts of sentences.
+#
+# The splitter ends a sentence at a full stop that belongs to an ordinal or an abbreviation when it
+# does not know better: "... im 19." and "Jahrhundert ...". Both halves are refused here. It costs a
+# few sentences that end so rightly, such as "It is plan B.".
+
+_LIST_MARK = re.compile(
+    r"""
+    [•·・▪▫◦‣⁃●○■□◆◇▶►▸➤➢✓✔✗✘★☆※→①-⑳]     # bullets and numbers in circles
+    | [-*+]\s                               # not – and —, which begin direct speech
+    | [(（\[]?\d{1,3}[)）\]]                 # (1) 1) [1]
+    | \d{1,3}(?:\.(?!\d)|[、．])             # 1. 1、 but not 3.5
+    | [(（]?[a-zA-Z]\)\s                     # a) (b)
+    | [(（]?[ivxIVX]{1,4}\)\s                # iv)
+    | [(（]?[一二三四五六七八九十]{1,3}[、)）]  # 一、 （二）
+    """,
+    re.VERBOSE,
+)
+_FULL_WIDTH_STOP = "．"
+"""Ends items of lists in Chinese. In Japanese it also ends sentences."""
+
+ORDINAL_LANGUAGES = frozenset({
+    "az", "bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nn", "no",
+    "pl", "sk", "sl", "sr", "tr",
+})  # fmt: skip
+"""Languages that write ordinals as 19. or XIX."""
+_ORDINAL = re.compile(r"(?:^|[\s(])(?:\d{1,2}|[IVXL]{2,6})$")
+_LETTERED_ORDINAL = re.compile(r"\d(?:[ºª]|ro|do|er|ra|da|to|mo|vo|no)$")
+"""Spanish and its neighbours write 1ro., 2do."""
+_LETTERED_LANGUAGES = frozenset({"ca", "es", "gl", "it", "pt"})
+
+_OPENING = "\"'”’“‘„‚»«›‹([{¿¡–—-…. \u02bc"
+"""May stand before the first word."""
+
+
+def is_list_item(sentence: str, language: str) -> bool:
+    """Tell whether a sentence begins with a bullet or a number, as items of lists do."""
+    if _LIST_MARK.match(sentence) is not None:
+        return True
+    return language == "zh" and sentence.endswith(_FULL_WIDTH_STOP)
+
+
+def is_cut_off(end: str, language: str) -> bool:
+    """Tell whether a sentence ends with an ordinal, an initial or an abbreviation."""
+    if not end.endswith("."):
+        return False
+    last = end[:-1]
+    if _is_initial(last, language):
+        return True
+    if language in ORDINAL_LANGUAGES and _ORDINAL.search(last) is not None:
+        return True
+    if language in _LETTERED_LANGUAGES and _LETTERED_ORDINAL.search(last) is not None:
+        return True
+    word = last.rpartition(" ")[2].lstrip(_OPENING).replace("’", "'").rpartition("'")[2].lower()
+    if word == "no":
+        # The number sign, not the answer: "Bus No." and "She said no."
+        return language == "en" and last.endswith("No")
+    return word in _abbreviations(language)
+
+
+def _is_initial(last: str, language: str) -> bool:
+    """Tell whether a text ends with one capital letter, as in J. or D.C."""
+    if not last[-1:].isupper() or last[-2:-1].isalnum():
+        return False
+    return not (language == "en" and last.endswith(" I"))  # so do I
+
+
+def starts_inside(sentence: str, language: str) -> bool:
+    """Tell whether the first word has no capital, in languages that begin sentences with one.
+
+    A word with a capital further on begins a sentence: iPhone, and the Irish bhFuil.
+    """
+    start = sentence.lstrip(_OPENING)
+    word = start.partition(" ")[0]
+    if not (word.islower() and word[0].isalpha() and is_cased(language)):
+        return False
+    # The Dutch 's Avonds and the Afrikaans 'n Man.
+    return len(word) > 1 or sentence[0] not in "'’‘\u02bc"
+
 
 MIN_LETTER_SHARE = 0.75
 """Least share of letters and their marks among all characters but spaces."""
@@ -32,29 +192,20 @@ MAX_WORD_CHARACTERS = 40
 PHRASE_LANGUAGES = frozenset({"lo", "th"})
 """They have no mark at the end of a sentence; lines are split at spaces, which end clauses."""
 
-LONG_WORD = "long_word"
-NO_TERMINAL_MARK = "no_terminal_mark"
-MARKUP = "markup"
-FEW_LETTERS = "few_letters"
-LIST_ITEM = "list_item"
-CUT_OFF = "cut_off"
-LOWER_START = "lower_start"
-OTHER_SCRIPT = "other_script"
-PHRASE = "phrase"
 OTHER_LANGUAGE = "other_language"
 DETECTORS_DISAGREE = "detectors_disagree"
 REASONS = (
     TOO_SHORT,
     TOO_LONG,
-    LONG_WORD,
-    NO_TERMINAL_MARK,
-    MARKUP,
-    FEW_LETTERS,
-    LIST_ITEM,
-    CUT_OFF,
-    LOWER_START,
-    OTHER_SCRIPT,
-    PHRASE,
+    "long_word",
+    "no_terminal_mark",
+    "markup",
+    "few_letters",
+    "list_item",
+    "cut_off",
+    "lower_start",
+    "other_script",
+    "phrase",
     OTHER_LANGUAGE,
     DETECTORS_DISAGREE,
 )
@@ -75,24 +226,8 @@ _MARKUP = re.compile(r"[@{}|©<>\ufffd]")
 _ADDRESS = re.compile(r"\.(?:com|edu|gov|html?|info|net|org|php)\b", re.IGNORECASE)
 
 
-def reject_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> str | None:
-    """Return why a sentence is not fit for a baseline, by all filters; None if it is.
-
-    Args:
-        sentence: Normalized.
-        language: The language whose rules apply. It is not detected here.
-        limits: How many words it may have.
-    """
-    return form_reason(sentence, language, limits) or prose_reason(sentence, language)
-
-
 def form_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -> str | None:
-    """Return why something does not have the form of a sentence; None if it has.
-
-    Args:
-        sentence: Normalized.
-        language: The language whose rules apply. It is not detected here.
-        limits: How many words it may have.
+    """Return why a normalized text does not have the form of a sentence; None if it has.
 
     References:
         bert-score 0.3.13 keeps lines with `0 < len(line.split(" ")) < 32`, which accepts an empty
@@ -102,31 +237,27 @@ def form_reason(sentence: str, language: str, limits: WordLimits = PAGE_WORDS) -
     if bad_length is not None:
         return bad_length
     if language not in PHRASE_LANGUAGES and not _is_ended(sentence, language):
-        return NO_TERMINAL_MARK
+        return "no_terminal_mark"
     if _has_markup(sentence):
-        return MARKUP
+        return "markup"
     solid = len(sentence) - sentence.count(" ")
     if solid - len(compiled(_NO_LETTER).findall(sentence)) < MIN_LETTER_SHARE * solid:
-        return FEW_LETTERS
+        return "few_letters"
     return None
 
 
 def prose_reason(sentence: str, language: str) -> str | None:
-    """Return why something with the form of a sentence is a part of one, or is no prose.
-
-    Args:
-        sentence: Normalized; `form_reason` found nothing.
-        language: The language whose rules apply. It is not detected here.
-    """
+    """Return why something with the form of a sentence is a part of one, or is no prose."""
     if is_list_item(sentence, language):
-        return LIST_ITEM
+        return "list_item"
     if is_cut_off(sentence.rstrip(CLOSING), language):
-        return CUT_OFF
+        return "cut_off"
     if starts_inside(sentence, language):
-        return LOWER_START
+        return "lower_start"
     if not is_in_script(sentence, language):
-        return OTHER_SCRIPT
-    return PHRASE if has_phrase(sentence, language) else None
+        return "other_script"
+    small = sentence.lower()
+    return "phrase" if any(phrase in small for phrase in _phrases(language)) else None
 
 
 @cache
@@ -138,14 +269,13 @@ def compiled(pattern: str) -> "regex.Pattern[str]":
 
 
 def _length_reason(sentence: str, language: str, limits: WordLimits) -> str | None:
-    """Return what is wrong with the number of words of a sentence, or with one of them."""
     if is_unspaced(language):
         return limits.reason(count_words(sentence, language)) or (None if sentence else TOO_SHORT)
     words = sentence.split()
     reason = limits.reason(len(words))
     if reason is not None:
         return reason
-    return LONG_WORD if max(map(len, words), default=0) > MAX_WORD_CHARACTERS else None
+    return "long_word" if max(map(len, words), default=0) > MAX_WORD_CHARACTERS else None
 
 
 def _is_ended(sentence: str, language: str) -> bool:
@@ -161,7 +291,6 @@ def _is_ended(sentence: str, language: str) -> bool:
 
 
 def _has_markup(sentence: str) -> bool:
-    """Tell whether a sentence contains a URL, or signs of code, menus or broken encodings."""
     return (
         _MARKUP.search(sentence) is not None
         or "://" in sentence

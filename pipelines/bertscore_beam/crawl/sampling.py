@@ -1,4 +1,4 @@
-"""A uniform sample of sentences and a random pairing, both decided by seeded hashes of the text.
+"""A uniform sample of sentences, a random pairing, and how much the pairs overlap.
 
 No random number is drawn here: each decision has a hash of the seed, the language and the text.
 
@@ -17,15 +17,25 @@ into those of the whole.
 
 The pairing sorts the sample by its hash and pairs neighbours: neighbours in a random order are a
 uniform random matching, in which every sentence occurs once. Pairs whose sentences are from the
-same host resemble each other all the same: see `bertscore_core.host_errors`.
+same host resemble each other all the same: see `bertscore_core.stats.moments`.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bertscore_beam.crawl.filters import is_unspaced
+from bertscore_core.stats import HOST_BITS, Sums
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -69,13 +79,14 @@ def _hash(purpose: bytes, seed: int, text: str) -> int:
     return int.from_bytes(digest, "little")
 
 
-class HostedSentences(NamedTuple):
-    """Sentences with the hosts that they were found on, each as a hash.
+HASH_COLUMNS = ("priority", "host_order", "host")
+"""Columns of sentences from a file that hold hashes."""
 
-    Attributes:
-        priorities: Rank of each among all, which also identifies it. Shape (N,).
-        orders: Its rank among those of its host. Shape (N,).
-        hosts: The host. Shape (N,).
+
+class HostedSentences(NamedTuple):
+    """Sentences with the hosts that they were found on, all as hashes. Shape (N,) each.
+
+    `priorities` are their ranks among all, which also identify them; `orders` those in their hosts.
     """
 
     priorities: Hashes
@@ -90,34 +101,38 @@ class HostedSentences(NamedTuple):
             return cls(nothing, nothing, nothing)
         return cls(*map(np.concatenate, zip(*several, strict=True)))
 
+    @classmethod
+    def of_table(cls, table: pa.Table) -> "HostedSentences":
+        """Take the columns of a table that has them."""
+        return cls(*(table[name].to_numpy() for name in HASH_COLUMNS))
+
+    def number(self) -> int:
+        """Return the number of rows, N."""
+        return len(self.hosts)
+
     def take(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> "HostedSentences":
         """Return some of the rows."""
         return HostedSentences(*(column[rows] for column in self))
 
 
-def cap_hosts(found: HostedSentences, cap: int) -> HostedSentences:
-    """Keep the sentences of lowest `orders` of every host.
+def cap_hosts(sentences: HostedSentences, cap: int) -> HostedSentences:
+    """Keep the sentences of lowest `orders` of every host, by host and then order, each once.
 
     A sentence found on several hosts counts for each of them, and is kept if one of them keeps it.
     Capping parts and then their union gives the same as capping the union.
-
-    Args:
-        found: In any order; a (sentence, host) may be there several times.
-        cap: Most sentences to keep for a host.
-
-    Returns:
-        Those kept, each (sentence, host) once, by host and then order.
     """
     # By priority last: two sentences may have one order, and must not count as one.
-    found = found.take(np.lexsort((found.priorities, found.orders, found.hosts)))
-    same_host = np.zeros(len(found.hosts), dtype=np.bool_)
-    same_host[1:] = found.hosts[1:] == found.hosts[:-1]
+    sentences = sentences.take(
+        np.lexsort((sentences.priorities, sentences.orders, sentences.hosts))
+    )
+    same_host = np.zeros(len(sentences.hosts), dtype=np.bool_)
+    same_host[1:] = sentences.hosts[1:] == sentences.hosts[:-1]
     again = same_host.copy()
-    again[1:] &= found.priorities[1:] == found.priorities[:-1]
-    found, same_host = found.take(~again), same_host[~again]
-    places = np.arange(len(found.hosts))
+    again[1:] &= sentences.priorities[1:] == sentences.priorities[:-1]
+    sentences, same_host = sentences.take(~again), same_host[~again]
+    places = np.arange(len(sentences.hosts))
     starts = np.maximum.accumulate(np.where(same_host, 0, places))
-    return found.take(places - starts < cap)
+    return sentences.take(places - starts < cap)
 
 
 def lowest(priorities: Iterable[Hashes], count: int | None = None) -> Hashes:
@@ -133,8 +148,8 @@ def is_sampled(priorities: Hashes, sample: Hashes) -> npt.NDArray[np.bool_]:
     if not len(sample):
         return np.zeros(len(priorities), dtype=np.bool_)
     places = np.minimum(np.searchsorted(sample, priorities), len(sample) - 1)
-    found: npt.NDArray[np.bool_] = sample[places] == priorities
-    return found
+    sampled: npt.NDArray[np.bool_] = sample[places] == priorities
+    return sampled
 
 
 def part_bits(pairs: int) -> int:
@@ -155,3 +170,145 @@ def leading_bits(order: Hashes, bits: int) -> npt.NDArray[np.int64]:
     if bits == 0:
         return np.zeros(len(order), dtype=np.int64)
     return (order >> np.uint64(64 - bits)).astype(np.int64)
+
+
+# Random pairs from a sample: sorted by a hash of the text, neighbours paired.
+
+SENTENCE_SCHEMA = pa.schema([("text", pa.string()), ("order", pa.uint64()), ("host", pa.uint64())])
+"""A sampled sentence: its text, its place in the pairing order, a host on which it was found, null
+if that is not known."""
+
+HOST_COLUMNS = ("candidate_host", "reference_host")
+"""Columns of pairs that hold the buckets of their hosts."""
+
+PAIR_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("reference", pa.string()),
+        *((name, pa.int16()) for name in HOST_COLUMNS),
+        ("same_host", pa.bool_()),
+    ]
+)
+"""A pair: two sentences, the bucket of the host of each, and whether both are from one host.
+
+Buckets are those of `bertscore_core.stats`; null where hosts are not known. A sentence found on
+several hosts keeps the lowest host hash. `same_host` compares these, so it misses a host that has
+both sentences but is not the lowest of both."""
+
+
+def pair_neighbours(sentences: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Pair sentences with their neighbours in the pairing order.
+
+    They come as a table of `SENTENCE_SCHEMA`, in any order; a text that occurs several times counts
+    once, with its lowest host. Returned are pairs of `PAIR_SCHEMA`, and the sentence left over if
+    the number is odd.
+    """
+    keys = [("order", "ascending"), ("text", "ascending"), ("host", "ascending")]
+    ordered = sentences.take(pc.sort_indices(sentences, sort_keys=keys)).combine_chunks()
+    ordered = ordered.filter(pa.array(_is_first(ordered)))
+    even = len(ordered) // 2 * 2
+    candidates = ordered.take(pa.array(np.arange(0, even, 2)))
+    references = ordered.take(pa.array(np.arange(1, even, 2)))
+    pairs = pa.table(
+        {
+            "candidate": candidates["text"],
+            "reference": references["text"],
+            "candidate_host": _bucket(candidates["host"]),
+            "reference_host": _bucket(references["host"]),
+            "same_host": pc.equal(candidates["host"], references["host"]),
+        },
+        schema=PAIR_SCHEMA,
+    )
+    return pairs, ordered.slice(even)
+
+
+def _bucket(hosts: pa.ChunkedArray) -> pa.Array:
+    known: Hashes = hosts.fill_null(0).to_numpy()
+    buckets = leading_bits(known, HOST_BITS)
+    return pa.array(buckets, pa.int16(), mask=hosts.is_null().to_numpy())
+
+
+def _is_first(ordered: pa.Table) -> npt.NDArray[np.bool_]:
+    first = np.ones(len(ordered), dtype=np.bool_)
+    if len(ordered) > 1:
+        texts = ordered["text"]
+        first[1:] = pc.not_equal(texts.slice(1), texts.slice(0, len(ordered) - 1)).to_numpy()
+    return first
+
+
+# How much the sentences of random pairs overlap: corpus BLEU, from sums that add up exactly.
+#
+# BERTScore's authors take the baseline from pairs whose BLEU is about zero. A table says its own.
+#
+# References:
+#     Zhang et al. 2020, section 5, and Post 2018, "A call for clarity in reporting BLEU scores".
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap(Sums):
+    """The sums that corpus BLEU is worked out from. BLEU's n-grams have 1 to 4 tokens.
+
+    `common` are the n-grams that candidates share with their references, `all` those of the
+    candidates, both by length.
+    """
+
+    common: tuple[int, ...] = (0, 0, 0, 0)
+    all: tuple[int, ...] = (0, 0, 0, 0)
+    candidate_tokens: int = 0
+    reference_tokens: int = 0
+
+    @classmethod
+    def of(cls, candidates: Sequence[str], references: Sequence[str], language: str) -> "Overlap":
+        """Count the overlap of pairs; the language decides how they are split into tokens."""
+        if not candidates:
+            return cls()
+        score = _bleu(tokenizer_of(language)).corpus_score(candidates, [references])
+        return cls(
+            common=tuple(map(int, score.counts)),
+            all=tuple(map(int, score.totals)),
+            candidate_tokens=int(score.sys_len),
+            reference_tokens=int(score.ref_len),
+        )
+
+    @property
+    def bleu(self) -> float | None:
+        """Corpus BLEU without smoothing, from 0 to 100; None without n-grams of every length."""
+        if not all(self.all):
+            return None
+        from sacrebleu.metrics.bleu import BLEU
+
+        score = BLEU.compute_bleu(
+            list(self.common),
+            list(self.all),
+            self.candidate_tokens,
+            self.reference_tokens,
+            smooth_method="none",
+        )
+        return float(score.score)
+
+
+def tokenizer_of(language: str) -> str:
+    """Return sacrebleu's name of the tokenizer for a language.
+
+    It is sacrebleu's own choice (`13a`, and `zh` for Chinese), and `char` for other languages that
+    are written without spaces. BLEU over characters is higher than over words.
+    """
+    if language == "zh":
+        return "zh"
+    return "char" if is_unspaced(language) else "13a"
+
+
+def describe_overlap(overlap: Overlap, language: str) -> dict[str, object]:
+    """Return BLEU, and how it was worked out, as plain values."""
+    signature = _bleu(tokenizer_of(language)).get_signature()
+    return {"bleu": overlap.bleu, "signature": str(signature)}
+
+
+@cache
+def _bleu(tokenizer: str) -> "BLEU":
+    from sacrebleu.metrics.bleu import BLEU
+
+    # `force`: sentences that end in a period after a space would be warned about one by one.
+    made = BLEU(tokenize=tokenizer, smooth_method="none", force=True)
+    made.corpus_score(["one"], [["one"]])  # before the first score it cannot give its signature
+    return made

@@ -1,4 +1,4 @@
-"""Extract the sentences of a page, and keep those that look like written language.
+"""Extract the sentences of pages, and keep those that look like written language.
 
     page -> lines -> pieces -> normalized sentences -> cheap filters -> detector -> kept
 
@@ -14,33 +14,46 @@ limited before they are split, and that of sentences before any regular expressi
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from urllib.parse import urlsplit
 
-from bertscore_beam.crawl.detection import (
-    CLOSE_LANGUAGES,
-    NONCHARACTERS,
-    describe_detectors,
-    detect_language,
-    installed_detectors,
-    is_other_language,
-)
+import pyarrow as pa
+
 from bertscore_beam.crawl.filters import (
+    CHARACTERS_A_WORD,
     CLOSING,
     DETECTORS_DISAGREE,
     MARKS,
     OTHER_LANGUAGE,
+    PAGE_WORDS,
     PHRASE_LANGUAGES,
+    WordLimits,
     compiled,
     describe_form,
     form_reason,
+    is_placeholder,
+    is_unspaced,
     prose_reason,
 )
-from bertscore_beam.crawl.languages import header_language
-from bertscore_beam.crawl.phrases import is_placeholder
-from bertscore_beam.crawl.scripts import chinese_variant
-from bertscore_beam.crawl.words import CHARACTERS_A_WORD, PAGE_WORDS, WordLimits, is_unspaced
+from bertscore_beam.crawl.languages import (
+    CLOSE_LANGUAGES,
+    NONCHARACTERS,
+    chinese_variant,
+    describe_detectors,
+    detect_language,
+    header_language,
+    installed_detectors,
+    is_other_language,
+)
+from bertscore_beam.crawl.sampling import (
+    host_hash,
+    host_order,
+    page_order,
+    sentence_priority,
+)
+from bertscore_beam.crawl.warc import Page
 
 FILTER_VERSION = "3"
 """Raise it with every change by which other sentences may be kept."""
@@ -91,10 +104,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 class PageRules:
     """What decides, beside the language, which sentences of a page are kept.
 
-    Attributes:
-        words: How many words a sentence may have.
-        detectors: Names of the detectors, the preferred one first. They are chosen where the run
-            starts, so that all workers use the same.
+    The detectors, the preferred one first, are chosen where the run starts, so that all workers use
+    the same.
     """
 
     words: WordLimits = PAGE_WORDS
@@ -104,11 +115,8 @@ class PageRules:
 def page_language(text: str, languages: Sequence[str], detector: str | None = None) -> str | None:
     """Return the main language of a page; None if it is unknown or none of ours.
 
-    Args:
-        text: The page. Its start is examined if there are no `languages`.
-        languages: ISO 639-3 codes from the crawl, the main one first. They are trusted: the
-            crawl's detector is pycld2's, and it saw the page with its markup.
-        detector: Name of the detector; by default the preferred one of those installed.
+    The codes (ISO 639-3) from the crawl, the main one first, are trusted: the crawl's detector is
+    pycld2's, and it saw the page with its markup. Without them the start of the page is examined.
     """
     if languages:
         return header_language(languages[0])
@@ -120,14 +128,8 @@ def page_sentences(
 ) -> Iterator[str]:
     """Yield the sentences of a page that are fit for a baseline by their form, normalized.
 
-    A sentence that the page repeats is yielded each time. `is_kept` is a separate step: it costs
-    more than all that is done here.
-
-    Args:
-        text: The page.
-        language: The language whose rules apply.
-        counts: Is added to: lines, sentences seen, and dropped by reason.
-        words: How many words a sentence may have.
+    A sentence that the page repeats is yielded each time. Lines, sentences seen, and those dropped
+    by reason are counted. `is_kept` is a separate step: it costs more than all this.
     """
     if is_placeholder(text):
         counts[PAGES_OF_PLACEHOLDERS] += 1
@@ -145,14 +147,7 @@ def page_sentences(
 def is_kept(
     sentence: str, language: str, counts: Counter[str], detectors: Sequence[str] = ()
 ) -> bool:
-    """Tell whether a sentence of a page is prose in a language, and count it if not.
-
-    Args:
-        sentence: One that `page_sentences` yielded.
-        language: The language of the page.
-        counts: Is added to, as by `is_in_language`.
-        detectors: Names of the detectors; by default those installed.
-    """
+    """Tell whether a sentence of `page_sentences` is prose in a language; count it if not."""
     reason = prose_reason(sentence, language)
     if reason is not None:
         counts[REJECTED + reason] += 1
@@ -163,22 +158,17 @@ def is_kept(
 def is_in_language(
     sentence: str, language: str, counts: Counter[str], detectors: Sequence[str] = ()
 ) -> bool:
-    """Tell whether a sentence is in a language, and count it if not.
+    """Tell whether a normalized sentence is in a language, and count it if not.
 
-    Of close languages two detectors must agree, if there are two.
-
-    Args:
-        sentence: Normalized.
-        language: A language.
-        counts: Is added to: dropped by reason; agreements of two detectors; Chinese by its script.
-        detectors: Names of the detectors; by default those installed.
+    Of close languages two detectors must agree, if there are two; that is counted, and so is the
+    script of Chinese.
     """
-    first, *others = detectors or installed_detectors()
+    first, *further = detectors or installed_detectors()
     if detect_language(sentence, first) != language or is_other_language(sentence, language):
         counts[REJECTED + OTHER_LANGUAGE] += 1
         return False
-    if others and language in CLOSE_LANGUAGES:
-        if detect_language(sentence, others[0]) != language:
+    if further and language in CLOSE_LANGUAGES:
+        if detect_language(sentence, further[0]) != language:
             counts[REJECTED + DETECTORS_DISAGREE] += 1
             return False
         counts[DETECTORS_AGREE] += 1
@@ -193,8 +183,7 @@ def split_sentences(
     """Yield the pieces of a page that may be sentences, unchanged.
 
     A line of a page is a paragraph, so no sentence crosses its end. Lines that are too short, too
-    long or have too many marks are counted and left out, and so are those that the splitter cannot
-    split.
+    long or have too many marks are counted and left out, and so are those that cannot be split.
     """
     split = _splitter(language)
     fewest = max(words.least or 1, 1)
@@ -281,3 +270,109 @@ def describe_filters(rules: PageRules | None = None) -> dict[str, object]:
         "detected_characters": DETECTED_CHARACTERS,
         **describe_form(),
     }
+
+
+# Turn the pages of one file into rows of sentences: the unit of work of the baseline job.
+#
+#     page (wanted language?) -> sentences -> those of lowest order in the page -> rows of the file
+#
+# The result depends only on the set of pages, not on their order.
+
+PAGES_OF_LANGUAGE = "pages_of_language"
+"""Pages in the language; the others were not split."""
+SENTENCES_REPEATED = "sentences_repeated"
+"""Sentences that the page, or another page of its host in this file, had before."""
+SENTENCES_OVER_PAGE_CAP = "sentences_over_page_cap"
+"""Distinct sentences of a page beyond its cap, in any language."""
+SENTENCES_KEPT = "sentences_kept"
+"""Rows of the result."""
+
+_Row = tuple[int, str]
+"""Hash of the host, text."""
+
+
+FILE_SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("priority", pa.uint64()),
+        ("host_order", pa.uint64()),
+        ("host", pa.uint64()),
+    ]
+)
+"""Normalized sentences of a file in one language, by host and then text; ranks and host of each."""
+
+
+def sentences_table(seed: int, language: str, rows: Sequence[_Row]) -> pa.Table:
+    """Rank sentences and put them into a table of `FILE_SCHEMA`."""
+    texts = [text for _, text in rows]
+    ranks = (
+        [rank(seed, language, text) for text in texts] for rank in (sentence_priority, host_order)
+    )
+    columns = (texts, *ranks, [host for host, _ in rows])
+    arrays = [pa.array(c, kind) for c, kind in zip(columns, FILE_SCHEMA.types, strict=True)]
+    return pa.table(arrays, schema=FILE_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Extracted:
+    """The sentences of a file, and what became of the others, by language."""
+
+    rows: Mapping[str, pa.Table]
+    counts: Mapping[str, Counter[str]]
+
+
+def extract_sentences(
+    pages: Iterable[Page],
+    languages: frozenset[str],
+    seed: int,
+    page_cap: int,
+    rules: PageRules | None = None,
+) -> Extracted:
+    """Extract the sentences of some languages from the pages of a file, in one pass.
+
+    Of a page at most `page_cap` distinct sentences are kept: those of lowest order. A sentence is
+    there once for each host that has it. Errors from reading the pages are not caught.
+    """
+    rules = rules or PageRules()
+    counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
+    rows: dict[str, set[_Row]] = {language: set() for language in languages}
+    for page in pages:
+        language = page_language(page.text, page.languages, rules.detectors[0])
+        if language is None or language not in languages:
+            continue
+        count, of_language = counts[language], rows[language]
+        count[PAGES_OF_LANGUAGE] += 1
+        fit = list(page_sentences(page.text, language, count, rules.words))
+        if not fit:
+            continue
+        host = host_hash(host_of(page.url))
+        ranked = sorted((page_order(seed, language, text), text) for text in set(fit))
+        count[SENTENCES_REPEATED] += len(fit) - len(ranked)
+        # These are the most expensive steps, so they stop when the page's cap is reached.
+        left = page_cap
+        for place, (_, text) in enumerate(ranked):
+            if not left:
+                count[SENTENCES_OVER_PAGE_CAP] += len(ranked) - place
+                break
+            if is_kept(text, language, count, rules.detectors):
+                left -= 1
+                row = (host, text)
+                count[SENTENCES_REPEATED if row in of_language else SENTENCES_KEPT] += 1
+                of_language.add(row)
+    return Extracted(
+        rows={
+            language: sentences_table(seed, language, sorted(rows[language]))
+            for language in sorted(languages)
+        },
+        counts=counts,
+    )
+
+
+def host_of(url: str) -> str:
+    """Return the host of an address, in lower case and without "www."; "" if there is none."""
+    try:
+        host = urlsplit(url).hostname or ""
+        host.encode()
+    except ValueError:  # unmatched brackets, or a lone surrogate
+        return ""
+    return host.rstrip(".").removeprefix("www.")

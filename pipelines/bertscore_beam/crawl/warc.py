@@ -12,20 +12,16 @@ Pages are yielded before the end of the file has been checked. When an error is 
 pages of the file.
 """
 
+import io
+import os
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import BinaryIO
 
-from bertscore_beam.crawl.errors import CrawlFileError
-from bertscore_beam.crawl.members import (
-    GZIP_MAGIC,
-    ByteStream,
-    Content,
-    Source,
-    as_it_is,
-    inflate,
-)
+from bertscore_beam.crawl.fetch import CrawlFileError
 
 PAGES = "pages"
 """Pages yielded."""
@@ -48,31 +44,22 @@ the text of a page is shorter; but a few bytes of gzip can unpack to gigabytes."
 MAX_HEAD_BYTES = 64 << 10
 """Longest header section. The longest header by far is the URL, with a few KB at most."""
 
+_GZIP = b"\x1f\x8b"
+_RECORD = b"WARC/1."
+_SLICE = 8 << 10
+"""Compressed bytes handed to zlib at a time. It copies what follows the end of a member, and a
+member has 3 KB on average."""
+_CHUNK = 256 << 10
+"""Most bytes that are unpacked or held at a time, however well they are compressed."""
 _BROKEN = (RECORDS_BROKEN, PAGES_NOT_UTF8)
 _RECORDS = (PAGES, RECORDS_OTHER, PAGES_TOO_LONG, *_BROKEN)
 """What a record can count as: one of these."""
 _MAX_LINE_ENDS = 8
 """Most line ends between two records. Usually there are two."""
-_VERSIONS = ("WARC/1.0", "WARC/1.1")
-_RECORD_START = b"WARC/1."
-_LATER_RECORD = b"\nWARC/1."
+_LINE_ENDS = (b"\r\n", b"\n")
 # WARC/1.0 lets a value continue in the next line.
-_FOLD = re.compile(rb"\n[ \t]+")
+_FOLD = re.compile(r"\n[ \t]+")
 _LANGUAGE = re.compile(r"[a-z]{3}")
-
-
-class _BrokenRecordError(Exception):
-    """A record cannot be read.
-
-    Attributes:
-        ended: The data ended too early.
-        another: Another record begins in what seemed to be a part of this one.
-    """
-
-    def __init__(self, problem: str, *, ended: bool = False, another: bool = False) -> None:
-        super().__init__(problem)
-        self.ended = ended
-        self.another = another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,48 +78,44 @@ class Page:
     text: str
 
 
-def read_pages(stream: ByteStream, counts: Counter[str]) -> Iterator[Page]:
+def read_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
     """Yield the pages of a WET file in order.
 
     A page is a `conversion` record of type text/plain; other records are counted. A broken record
     alone in its gzip member is counted too, and reading continues after it. Elsewhere nobody knows
     where the next record begins, and a broken record is an error.
 
-    Memory: two pieces of 256 KB and one page of at most `MAX_PAGE_BYTES`. The time is proportional
+    Memory: some pieces of 256 KB and one page of at most `MAX_PAGE_BYTES`. The time is proportional
     to the size of the content.
 
     Args:
-        stream: The file, compressed or not. It is only read, and not closed.
+        file: At its start, compressed or not.
         counts: Is added to under the names of this module, while pages are yielded.
 
     Raises:
         CrawlFileError: The file is empty, not a WET file, cut off, damaged, has something else
             after its last gzip member, or holds no page.
     """
-    source = Source(stream)
-    start = bytes(source.ahead(len(_RECORD_START)))
-    compressed = start.startswith(GZIP_MAGIC)
+    start = file.read(len(_RECORD))
+    file.seek(0)
     if not start:
         raise CrawlFileError(
-            "a crawl file is empty: got 0 bytes; expected a WET file. Fetch it again.", "empty"
+            "a crawl file is empty: got 0 bytes; expected a WET file. Fetch it again."
         )
-    if not compressed and start != _RECORD_START:
+    if start.startswith(_GZIP):
+        pages = _compressed_pages(file, counts)
+    elif start == _RECORD:
+        pages = _plain_pages(file, counts)
+    else:
         raise CrawlFileError(
             f"a crawl file is not a WET file: got the bytes {start[:4].hex(' ')} first; expected "
-            "gzip (1f 8b) or 'WARC/1.'. Check whether it is an error page or another kind of file.",
-            "bad_start",
+            "gzip (1f 8b) or 'WARC/1.'. Check whether it is an error page or another kind of file."
         )
-    given = 0
-    while source.ahead(1):
-        data = Content(inflate(source) if compressed else as_it_is(source))
-        for page in _read_member(data, source, counts, resume=compressed):
-            given += 1
-            yield page
-    if not given:
+    yield from pages
+    if not counts[PAGES]:
         raise CrawlFileError(
             f"a crawl file has no page: got {dict(counts)} so far; expected at least one record "
-            "of WARC-Type 'conversion' with text/plain. Check whether it is a WET file.",
-            "no_pages",
+            "of WARC-Type 'conversion' with text/plain. Check whether it is a WET file."
         )
 
 
@@ -160,107 +143,150 @@ def check_records(counts: Mapping[str, int]) -> None:
         raise CrawlFileError(
             f"a crawl file has too many broken records: got {broken:,} of {records:,} that cannot "
             f"be read ({broken / records:.1%}); expected at most {MOST_BROKEN:.0%}. Fetch the file "
-            "again or leave it out.",
-            "broken_records",
+            "again or leave it out."
         )
 
 
-def _read_member(
-    data: Content, source: Source, counts: Counter[str], *, resume: bool
-) -> Iterator[Page]:
-    """Yield the pages of one member.
+class _BrokenRecordError(Exception):
+    """A record cannot be read."""
 
-    Args:
-        data: Its content.
-        source: The file, for the position in messages.
-        counts: Is added to.
-        resume: Whether reading can continue after the member if its only record is broken.
+
+class _Member(io.RawIOBase):
+    """The content of one gzip member, whose checksum is compared at its end.
+
+    Attributes:
+        later_record: Whether a record seems to begin after the start of the content.
     """
-    alone = True
-    while data.ahead(1):
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.later_record = False
+        self._file = file
+        self._start = file.tell()
+        self._inflater = zlib.decompressobj(wbits=31)
+        self._seen = b""  # the end of what was read: a record may begin across two pieces
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        content = b""
+        while not content and not self._inflater.eof:
+            content = self._inflate(len(buffer))
+        buffer[: len(content)] = content
+        seen = self._seen + content
+        self.later_record = self.later_record or b"\n" + _RECORD in seen
+        self._seen = seen[-len(_RECORD) :]
+        return len(content)
+
+    def _inflate(self, most: int) -> bytes:
+        piece = self._inflater.unconsumed_tail or self._file.read(_SLICE)
+        if not piece:
+            raise CrawlFileError(
+                f"a crawl file ends inside a gzip member, at byte {self._file.tell()} of the "
+                f"compressed file; expected the end of the member that begins at byte "
+                f"{self._start}. The file was cut off: fetch it again."
+            )
         try:
-            page = _read_record(data, counts)
+            content = self._inflater.decompress(piece, most)
+        except zlib.error as error:
+            raise CrawlFileError(
+                f"a crawl file is damaged in the gzip member that begins at byte {self._start} of "
+                f"the compressed file: got {error}; expected intact data. Fetch the file again."
+            ) from error
+        if self._inflater.eof:
+            self._file.seek(-len(self._inflater.unused_data), os.SEEK_CUR)
+        return content
+
+
+def _compressed_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    while start := file.read(len(_GZIP)):
+        at = file.seek(-len(start), os.SEEK_CUR)
+        if start != _GZIP:
+            problem = "is cut off" if len(start) < len(_GZIP) else "continues with something else"
+            raise CrawlFileError(
+                f"a crawl file {problem} after a whole gzip member, at byte {at} of the compressed "
+                "file; expected its end or another member. Fetch the file again."
+            )
+        member = _Member(file)
+        data = io.BufferedReader(member, _CHUNK)
+        try:
+            yield from _read_records(data, counts)
         except _BrokenRecordError as broken:
-            if not (resume and alone) or broken.another or _holds_record(data):
-                raise CrawlFileError(
-                    f"a crawl file has a broken record before byte {source.position} of the file: "
-                    f"{broken}; expected whole records, or each in a gzip member of its own, so "
-                    "that the next one can be found. Fetch the file again or leave it out.",
-                    "truncated" if broken.ended and not resume else "broken_record",
-                ) from broken
+            while data.read(_CHUNK):  # to the end of the member, where the next one begins
+                pass
+            if member.later_record:
+                raise _broken_record(file, broken) from broken
             counts[RECORDS_BROKEN] += 1
-            return
-        alone = False
+
+
+def _plain_pages(file: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    try:
+        yield from _read_records(file, counts)
+    except _BrokenRecordError as broken:
+        raise _broken_record(file, broken) from broken
+
+
+def _broken_record(file: BinaryIO, broken: _BrokenRecordError) -> CrawlFileError:
+    return CrawlFileError(
+        f"a crawl file has a broken record before byte {file.tell()} of the file: {broken}; "
+        "expected whole records, or each in a gzip member of its own, so that the next one can be "
+        "found. Fetch the file again or leave it out."
+    )
+
+
+def _read_records(data: BinaryIO, counts: Counter[str]) -> Iterator[Page]:
+    line = data.readline(MAX_HEAD_BYTES)
+    while line:
+        page, kind = _read_record(line, data)
+        line = _read_line_ends(data)
+        counts[kind] += 1
         if page is not None:
-            counts[PAGES] += 1
             yield page
 
 
-def _holds_record(data: Content) -> bool:
-    """Read the rest of a member and tell whether a record seems to begin in it."""
-    search = _RecordSearch()
-    for piece in data.pieces(None):
-        search.look_at(piece)
-    return search.found
-
-
-def _read_record(data: Content, counts: Counter[str]) -> Page | None:
-    """Read one record and what separates it from the next; None if it is not a page.
-
-    Raises:
-        _BrokenRecordError: It cannot be read.
-    """
-    fields = _parse_head(_take_head(data))
-    length = _content_length(fields)
-    is_page = fields.get("warc-type", "").lower() == "conversion" and _is_plain(fields)
-    kept = is_page and length <= MAX_PAGE_BYTES
-    block = _read_block(data, length, keep=kept)
-    _end_record(data)
-    if not is_page:
-        counts[RECORDS_OTHER] += 1
-        return None
-    if not kept:
-        counts[PAGES_TOO_LONG] += 1
-        return None
+def _read_record(line: bytes, data: BinaryIO) -> tuple[Page | None, str]:
+    fields = _read_head(line, data)
+    length = fields.get("content-length", "")
+    if not (length.isascii() and length.isdigit() and len(length) < 19):
+        raise _BrokenRecordError("it has no Content-Length, or one that is not a number")
+    kind = fields.get("content-type", "").partition(";")[0].strip().lower()
+    if fields.get("warc-type", "").lower() != "conversion" or kind != "text/plain":
+        _skip(data, int(length))
+        return None, RECORDS_OTHER
+    if int(length) > MAX_PAGE_BYTES:
+        _skip(data, int(length))
+        return None, PAGES_TOO_LONG
+    block = data.read(int(length))
+    _check_length(len(block), int(length))
     try:
         text = block.decode("utf-8")
     except UnicodeDecodeError:
-        counts[PAGES_NOT_UTF8] += 1
-        return None
+        return None, PAGES_NOT_UTF8
     codes = fields.get("warc-identified-content-language", "").lower().split(",")
-    return Page(
+    page = Page(
         url=fields.get("warc-target-uri", "").strip("<>"),
         languages=tuple(code for raw in codes if _LANGUAGE.fullmatch(code := raw.strip())),
         text=text.removeprefix("\ufeff"),
     )
+    return page, PAGES
 
 
-def _take_head(data: Content) -> bytes:
-    """Take the headers of a record and the empty line after them; return the headers.
-
-    Raises:
-        _BrokenRecordError: There is no empty line in the next `MAX_HEAD_BYTES` bytes.
-    """
-    head = data.take_paragraph(MAX_HEAD_BYTES)
-    if head is not None:
-        return head
-    if len(data.ahead(MAX_HEAD_BYTES)) < MAX_HEAD_BYTES:
-        raise _BrokenRecordError("it ends inside its headers", ended=True)
-    raise _BrokenRecordError(f"its headers do not end within {MAX_HEAD_BYTES} bytes")
-
-
-def _parse_head(head: bytes) -> dict[str, str]:
-    """Return the headers of a record, names in lower case.
-
-    Raises:
-        _BrokenRecordError: It is not the head of a record.
-    """
-    version, *lines = _FOLD.sub(b" ", head).decode("utf-8", "replace").split("\n")
-    if version not in _VERSIONS:
+def _read_head(line: bytes, data: BinaryIO) -> dict[str, str]:
+    lines = []
+    left = MAX_HEAD_BYTES
+    while line not in _LINE_ENDS:
+        left -= len(line)
+        if not line.endswith(b"\n"):
+            raise _BrokenRecordError(f"its headers do not end within {MAX_HEAD_BYTES} bytes")
+        lines.append(line.rstrip(b"\r\n"))
+        line = data.readline(left)
+    head = _FOLD.sub(" ", b"\n".join(lines).decode("utf-8", "replace"))
+    version, *headers = head.split("\n")
+    if version not in ("WARC/1.0", "WARC/1.1"):
         raise _BrokenRecordError("it does not begin with 'WARC/1.0' or 'WARC/1.1'")
     fields: dict[str, str] = {}
-    for line in lines:
-        raw, colon, value = line.partition(":")
+    for header in headers:
+        raw, colon, value = header.partition(":")
         if not colon:
             raise _BrokenRecordError("a header line has no colon")
         name, value = raw.strip().lower(), value.strip()
@@ -269,80 +295,22 @@ def _parse_head(head: bytes) -> dict[str, str]:
     return fields
 
 
-def _content_length(fields: dict[str, str]) -> int:
-    """Return the bytes of the block.
-
-    Raises:
-        _BrokenRecordError: The header is missing or is not a number.
-    """
-    value = fields.get("content-length", "")
-    if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise _BrokenRecordError("it has no Content-Length, or one that is not a number")
-    return int(value)
+def _skip(data: BinaryIO, length: int) -> None:
+    left = length
+    while left and (piece := data.read(min(left, _CHUNK))):
+        left -= len(piece)
+    _check_length(length - left, length)
 
 
-def _is_plain(fields: dict[str, str]) -> bool:
-    """Tell whether a record holds plain text."""
-    return fields.get("content-type", "").partition(";")[0].strip().lower() == "text/plain"
+def _check_length(got: int, length: int) -> None:
+    if got < length:
+        raise _BrokenRecordError(f"its block ends after {got} of {length} bytes")
 
 
-def _read_block(data: Content, length: int, *, keep: bool) -> bytes:
-    """Read a block to its end, and return it if it is to be kept.
-
-    Raises:
-        _BrokenRecordError: The data ends before the block does.
-    """
-    kept: list[bytes] = []
-    missing = length
-    search = _RecordSearch()
-    for piece in data.pieces(length):
-        missing -= len(piece)
-        search.look_at(piece)
-        if keep:
-            kept.append(piece)
-    if missing:
-        raise _BrokenRecordError(
-            f"its block ends after {length - missing} of {length} bytes",
-            ended=True,
-            another=search.found,
-        )
-    return b"".join(kept)
-
-
-def _end_record(data: Content) -> None:
-    """Take the two or more line ends after a block, up to the next record or the end.
-
-    Raises:
-        _BrokenRecordError: Something else is there: the Content-Length is wrong.
-    """
-    lines = 0
-    while lines < _MAX_LINE_ENDS:
-        following = data.ahead(2)
-        size = 1 if following.startswith(b"\n") else 2 if following == b"\r\n" else 0
-        if not size:
-            break
-        data.take(size)
-        lines += 1
-    following = data.ahead(len(_RECORD_START))
-    if lines < 2 or following not in (b"", _RECORD_START):
-        raise _BrokenRecordError(
-            "its block is not followed by two line ends and the next record",
-            ended=len(following) < len(_RECORD_START),
-            another=following == _RECORD_START,
-        )
-
-
-class _RecordSearch:
-    """Looks for a line that begins a record, in a text that arrives in pieces."""
-
-    def __init__(self) -> None:
-        self.found = False
-        self._end = b""
-
-    def look_at(self, piece: bytes) -> None:
-        """Search the next piece, and the line that it may share with the piece before."""
-        size = len(_LATER_RECORD)
-        self.found = (
-            self.found or _LATER_RECORD in piece or _LATER_RECORD in self._end + piece[:size]
-        )
-        self._end = (self._end + piece[-size:])[-size:]
+def _read_line_ends(data: BinaryIO) -> bytes:
+    number = 0
+    while (line := data.readline(len(_RECORD) + 3)) in _LINE_ENDS and number < _MAX_LINE_ENDS:
+        number += 1
+    if number < 2 or not (line == b"" or line.startswith(_RECORD)):
+        raise _BrokenRecordError("its block is not followed by two line ends and the next record")
+    return line

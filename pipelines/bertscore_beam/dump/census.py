@@ -7,24 +7,120 @@ Of a file only these columns are read, from its start to its end; a split is in 
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import column_of, has_column, no_column
-from bertscore_beam.dump.groups import Group, check_number, groups_of
-from bertscore_beam.dump.languages import count_languages
+from bertscore_beam.dump.columns import can_choose, column_of, has_column, no_column
 from bertscore_beam.dump.parquet import UNREADABLE
 from bertscore_beam.dump.plan import Census
-from bertscore_beam.dump.read_split import SplitReader, read_split
-from bertscore_beam.dump.runs import row_group_of
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.parallel import in_parallel
+from bertscore_beam.dump.read_rows import SplitReader, read_split
+from bertscore_beam.dump.splits import Split, row_group_of
+from bertscore_beam.dump.texts import count_languages, dictionary_of, values_as_text
+from bertscore_beam.files import in_parallel
 from bertscore_core.errors import InputError
+from bertscore_core.tokens import IntArray
 
-OPTION = "--group-by"
+# The groups of rows: which rows belong together by the values of some columns.
+#
+# A group is the values of these columns as texts: equal numbers are equal texts, whatever their
+# type. A null, a NaN and a text that is not UTF-8 are one value, None. So is every row of a table
+# that does not have the column.
+
+Group: TypeAlias = tuple[str | None, ...]
+"""The values of the group columns, as texts; None for no value."""
+
+MOST_GROUPS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowGroups:
+    """The groups of N rows.
+
+    Attributes:
+        groups: The groups that have rows.
+        codes: Position of each row's group in `groups`. Shape (N,).
+    """
+
+    groups: tuple[Group, ...]
+    codes: IntArray
+
+
+def groups_of(table: pa.Table, by: Sequence[str]) -> RowGroups:
+    """Return the group of every row.
+
+    Args:
+        table: The rows.
+        by: Names or dotted paths of the group columns. Of one that the table does not have, all
+            values are None.
+
+    Raises:
+        InputError: A column holds values that cannot be groups.
+    """
+    codes = np.zeros(table.num_rows, dtype=np.int64)
+    keys: list[Group] = [()]
+    for name in by:
+        own, words = _coded(table, name)
+        # Pairs of a group so far and a value, numbered anew: never more than there are rows.
+        pairs, codes = np.unique(codes * len(words) + own, return_inverse=True)
+        keys = [(*keys[pair // len(words)], words[pair % len(words)]) for pair in pairs.tolist()]
+    return RowGroups(groups=tuple(keys) if table.num_rows else (), codes=codes.astype(np.int64))
+
+
+def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str | None]]:
+    if not has_column(table.schema, name):
+        return np.zeros(table.num_rows, dtype=np.int64), [None]
+    if (count := table.column_names.count(name)) > 1:
+        raise InputError(
+            f"the column {name!r} cannot be used for groups: got {count} columns of that name; "
+            "expected one. Rename the others."
+        )
+    column = column_of(table, name)
+    if not can_choose(column.type):
+        raise InputError(
+            f"the column {name!r} cannot be used for groups: got type {column.type}; expected "
+            "texts, numbers, booleans or dates. Convert the column, or name another one."
+        )
+    encoded = dictionary_of(column)
+    # Different values may have the same text, such as 1 and 1.0: numbered by their texts.
+    numbers: dict[str | None, int] = {None: 0}
+    of_value = [
+        numbers.setdefault(text, len(numbers))
+        for text in values_as_text(pa.chunked_array([encoded.dictionary]))
+    ]
+    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(of_value)).to_numpy()
+    return np.array([*of_value, 0], dtype=np.int64)[indices], list(numbers)
+
+
+def check_number(groups: Collection[Group], by: Sequence[str], option: str) -> None:
+    """Check that there are not too many groups.
+
+    Args:
+        groups: The groups.
+        by: Their columns.
+        option: The option that names the columns, for the message.
+
+    Raises:
+        InputError: There are more than `MOST_GROUPS`.
+    """
+    if len(groups) <= MOST_GROUPS:
+        return
+    values = [len({group[place] for group in groups}) for place in range(len(by))]
+    worst = max(range(len(by)), key=values.__getitem__)
+    each = ", ".join(f"{name!r} {n:,}" for name, n in zip(by, values, strict=True))
+    raise InputError(
+        f"too many groups: got more than {MOST_GROUPS:,}; expected at most that. The column "
+        f"{by[worst]!r} has the most values (values seen so far: {each}). Leave it out of {option}."
+    )
+
+
+OPTION = "--by"
 
 MOST_LANGUAGES = 1000
 """More distinct codes than this are not those of languages: the registry has about 100."""
@@ -54,67 +150,39 @@ def take_census(splits: Sequence[Split], language: str | None, by: Sequence[str]
     """
     if language is None and not by:
         return Census()
-    total = _Count(language, by)
+    total = _Count()
     count = partial(_count_piece, language=language, by=by)
     for piece in in_parallel(count, _pieces(splits), _FILES_AT_ONCE):
-        total.add(piece)
+        total.add(piece, language, by)
     for name in by:
-        if name not in total.there and total.groups:
+        if name not in total.columns and total.groups:
             raise no_column(_columns_of(splits), name, "group", OPTION)
     return Census(
         languages=dict(total.languages), num_groups=len(total.groups), unread=total.unread
     )
 
 
+@dataclass(slots=True)
 class _Count:
-    """What is counted so far. Mutable."""
+    """What is counted so far. `columns` are the group columns that some file has."""
 
-    def __init__(self, language: str | None, by: Sequence[str]) -> None:
-        """Begin with no rows."""
-        self.languages: Counter[str] = Counter()
-        self.groups: set[Group] = set()
-        self.there: set[str] = set()
-        """Group columns that some file has."""
-        self.unread = 0
-        self._language = language
-        self._by = by
+    languages: Counter[str] = field(default_factory=Counter)
+    groups: set[Group] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
+    unread: int = 0
 
-    def add_rows(self, split: Split, table: pa.Table) -> None:
-        """Count the rows of a split.
-
-        Raises:
-            InputError: As for `take_census`.
-        """
-        if self._language is not None:
-            self.languages += count_languages(column_of(table, self._language))
-        if self._by:
-            try:
-                self.groups.update(groups_of(table, self._by).groups)
-            except InputError as error:
-                raise InputError(f"{split.input_name}: {error}") from error
-            self.there.update(name for name in self._by if has_column(table.schema, name))
-        self._check()
-
-    def add(self, other: "_Count") -> None:
-        """Add what was counted in other splits.
-
-        Raises:
-            InputError: As for `take_census`.
-        """
+    def add(self, other: "_Count", language: str | None, by: Sequence[str]) -> None:
         self.languages += other.languages
         self.groups |= other.groups
-        self.there |= other.there
+        self.columns |= other.columns
         self.unread += other.unread
-        self._check()
-
-    def _check(self) -> None:
         if len(self.languages) > MOST_LANGUAGES:
             raise InputError(
-                f"the language column {self._language!r} holds no languages: got more than "
+                f"the language column {language!r} holds no languages: got more than "
                 f"{MOST_LANGUAGES:,} distinct values; expected codes such as en or zh. Name "
                 "the right one with --language-column."
             )
-        check_number(self.groups, self._by, OPTION)
+        check_number(self.groups, by, OPTION)
 
 
 def _pieces(splits: Iterable[Split]) -> Iterator[list[Split]]:
@@ -131,21 +199,31 @@ def _pieces(splits: Iterable[Split]) -> Iterator[list[Split]]:
 
 
 def _count_piece(piece: Sequence[Split], language: str | None, by: Sequence[str]) -> _Count:
-    count = _Count(language, by)
+    total = _Count()
     columns = [*by] if language is None else [language, *by]
     with closing(SplitReader(piece, columns)) as reader:
         for split in piece:
             try:
                 table = reader.read(split).table
             except UNREADABLE:
-                count.unread += 1
+                total.unread += 1
             else:
-                count.add_rows(split, table)
+                total.add(_count_rows(split, table, language, by), language, by)
+    return total
+
+
+def _count_rows(split: Split, table: pa.Table, language: str | None, by: Sequence[str]) -> _Count:
+    count = _Count(columns={name for name in by if has_column(table.schema, name)})
+    if language is not None:
+        count.languages = count_languages(column_of(table, language))
+    try:
+        count.groups.update(groups_of(table, by).groups if by else ())
+    except InputError as error:
+        raise InputError(f"{split.input_name}: {error}") from error
     return count
 
 
 def _columns_of(splits: Sequence[Split]) -> pa.Schema:
-    """Return the columns of some splits, for a message."""
     fields: dict[str, pa.Field] = {}
     for split in splits[:_LOOKED_AT]:
         with suppress(*UNREADABLE):

@@ -1,14 +1,61 @@
 """Columns by name: those that hold the texts, those we add, and the checks on both."""
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.spark import describe_columns, hide_columns
 from bertscore_core.errors import ConfigError, InputError
+
+# Spark's own description of a file's columns: it hides whatever it does not name.
+
+SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+
+_TYPES = {
+    pa.float32(): "float",
+    pa.int32(): "integer",
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+}
+
+
+def hide_columns(metadata: Mapping[bytes, bytes], names: Iterable[str]) -> Mapping[bytes, bytes]:
+    """Return the metadata of a file without some columns: undo `describe_columns`.
+
+    A description that `describe_columns` has left out does not come back.
+    """
+    if SCHEMA_KEY not in metadata:
+        return metadata
+    hidden = set(names)
+    schema = json.loads(metadata[SCHEMA_KEY])
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in hidden]
+    return {**metadata, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
+
+
+def describe_columns(
+    metadata: Mapping[bytes, bytes], fields: Iterable[pa.Field]
+) -> Mapping[bytes, bytes]:
+    """Return the metadata of a file with more columns, so that Spark sees these as well.
+
+    A description that cannot be read is left out: Spark then goes by the columns themselves.
+    """
+    if SCHEMA_KEY not in metadata:
+        return metadata
+    added = [
+        {"name": field.name, "type": _TYPES[field.type], "nullable": True, "metadata": {}}
+        for field in fields
+    ]
+    rest = {key: value for key, value in metadata.items() if key != SCHEMA_KEY}
+    try:
+        schema = json.loads(metadata[SCHEMA_KEY])
+        schema["fields"] = [*schema["fields"], *added]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return rest
+    return {**rest, SCHEMA_KEY: json.dumps(schema, ensure_ascii=False).encode()}
+
 
 PRECISION = "bertscore_precision"
 RECALL = "bertscore_recall"
@@ -32,12 +79,8 @@ RAW_SCORES = {"precision": RAW_PRECISION, "recall": RAW_RECALL, "f1": RAW_F1}
 
 # In the order in which they follow the input's columns.
 OUTPUT_COLUMNS = (
-    PRECISION,
-    RECALL,
-    F1,
-    RAW_PRECISION,
-    RAW_RECALL,
-    RAW_F1,
+    *SCORES.values(),
+    *RAW_SCORES.values(),
     BEST_REFERENCE,
     CANDIDATE_TOKENS,
     REFERENCE_TOKENS,
@@ -53,59 +96,46 @@ LANGUAGE_OPTION = "--language-column"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdfColumns:
-    """Which columns say how a row is scored, and how its references are counted for idf.
+class TableFields:
+    """Which columns hold the texts of rows, and which say how they are scored and counted.
+
+    A name may be a dotted path; see `column_of`.
 
     Attributes:
-        key: Rows that are equal in these columns count once; empty if every row counts.
-        group: Each value of these columns has its own table; empty for one table.
+        candidate_column: Candidates, strings; None if only references are wanted.
+        reference_column: References: strings, or lists of strings.
+        key: Rows that are equal in these columns count once for idf; empty if every row counts.
+        group: Each value of these columns has its own idf table; empty for one table.
         language: Language codes: each language has its own setting and its own tables. None if all
             rows are scored alike.
     """
 
+    candidate_column: str | None = None
+    reference_column: str
     key: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     language: str | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All these columns, each once."""
+    def deciding(self) -> tuple[str, ...]:
+        """The columns beside the texts on which scores depend, each once."""
         languages = () if self.language is None else (self.language,)
         return tuple(dict.fromkeys((*self.group, *self.key, *languages)))
 
     @property
-    def options(self) -> dict[str, str]:
-        """The option that names each column."""
+    def counted(self) -> list[str]:
+        """The columns that are read to count references, each once."""
+        return list(dict.fromkeys((self.reference_column, *self.deciding)))
+
+    @property
+    def choosing(self) -> dict[str, str]:
+        """The option that names each of the deciding columns."""
         languages = {} if self.language is None else {self.language: LANGUAGE_OPTION}
         return {
             **dict.fromkeys(self.key, "--idf-key"),
             **dict.fromkeys(self.group, "--idf-group"),
             **languages,
         }
-
-
-COUNT_ALL = IdfColumns()
-"""Every row counts, for one table."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFields:
-    """Which columns hold the texts, and what decides on their weights.
-
-    Attributes:
-        candidate_column: Column of candidates, strings: a name or a dotted path (`column_of`).
-        reference_column: Column of references, in the same way: strings, or lists of strings.
-        idf: Columns that say how references are counted.
-    """
-
-    candidate_column: str
-    reference_column: str
-    idf: IdfColumns = COUNT_ALL
-
-    @property
-    def language_column(self) -> str | None:
-        """Column of language codes; None if all rows are scored alike."""
-        return self.idf.language
 
 
 def check_columns(schema: pa.Schema, candidate_column: str | None, reference_column: str) -> None:
@@ -217,22 +247,11 @@ def append_scores(
         metadata: Notes to add; on equal keys they replace the input's.
 
     Raises:
-        ConfigError: If a column is not a score column, or the input has it already.
-        InputError: If a column has another number of rows.
+        ConfigError: If the input has a score column already.
     """
     check_collisions(table.schema)
-    strange = sorted(set(columns) - set(OUTPUT_COLUMNS))
-    if strange:
-        raise ConfigError(
-            f"unknown score columns: got {strange}; expected names from {list(OUTPUT_COLUMNS)}."
-        )
     inputs = table.num_columns
     for name in sorted(columns, key=OUTPUT_COLUMNS.index):
-        if len(columns[name]) != table.num_rows:
-            raise InputError(
-                f"score column {name!r} does not fit: got {len(columns[name])} rows; expected "
-                f"{table.num_rows}."
-            )
         table = table.append_column(name, columns[name])
     notes = {key.encode(): value.encode() for key, value in metadata.items()}
     added = [table.schema.field(number) for number in range(inputs, table.num_columns)]
@@ -253,19 +272,20 @@ def split_scores(table: pa.Table) -> tuple[pa.Table, dict[str, pa.Array]]:
 
 
 def root_of(schema: pa.Schema, name: str) -> str:
-    """Return the top-level column that a name or dotted path belongs to.
+    """Return the top-level column that a name or dotted path belongs to; the name if there is none.
 
     A column of exactly that name comes first. `response.text` is otherwise the field `text` of the
     struct column `response`.
     """
-    if name in schema.names:
+    try:
+        return _steps(pa.struct(list(schema)), name)[0]
+    except KeyError:
         return name
-    return next((root for root, _ in _ways(name) if root in schema.names), name)
 
 
 def has_column(schema: pa.Schema, name: str) -> bool:
     """Tell whether a file has a column of that name or dotted path."""
-    return name in schema.names or _nested_type(schema, name) is not None
+    return name in schema.names or _type_at(schema, name) is not None
 
 
 def roots_of(schema: pa.Schema, names: Iterable[str]) -> list[str]:
@@ -282,11 +302,10 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     Raises:
         KeyError: There is no such column.
     """
-    root = root_of(table.schema, name)
+    root, *fields = _steps(pa.struct(list(table.schema)), name)
     column = table[root]
-    kind = column.type
-    for step in _steps(kind, name[len(root) + 1 :]) if root != name else ():
-        column, kind = pc.struct_field(column, [step]), kind.field(step).type
+    for field in fields:
+        column = pc.struct_field(column, [field])
     return column
 
 
@@ -297,56 +316,41 @@ def text_field(name: str) -> pa.Field:
 
 
 def _ways(name: str) -> Iterator[tuple[str, str]]:
-    """Yield every way to cut a path into its first name and the rest, the longest name first."""
     parts = name.split(".")
-    for length in range(len(parts) - 1, 0, -1):
+    for length in range(len(parts), 0, -1):
         yield ".".join(parts[:length]), ".".join(parts[length:])
 
 
 def _steps(kind: pa.DataType, path: str) -> list[str]:
-    """Return the names of the fields on a path through nested structs.
-
-    Raises:
-        KeyError: There is no such path.
-    """
-    if not path:
-        return []
+    """Return the names on a path through nested structs; a KeyError if there is no such path."""
     names = [field.name for field in kind] if pa.types.is_struct(kind) else []
-    for first, rest in ((path, ""), *_ways(path)):
+    for first, rest in _ways(path):
         if names.count(first) == 1:
-            return [first, *_steps(kind.field(first).type, rest)]
+            return [first, *(_steps(kind.field(first).type, rest) if rest else ())]
     raise KeyError(path)
 
 
-def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """Return the type at a dotted path; None if there is none."""
-    root = root_of(schema, name)
-    if root == name or schema.names.count(root) != 1:
-        return None
-    kind = schema.field(root).type
+def _type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
+    kind = pa.struct(list(schema))
     try:
-        steps = _steps(kind, name[len(root) + 1 :])
+        for step in _steps(kind, name):
+            kind = kind.field(step).type
     except KeyError:
         return None
-    for step in steps:
-        kind = kind.field(step).type
     return kind
 
 
 def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.DataType:
-    """Return the type of the one column of that name or path."""
-    found = schema.get_all_field_indices(name)
-    if len(found) == 1:
-        return schema.field(found[0]).type
-    nested = None if found else _nested_type(schema, name)
-    if nested is not None:
-        return nested
-    if found:
+    number = schema.names.count(name)
+    if number > 1:
         raise InputError(
-            f"the {role} column {name!r} is not unique: got {len(found)} columns of that name; "
+            f"the {role} column {name!r} is not unique: got {number} columns of that name; "
             "expected one. Rename the others."
         )
-    raise no_column(schema, name, role, option)
+    kind = _type_at(schema, name)
+    if kind is None:
+        raise no_column(schema, name, role, option)
+    return kind
 
 
 def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputError:
@@ -360,7 +364,6 @@ def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputErro
 
 
 def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
-    """Yield the dotted paths of all fields of struct columns."""
     for field in fields:
         if pa.types.is_struct(field.type):
             below = f"{above}{field.name}."
@@ -369,7 +372,6 @@ def _paths(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
 
 
 def _wrong_type(name: str, kind: pa.DataType, role: str, expected: str) -> InputError:
-    """Return the error for a column that cannot be scored."""
     return InputError(
         f"the {role} column {name!r} holds no texts: got type {kind}; expected {expected}. "
         f"Convert the column, or name another one with --{role}-column."

@@ -1,22 +1,335 @@
-"""Find the input files that patterns, folders and plain paths stand for."""
+"""Find the input files of a job: their formats, their names below a root, their partitions."""
 
 import contextlib
 import datetime
+import hashlib
+import json
 import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow as pa
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.dump.formats import AUTO, suffixes
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.folders import real_path
-from bertscore_beam.files.paths import resolve, with_scheme
-from bertscore_beam.files.search import Found, Trouble, search
+from bertscore_beam.files import (
+    HIDDEN_PREFIXES,
+    Found,
+    Trouble,
+    mask_credentials,
+    reads_one_version,
+    real_path,
+    resolve,
+    search,
+    with_scheme,
+    without_user_info,
+)
 from bertscore_core.errors import InputError
+
+# The formats of input files: chosen by the file's name, checked by its first bytes.
+
+AUTO = "auto"
+
+
+class Format(StrEnum):
+    """How the rows of a file are written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    """One JSON object a line."""
+    CSV = "csv"
+    """Comma-separated, quoted as in RFC 4180, with a header line."""
+    TSV = "tsv"
+    """The same, separated by tabs."""
+    TSV_RAW = "tsv-raw"
+    """Separated by tabs, with a header line and without quoting: a quote is a character."""
+
+    @property
+    def delimiter(self) -> str:
+        """The character between two fields of a CSV or TSV file."""
+        return "," if self is Format.CSV else "\t"
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether a quoted field may hold a line break, so that not each line is a record."""
+        return self in (Format.CSV, Format.TSV)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first record names the columns."""
+        return self not in (Format.PARQUET, Format.JSONL)
+
+
+class Codec(StrEnum):
+    """How a file of text is compressed, as Arrow calls it."""
+
+    NONE = ""
+    GZIP = "gzip"
+    ZSTD = "zstd"
+
+
+_FORMATS = {
+    ".parquet": Format.PARQUET,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+}
+_CODECS = {".gz": Codec.GZIP, ".zst": Codec.ZSTD}
+# Of a folder of Parquet files, README-like files such as dataset_infos.json are no rows.
+_ONLY_BY_NAME = ".json"
+_SAME_SUFFIX = {Format.TSV_RAW: Format.TSV}
+
+_PARQUET = b"PAR1"
+_MAGIC = {Codec.GZIP: b"\x1f\x8b", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+HEAD_BYTES = 64
+"""First bytes of a file that tell what it is."""
+
+
+def suffixes(input_format: str) -> tuple[str, ...]:
+    """Return the suffixes of the files that a folder stands for.
+
+    That is never `.json` with `auto`: it is seldom a file of rows.
+    """
+    only = None if input_format == AUTO else Format(input_format)
+    plain = [
+        suffix
+        for suffix, kind in _FORMATS.items()
+        if (suffix != _ONLY_BY_NAME if only is None else kind is _SAME_SUFFIX.get(only, only))
+    ]
+    texts = [suffix for suffix in plain if _FORMATS[suffix] is not Format.PARQUET]
+    return (*plain, *(f"{suffix}{codec}" for suffix in texts for codec in _CODECS))
+
+
+def format_of(path: str, input_format: str) -> tuple[Format, Codec]:
+    """Return the format and the compression of a file by its name.
+
+    A name without a known suffix is that of a Parquet file, unless the format is given.
+
+    Args:
+        path: Path or URL of the file.
+        input_format: A `Format` for every file, or `auto`.
+    """
+    name = path.lower()
+    if name.startswith(("http://", "https://")):
+        name = name.partition("?")[0]
+    codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), Codec.NONE)
+    stem = name.rpartition(".")[0] if codec else name
+    named = next((kind for suffix, kind in _FORMATS.items() if stem.endswith(suffix)), None)
+    kind = named or Format.PARQUET if input_format == AUTO else Format(input_format)
+    return kind, Codec.NONE if kind is Format.PARQUET else codec
+
+
+def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
+    """Check that a file of text is what its name says."""
+    got = _looks_like(head)
+    magic = _MAGIC.get(codec)
+    if magic is not None and head and not head.startswith(magic):
+        raise _misnamed(path, got or "a file without compression", f"{codec} compression")
+    if magic is None and got is not None:
+        raise _misnamed(path, got, f"{kind} in UTF-8")
+
+
+def not_parquet_hint(path: str, head: bytes) -> str | None:
+    """Return what a file is that is named like Parquet and is none; None if nobody knows."""
+    got = _looks_like(head)
+    if got is None and head.lstrip()[:1] == b"{":
+        got = "lines of JSON"
+    if got is None or head.startswith(_PARQUET):
+        return None
+    return str(_misnamed(path, got, "Parquet"))
+
+
+def _looks_like(head: bytes) -> str | None:
+    if head.startswith(_PARQUET):
+        return "a Parquet file"
+    if head.startswith(_WIDE):
+        return "a file in UTF-16"
+    packed = [codec for codec, magic in _MAGIC.items() if head.startswith(magic)]
+    return f"{packed[0]} compression" if packed else None
+
+
+def _misnamed(path: str, got: str, expected: str) -> InputError:
+    return InputError(
+        f"{mask_credentials(path)!r} is not what its name says: got {got}; expected {expected}. "
+        "Rename or convert it, or give the right --input-format."
+    )
+
+
+# Name input files by their path below a common root, safely enough to build output paths.
+
+# Always escaped: our own escape character, the backslash, the colon (Hadoop refuses it, and "::"
+# chains fsspec URLs) and control characters.
+_UNSAFE = re.compile(r"[%\\:\x00-\x1f\x7f]")
+# Longest name in bytes that file systems accept, and how much of it comes before a digest ("%~" and
+# 8 digits).
+_NAME_BYTES = 255
+_KEPT_BYTES = _NAME_BYTES - 10
+
+
+def common_root(paths: Sequence[str]) -> str:
+    """Return the deepest folder that holds all files, with its scheme.
+
+    The answer is "" if the files are on different file systems, or if there are none.
+    """
+    folders = [_components(path)[:-1] for path in paths]
+    return _shared_folder(folders)
+
+
+def common_folder(folders: Sequence[str]) -> str:
+    """Return the deepest folder that holds all given folders or is one of them, with its scheme."""
+    return _shared_folder([_components(folder.rstrip("/") or folder) for folder in folders])
+
+
+def input_names(paths: Sequence[str], root: str | None = None) -> dict[str, str]:
+    """Name each input by its path below the common root.
+
+    A name is unique, relative and safe to append to an output folder: no component is empty, "."
+    or "..", none starts with "_" or "." (readers skip those), none holds a backslash, a colon or a
+    control character. All of these are percent-encoded, and so is "%" itself; an empty
+    component becomes a bare "%". `urllib.parse.unquote` undoes it, except for a name that would
+    grow beyond 255 bytes: its end is replaced by a digest. Spaces, other punctuation and
+    letters of any script stay as they are. The query of an http(s) address, which may hold a key,
+    is left out, and addresses that differ in it alone get a digest of it; so is the user info of
+    a URL, and addresses that differ in that alone are numbered.
+
+    Args:
+        paths: Paths of files, each once.
+        root: The folder to count from; by default the deepest common one. A fixed root keeps names,
+            and so the parts of an earlier run, when files come and go.
+
+    Returns:
+        The name of each path, in the order given.
+    """
+    root = common_root(paths) if root is None else root
+    base = _components(root) if root else ()
+    names = {path: _name_below(base, path) for path in paths}
+    count = Counter(names.values())
+    names = {
+        path: name if count[name] == 1 else f"{name}%~{_digest(''.join(_apart(path)))}"
+        for path, name in names.items()
+    }
+    count = Counter(names.values())
+    number: Counter[str] = Counter()
+    for path in sorted(path for path, name in names.items() if count[name] > 1):
+        number[names[path]] += 1
+        names[path] += f"~{number[names[path]]}"
+    return names
+
+
+def _apart(path: str) -> tuple[str, str, str]:
+    """Return the scheme of a path, "://", and the rest without the user of a URL, no secret."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return "", "", path
+    host, slash, below = rest.partition("/")
+    return scheme, separator, f"{without_user_info(host)}{slash}{below}"
+
+
+def _name_below(base: tuple[str, ...], path: str) -> str:
+    parts = _components(path)
+    inside = bool(base) and parts[: len(base)] == base and len(parts) > len(base)
+    below = parts[len(base) :] if inside else (parts[0] or "local", *parts[1:])
+    return "/".join(_escape(part) for part in below)
+
+
+def _components(path: str) -> tuple[str, ...]:
+    scheme, _, rest = _apart(path)
+    if scheme in ("http", "https"):
+        rest = rest.partition("?")[0]
+    rest = rest.removeprefix("/")
+    return (scheme, *rest.split("/")) if rest else (scheme,)
+
+
+def _shared_folder(folders: Sequence[tuple[str, ...]]) -> str:
+    if not folders:
+        return ""
+    low, high = min(folders), max(folders)
+    same = [left == right for left, right in zip(low, high, strict=False)]
+    length = same.index(False) if False in same else len(same)
+    if length == 0:
+        return ""
+    scheme, *names = low[:length]
+    return f"{scheme}://{'/'.join(names)}" if scheme else "/" + "/".join(names)
+
+
+def _escape(component: str) -> str:
+    if not component:
+        return "%"
+    safe = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", component)
+    if safe.startswith(HIDDEN_PREFIXES):
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    encoded = safe.encode("utf-8", "surrogateescape")
+    if len(encoded) <= _NAME_BYTES:
+        return safe
+    return f"{encoded[:_KEPT_BYTES].decode('utf-8', 'ignore')}%~{_digest(component)}"
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+# Columns whose values stand in the names of folders, as Hive writes them: `dt=2026-01-01/`.
+
+_PAIR = re.compile(r"([^=/?#]+)=([^/?#]*)")
+# What Hive and Spark call the folder of rows without a value.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partitions_of(path: str) -> str:
+    """Return the partition columns in a path, in order, as JSON; "" without any.
+
+    Every folder on the way named `key=value` counts, wherever the search began, so that the columns
+    do not depend on how the input was given. Values are strings, URL-decoded. Of equal keys the
+    deepest counts.
+    """
+    values = {}
+    scheme, _, below = _apart(path)
+    if scheme in ("http", "https"):
+        below = below.partition("?")[0]
+    for folder in below.split("/")[bool(scheme) : -1]:
+        pair = _PAIR.fullmatch(folder)
+        if pair is not None:
+            value = unquote(pair[2])
+            values[unquote(pair[1])] = None if value == _NULL else value
+    return json.dumps(list(values.items()), ensure_ascii=True) if values else ""
+
+
+def above_partitions(folder: str) -> str:
+    """Return the deepest folder on the way to a folder that is above all partition columns."""
+    names = folder.split("/")
+    places = (place for place, name in enumerate(names) if _PAIR.fullmatch(name))
+    return "/".join(names[: next(places, len(names))])
+
+
+def partition_schema(schema: pa.Schema, partitions: str) -> pa.Schema:
+    """Add partition columns after the columns of a file. A column of the file comes first."""
+    for name, _ in _pairs(partitions):
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, pa.string()))
+    return schema
+
+
+def with_partitions(table: pa.Table, partitions: str) -> pa.Table:
+    """Add partition columns to rows; see `partition_schema`."""
+    for name, value in _pairs(partitions):
+        if name not in table.column_names:
+            column = pa.repeat(pa.scalar(value, pa.string()), table.num_rows)
+            table = table.append_column(name, column)
+    return table
+
+
+def _pairs(partitions: str) -> list[tuple[str, str | None]]:
+    return [(name, value) for name, value in json.loads(partitions)] if partitions else []
+
 
 # Names under which file systems give what changes with the content, best first.
 _VERSION_KEYS = (
@@ -48,7 +361,7 @@ class InputFile:
             depend on which other files are there.
         trouble: Why it cannot be read, None for a file. It may be a folder then.
         message: The trouble in words.
-        input_format: Format of the file, a `formats.Format`; `auto` to go by its name.
+        input_format: Format of the file, a `Format`; `auto` to go by its name.
     """
 
     path: str
@@ -74,7 +387,7 @@ def expand_inputs(
     Args:
         globs: What to look for. Each may match many files; a file matched twice is returned once.
         exclude: A folder whose content is never an input (the output folder).
-        input_format: Format of all files, a `formats.Format`; `auto` to go by their names.
+        input_format: Format of all files, a `Format`; `auto` to go by their names.
 
     Returns:
         The files, sorted by path, including whatever cannot be read, such as a folder that cannot
@@ -85,66 +398,65 @@ def expand_inputs(
         CutOffError: If a store lists only a part of a folder.
         ConfigError: If the scheme of a path is not known or its package is missing.
     """
-    found: dict[str, tuple[Found, InputFile]] = {}
+    files: dict[str, tuple[Found, InputFile]] = {}
     again: list[str] = []
-    wanted = suffixes(input_format)
+    endings = suffixes(input_format)
     for pattern in globs:
-        result = search(pattern, wanted)
+        result = search(pattern, endings)
         if not result.found:
             raise InputError(
-                f"no input: {result.nothing(pattern, _shown(wanted))}; expected a file, a folder "
+                f"no input: {result.nothing(pattern, _shown(endings))}; expected a file, a folder "
                 "with such files below it, or a glob such as 'dumps/**/*.parquet'. Check the path, "
                 "and quote the glob for the shell."
             )
-        kept = _outside(result.fs, result.found, exclude)
-        if not kept:
+        outside = _outside(result.fs, result.found, exclude)
+        if not outside:
             raise InputError(
                 f"no input: all {len(result.found)} files that match "
                 f"{mask_credentials(pattern)!r} are in the output folder "
                 f"{mask_credentials(exclude or '')!r}, which is never read; expected files "
                 "elsewhere. Choose another --output."
             )
-        for one in kept:
-            found.setdefault(
-                with_scheme(result.fs, one.path), (one, _input_file(result.fs, one, input_format))
+        for match in outside:
+            files.setdefault(
+                with_scheme(result.fs, match.path),
+                (match, _input_file(result.fs, match, input_format)),
             )
         again += result.again
-    if not found:
+    if not files:
         raise InputError("no input: got no path at all; expected at least one --input.")
-    return sorted(_once(found.values(), again), key=lambda file: file.path)
+    return sorted(_once(files.values(), again), key=lambda file: file.path)
 
 
-def _shown(wanted: Sequence[str]) -> list[str]:
-    """Return suffixes without those of compressed files."""
-    return [suffix for suffix in wanted if suffix.count(".") == 1]
+def _shown(endings: Sequence[str]) -> list[str]:
+    return [suffix for suffix in endings if suffix.count(".") == 1]
 
 
-def _outside(fs: AbstractFileSystem, found: Iterable[Found], folder: str | None) -> list[Found]:
-    """Return what is not in that folder, also if a link leads into it."""
+def _outside(fs: AbstractFileSystem, matches: Iterable[Found], folder: str | None) -> list[Found]:
     if folder is None:
-        return list(found)
-    theirs, inner = resolve(folder)
-    if type(theirs) is not type(fs):
-        return list(found)
+        return list(matches)
+    other_fs, inner = resolve(folder)
+    if type(other_fs) is not type(fs):
+        return list(matches)
     real = real_path(fs, inner).rstrip("/") + "/"
-    return [one for one in found if not f"{one.real}/".startswith(real)]
+    return [match for match in matches if not f"{match.real}/".startswith(real)]
 
 
-def _once(found: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
-    """Leave out files reached through a link that are also found without it, and log that."""
-    kept: dict[str, InputFile] = {}
+def _once(files: Iterable[tuple[Found, InputFile]], again: Sequence[str]) -> list[InputFile]:
+    first_of: dict[str, InputFile] = {}
     links = list(again)
     hard: dict[object, str] = {}
     shared = []
-    for one, file in sorted(found, key=lambda pair: (pair[0].real != pair[0].path, pair[1].path)):
-        if kept.setdefault(file.path if one.real == one.path else one.real, file) is not file:
+    for match, file in sorted(files, key=lambda pair: (pair[0].real != pair[0].path, pair[1].path)):
+        place = file.path if match.real == match.path else match.real
+        if first_of.setdefault(place, file) is not file:
             links.append(file.path)
-        elif int(one.info.get("nlink") or 1) > 1:
-            inode = (one.info.get("ino"), one.info.get("size"), one.info.get("mtime"))
+        elif int(match.info.get("nlink") or 1) > 1:
+            inode = (match.info.get("ino"), match.info.get("size"), match.info.get("mtime"))
             shared += [file.path] if hard.setdefault(inode, file.path) != file.path else []
     _notice(links, "symbolic links lead to files that are inputs anyway", "is scored once")
     _notice(shared, "hard links are the same file as another input", "counts as a file of its own")
-    return list(kept.values())
+    return list(first_of.values())
 
 
 def _notice(paths: Sequence[str], what: str, outcome: str) -> None:
@@ -164,15 +476,31 @@ def file_version(path: str) -> str:
     return _version(fs, inner, fs.info(inner))
 
 
-def _input_file(fs: AbstractFileSystem, found: Found, input_format: str) -> InputFile:
-    """Describe one file."""
+def check_version(path: str, version: str) -> None:
+    """Raise if a file that has been read is no longer of the version that was planned.
+
+    Nothing is asked where every read names the version, nor if none is known ("").
+    """
+    if version and not reads_one_version(path) and (got := file_version(path)) != version:
+        raise file_changed(path, f"version {got}", f"version {version}")
+
+
+def file_changed(path: str, got: str, expected: str) -> InputError:
+    """Return the error for a file that has changed since it was planned."""
+    return InputError(
+        f"{mask_credentials(path)!r} has changed since it was planned: got {got}; expected "
+        f"{expected}. Run the job again: it scores what has changed."
+    )
+
+
+def _input_file(fs: AbstractFileSystem, match: Found, input_format: str) -> InputFile:
     return InputFile(
-        path=with_scheme(fs, found.path),
-        size=int(found.info.get("size") or 0),
-        version=_version(fs, found.path, found.info),
-        root=with_scheme(fs, found.root),
-        trouble=found.trouble,
-        message=found.message,
+        path=with_scheme(fs, match.path),
+        size=int(match.info.get("size") or 0),
+        version=_version(fs, match.path, match.info),
+        root=with_scheme(fs, match.root),
+        trouble=match.trouble,
+        message=match.message,
         input_format=input_format,
     )
 
@@ -185,8 +513,8 @@ def _version(fs: AbstractFileSystem, path: str, info: Mapping[str, Any]) -> str:
     """
     if isinstance(fs, LocalFileSystem):
         with contextlib.suppress(OSError):
-            found = os.stat(path)
-            return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_ctime_ns}"
+            status = os.stat(path)
+            return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_ctime_ns}"
         return ""
     for key in (*_VERSION_KEYS, *_DATE_KEYS):
         value = info.get(key)

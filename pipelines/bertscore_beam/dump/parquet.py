@@ -1,21 +1,50 @@
-"""Open Parquet files so that a damaged file can be told from one that cannot be reached.
+"""Parquet files: open them, read their footers and rows, write parts.
 
 Whatever is wrong with the bytes of a file is raised as `InputError`. What prevents reading them (no
 permission, no network) stays an `OSError`.
 """
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.int96 import COARSE
-from bertscore_beam.dump.null_lists import null_lists_message
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.ranges import RemoteFile, fetch, reads_one_version
-from bertscore_beam.files.read import open_source, source_size
+from bertscore_beam.dump.columns import roots_of
+from bertscore_beam.dump.inputs import file_changed
+from bertscore_beam.dump.splits import RowGroup, Split, row_group_of
+from bertscore_beam.dump.text.parsers import LINE_COLUMN, without_lines
+from bertscore_beam.dump.types import (
+    COARSE,
+    FINE,
+    Batches,
+    check_indices,
+    exact_units,
+    has_utc_times,
+    int96_paths,
+    largest_in,
+    leaves,
+    lost_types,
+    not_exact_message,
+    null_lists,
+    null_lists_message,
+    text_enums,
+    with_text_enums,
+    written_by_spark,
+)
+from bertscore_beam.files import (
+    RemoteFile,
+    fetch,
+    mask_credentials,
+    open_source,
+    reads_one_version,
+    source_size,
+)
 from bertscore_core.errors import InputError
 
 UNREADABLE = (InputError, OSError)
@@ -27,28 +56,10 @@ left for the next run, and the others continue: one bad sector must not stop the
 BUFFER_BYTES = 4 * 1024 * 1024
 
 
-class _Footers:
-    """The footers of the files that this process has read last, so that splits share them."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._known: dict[object, pq.FileMetaData] = {}
-
-    def get(self, key: object) -> pq.FileMetaData | None:
-        """Return the footer of a version of a file; None if it is not known."""
-        with self._lock:
-            return self._known.get(key)
-
-    def put(self, key: object, footer: pq.FileMetaData) -> None:
-        """Keep a footer, and forget the one that was kept longest if there are too many."""
-        with self._lock:
-            self._known[key] = footer
-            if len(self._known) > self._most:
-                self._known.pop(next(iter(self._known)))
-
-
-_FOOTERS = _Footers(most=8)
+# The footers of the files that this process has read last, so that splits share them.
+_MOST_FOOTERS = 8
+_footers: dict[object, pq.FileMetaData] = {}
+_footers_lock = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -83,13 +94,16 @@ def open_parquet(
             known = (path, size, version) if version and reads_one_version(path) else None
             file = pq.ParquetFile(
                 source,
-                metadata=_FOOTERS.get(known),
+                metadata=_footers.get(known),
                 buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 coerce_int96_timestamp_unit=timestamp_unit,
             )
             if known is not None and not whole:
-                _FOOTERS.put(known, file.metadata)
+                with _footers_lock:
+                    _footers[known] = file.metadata
+                    if len(_footers) > _MOST_FOOTERS:
+                        _footers.pop(next(iter(_footers)))
             yield file, source
         except InputError:
             raise
@@ -107,7 +121,6 @@ def open_parquet(
 
 
 def _raised_by_arrow(error: BaseException) -> bool:
-    """Tell whether an error comes from Arrow itself, not from the code that fetches its bytes."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -116,7 +129,6 @@ def _raised_by_arrow(error: BaseException) -> bool:
 
 
 def _damaged(path: str, error: BaseException) -> InputError:
-    """Return the error for a file that cannot be read as Parquet."""
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "Expected all lists to be of size" in first_line:
         return InputError(f"{mask_credentials(path)!r}: {null_lists_message(())}")
@@ -124,3 +136,410 @@ def _damaged(path: str, error: BaseException) -> InputError:
         f"{mask_credentials(path)!r} cannot be read as Parquet: got {first_line!r}; expected a "
         "whole, undamaged Parquet file. Write it again, or leave it out of the input."
     )
+
+
+# What the footer of a Parquet file says: its columns, its row groups, what needs special care.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """What the footer of a Parquet file says.
+
+    Attributes:
+        schema: Arrow schema, with the metadata of the file.
+        row_groups: Size of each row group, in order.
+        num_rows: Rows of the file.
+        file_size: Size of the file in bytes.
+        null_lists: Columns of fixed-size lists in which a list is null: Arrow writes these but
+            cannot read them.
+        lost_types: Columns whose logical type the output would not have, each with that type.
+        utc_times: Whether times of day are marked as UTC.
+        int96: Paths of the INT96 columns, which hold timestamps.
+        text: How the rows were read, if they once were text, a digest; "" otherwise.
+    """
+
+    schema: pa.Schema
+    row_groups: tuple[RowGroup, ...]
+    num_rows: int
+    file_size: int
+    null_lists: tuple[str, ...] = ()
+    lost_types: tuple[str, ...] = ()
+    utc_times: bool = False
+    int96: tuple[str, ...] = ()
+    text: str = ""
+
+
+def read_layout(path: str, size: int | None = None, version: str = "") -> FileLayout:
+    """Read the footer of a file, not its rows.
+
+    Args:
+        path: Path of the file.
+        size: As for `open_source`. Without it fsspec looks through the listing of the whole folder.
+        version: As for `open_source`.
+
+    Raises:
+        InputError: If it is not a whole Parquet file.
+        OSError: If it cannot be reached.
+    """
+    with open_parquet(path, size=size, version=version) as (file, source):
+        footer = file.metadata
+        groups = tuple(
+            RowGroup(num_rows=group.num_rows, num_bytes=group.total_byte_size)
+            for group in map(footer.row_group, range(footer.num_row_groups))
+        )
+        schema, text = without_lines(text_enums(file.schema, file.schema_arrow))
+        utc_times = has_utc_times(file.schema)
+        return FileLayout(
+            schema=schema,
+            row_groups=groups,
+            num_rows=footer.num_rows,
+            file_size=source_size(source),
+            null_lists=null_lists(file),
+            lost_types=tuple(lost_types(file.schema, schema, utc_times=utc_times)),
+            utc_times=utc_times,
+            int96=int96_paths(file.schema),
+            text=text,
+        )
+
+
+def exact_unit(path: str) -> str:
+    """Return the unit in which no INT96 timestamp of a file changes.
+
+    This reads these columns, unless Spark wrote the file: its timestamps are microseconds.
+    """
+    with open_parquet(path) as (file, source):
+        if written_by_spark(file.metadata.metadata):
+            return COARSE
+        paths = int96_paths(file.schema)
+        units = exact_units(file, source, paths, range(file.metadata.num_row_groups))
+        if not units:
+            raise InputError(not_exact_message(paths))
+        return COARSE if COARSE in units else FINE
+
+
+# Write parts, the Parquet files of an output, and read them back.
+
+SIGNATURE_KEY = "bertscore.signature"
+"""Key of a part's metadata that holds its signature."""
+SIGNATURES_KEY = "bertscore.signatures"
+"""The same for a part whose rows have languages: a JSON object, the signature of each language."""
+
+
+def write_part(table: pa.Table, *, utc_times: bool = False) -> bytes:
+    """Return a table as the bytes of a Parquet file. Equal tables give equal bytes.
+
+    Args:
+        table: Its rows.
+        utc_times: Whether to mark times of day as UTC, which Arrow's types cannot say.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        version="2.6",
+        write_statistics=True,
+        write_time_adjusted_to_utc=utc_times,
+    )
+    return bytes(sink.getvalue())
+
+
+def write_row_groups(tables: Sequence[pa.Table]) -> bytes:
+    """Return tables with equal columns, none of them empty, as one row group each of a file.
+
+    Equal tables give equal bytes.
+    """
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, tables[0].schema, compression="zstd", version="2.6") as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=len(table))
+    return bytes(sink.getvalue())
+
+
+def read_part(path: str, columns: Collection[str]) -> pa.Table:
+    """Read those of the given columns that a part has.
+
+    Raises:
+        InputError: If it is damaged.
+        OSError: If it cannot be reached.
+    """
+    with open_parquet(path) as (file, _):
+        return file.read([name for name in file.schema_arrow.names if name in columns])
+
+
+def is_signed(path: str) -> bool:
+    """Tell whether a file is a part that this project scored: its metadata hold a signature."""
+    try:
+        with open_parquet(path) as (file, _):
+            metadata = file.schema_arrow.metadata or {}
+            return any(key.encode() in metadata for key in (SIGNATURE_KEY, SIGNATURES_KEY))
+    except (InputError, FileNotFoundError):
+        return False
+
+
+# Read the rows of splits of a Parquet file: those that were planned, in bounded memory.
+
+MAX_DECODED_BYTES = 1 << 30
+"""Bytes that the rows of a split may take in memory, sixteen times the default size of a split on
+disk. Splits are cut by their size on disk, where a dictionary can make large columns very small."""
+
+# Row groups of so many buffers are fetched as a whole, also if only some of their rows are wanted.
+_AHEAD_BUFFERS = 16
+# Rows decoded at a time inside an oversized row group.
+_BATCH_ROWS = 4096
+# Bytes of decoded rows in one batch, where rows can be very large.
+_BATCH_BYTES = 64 * 1024 * 1024
+# Rows read, and bytes fetched for them, to learn how large the values of a column are.
+_PEEK_ROWS = 16
+_PEEK_BYTES = 4096
+
+
+def read_parquet(
+    splits: Sequence[Split], columns: Sequence[str] | None = None
+) -> Generator[pa.Table, Split, None]:
+    """Read the rows of splits of one file, in order, with their types and the metadata.
+
+    The first split is read first; send another one for its rows. What lies between the two in one
+    row group is decoded and dropped. After an error it must be called again, with the splits that
+    are left.
+
+    Memory is bounded by a split, also if it is a small piece of a very large row group: that is
+    decoded in batches, and reading goes no further than the last wanted row. Rows that take far
+    more space in memory than on disk are refused before they fill the memory.
+
+    Args:
+        splits: What to read: one split, or some of one file in their order.
+        columns: Columns to read, by default all. Of a dotted path the whole top-level column is
+            read; a column that the file does not have is left out.
+
+    Yields:
+        Exactly `split.num_rows` rows of the first split, then of each that is sent.
+    """
+    split = splits[0]
+    path, size, version = split.path, split.file_size, split.file_version
+    with open_parquet(
+        split.data or path,
+        split.timestamp_unit,
+        size=None if split.data else size,
+        version="" if split.data else version,
+        whole=columns is None and split.num_rows == split.file_rows,
+    ) as (file, source):
+        names = None if columns is None else roots_of(file.schema_arrow, columns)
+        if names is not None and LINE_COLUMN in file.schema_arrow.names:
+            names.append(LINE_COLUMN)
+        for row_group, pieces in itertools.groupby(splits, row_group_of):
+            *_, last = pieces
+            if row_group_of(split) != row_group:
+                continue
+            _check_unchanged(split, file.metadata, size if split.data else source_size(source))
+            rows = _Rows(file, source, split, names)
+            are_exact = rows.are_exact(split.skip_rows, last.skip_rows + last.about_rows)
+            while row_group_of(split) == row_group:
+                split = yield _checked(rows, split, is_exact=are_exact)
+
+
+def _checked(rows: "_Rows", split: Split, *, is_exact: bool) -> pa.Table:
+    table = rows.read(split)
+    skip = split.skip_rows
+    if not is_exact and not rows.are_exact(skip, skip + split.about_rows):
+        message = not_exact_message(rows.int96)
+        raise InputError(f"{mask_credentials(split.path)!r}: {message}")
+    for column in table.columns:
+        for chunk in column.chunks:
+            check_indices(chunk)
+    if table.num_rows != split.num_rows:
+        raise InputError(
+            f"rows are missing from {mask_credentials(split.path)!r}: got {table.num_rows} from "
+            f"row {split.row_offset} on; expected {split.num_rows}. Write the file again."
+        )
+    return with_text_enums(table, rows.file.schema, rows.file.schema_arrow)
+
+
+class _Rows:
+    """The rows of the row groups of a split, read from their start to their end.
+
+    Attributes:
+        file: The file.
+        int96: The columns that are read whose timestamps are stored as INT96.
+    """
+
+    def __init__(
+        self,
+        file: pq.ParquetFile,
+        source: pa.NativeFile | RemoteFile,
+        split: Split,
+        columns: list[str] | None,
+    ) -> None:
+        self.file = file
+        self._source = source
+        self._columns = columns
+        self._unit = split.timestamp_unit
+        self._groups = list(range(split.first_row_group, split.row_group_stop))
+        groups = [file.metadata.row_group(group) for group in self._groups]
+        self._available = sum(group.num_rows for group in groups)
+        self._stored = sum(group.total_byte_size for group in groups)
+        self._batches: Batches | None = None
+        self._largest = 0
+        self.int96 = [
+            path
+            for path in int96_paths(file.schema)
+            if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
+        ]
+
+    def read(self, split: Split) -> pa.Table:
+        if split.num_rows == 0:
+            return pa.Table.from_batches([], self.file.schema_arrow)
+        limit = max(MAX_DECODED_BYTES, 2 * self._stored * split.about_rows // self._available)
+        if self._batches is None:
+            if self._is_small:
+                _fetch_ahead(self.file, self._source, self._groups, self._columns)
+            self._largest = _largest_row(
+                self.file, self._source, self._groups, self._columns, limit
+            )
+            is_whole = split.skip_rows == 0 and split.num_rows == self._available
+            if is_whole and self._largest * self._available <= limit:
+                return self._read_whole()
+            self._batches = self._in_batches()
+        pieces: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in self._batches.take(split.skip_rows, split.about_rows):
+            pieces.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if size > limit:
+                raise _too_large(split, rows, size, limit)
+        if not pieces:
+            return pa.Table.from_batches([], self.file.schema_arrow)
+        return pa.Table.from_batches(pieces)
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether all bytes are fetched in a few requests, also if some rows are not wanted."""
+        is_remote = isinstance(self._source, RemoteFile)
+        return is_remote and self._stored <= _AHEAD_BUFFERS * BUFFER_BYTES
+
+    def _read_whole(self) -> pa.Table:
+        # All bytes are wanted, so they can be fetched in advance, in a few large requests.
+        ahead = pq.ParquetFile(
+            self._source,
+            metadata=self.file.metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit=self._unit,
+        )
+        read = partial(ahead.read_row_groups, columns=self._columns)
+        first, *others = (read(groups) for groups in self._together)
+        # Without columns, concatenating would forget the number of rows.
+        return pa.concat_tables([first, *others]) if others else first
+
+    def _in_batches(self) -> Batches:
+        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, self._largest)))
+        read = partial(self.file.iter_batches, rows, columns=self._columns)
+        return Batches(chain.from_iterable(read(row_groups=groups) for groups in self._together))
+
+    @property
+    def _together(self) -> list[list[int]]:
+        """The row groups that Arrow can read at a time.
+
+        That is one where a dictionary is below a struct or a list: Arrow cannot join several.
+        """
+        is_apart = any(
+            field.type != leaf and pa.types.is_dictionary(leaf)
+            for field, leaf in leaves(self.file.schema_arrow)
+            if self._columns is None or field.name in self._columns
+        )
+        return [[group] for group in self._groups] if is_apart else [self._groups]
+
+    def are_exact(self, start: int, stop: int) -> bool:
+        if not self.int96:
+            return True
+        return self._unit in exact_units(
+            self.file, self._source, self.int96, self._groups, start, stop - start
+        )
+
+
+def _fetch_ahead(
+    file: pq.ParquetFile, source: RemoteFile, groups: list[int], columns: list[str] | None
+) -> None:
+    """Let Arrow fetch the bytes of row groups in few requests; the source keeps them.
+
+    Arrow joins the ranges of all columns if it may fetch them in advance, which it does for the
+    first row. Where they lie is not looked up here: see `_largest_row`.
+    """
+    ahead = pq.ParquetFile(source, metadata=file.metadata, pre_buffer=True)
+    next(ahead.iter_batches(1, row_groups=groups, columns=columns), None)
+
+
+def _largest_row(
+    file: pq.ParquetFile,
+    source: pa.NativeFile | RemoteFile,
+    groups: Sequence[int],
+    columns: list[str] | None,
+    limit: int,
+) -> int:
+    """Return how many bytes the largest row of some row groups may take in memory.
+
+    A column with a dictionary may take far more space in memory than on disk, but its values are
+    no larger than the largest entry. That is looked up only if the row group is large enough on
+    disk to exceed its share of the limit.
+
+    Column metadata (`row_group(n).column(m)`) would tell more, but pyarrow 25 crashes the process
+    if those of a damaged file are inconsistent.
+    """
+    largest = 0
+    for index in groups:
+        group = file.metadata.row_group(index)
+        mean = group.total_byte_size // max(1, group.num_rows)
+        if group.total_byte_size * group.num_rows * len(groups) <= limit:
+            largest = max(largest, group.total_byte_size)
+        else:
+            largest = max(largest, mean + _peek(file, source, index, columns))
+    return largest
+
+
+def _peek(
+    file: pq.ParquetFile,
+    source: pa.NativeFile | RemoteFile,
+    group: int,
+    columns: list[str] | None,
+) -> int:
+    schema = file.schema
+    named = [
+        schema.column(number).path
+        for number, (field, kind) in enumerate(leaves(file.schema_arrow))
+        if number < len(schema)
+        and (columns is None or field.name in columns)
+        and schema.column(number).physical_type == "BYTE_ARRAY"
+        and not pa.types.is_dictionary(kind)  # as small in memory as on disk
+    ]
+    if not named:
+        return 0
+    # Read as dictionaries, whatever their type: they come with all entries, and no text is copied.
+    peek = pq.ParquetFile(
+        source,
+        metadata=file.metadata,
+        read_dictionary=named,
+        buffer_size=_PEEK_BYTES,
+        pre_buffer=False,
+    )
+    first = next(peek.iter_batches(_PEEK_ROWS, row_groups=[group], columns=named), None)
+    return 0 if first is None else sum(largest_in(column) for column in first.columns)
+
+
+def _too_large(split: Split, rows: int, size: int, limit: int) -> InputError:
+    first, last = split.row_offset, split.row_offset + rows - 1
+    return InputError(
+        f"rows {first} to {last} of {mask_credentials(split.path)!r} are too large: got {size} "
+        f"bytes in memory, though the file is small; expected at most {limit} for the "
+        f"{split.num_rows} rows of a split. Score with --split-rows {max(1, rows // 2)} or less."
+    )
+
+
+def _check_unchanged(split: Split, footer: pq.FileMetaData, size: int) -> None:
+    """Check that a file has not changed since it was planned."""
+    got = (footer.num_rows, size)
+    expected = (split.file_rows, split.file_size)
+    if got != expected or split.row_group_stop > footer.num_row_groups:
+        raise file_changed(
+            split.path,
+            f"{got[0]} rows in {got[1]} bytes",
+            f"{expected[0]} rows in {expected[1]} bytes",
+        )

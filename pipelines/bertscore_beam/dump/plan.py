@@ -1,17 +1,21 @@
-"""The plan of a run: which splits there are, and which files cannot be scored."""
+"""The plan of a run: which splits there are, which files cannot be scored, and its file."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any
 
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.paths import FILES_IN_FLIGHT
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    from bertscore_beam.dump.text.imports import Imports, TextFile
+from bertscore_beam.dump.parquet import FileLayout, read_layout
+from bertscore_beam.dump.splits import SPLIT_COLUMNS, Split, Splits
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.files import FILES_IN_FLIGHT, exists, join, read_many
+from bertscore_core.errors import InputError
 
 
 class FileReason(StrEnum):
@@ -115,7 +119,7 @@ class Plan:
     rejected_files: tuple[RejectedFile, ...]
     split_rows: int
     digest: str
-    sketched: tuple["TextFile", ...] = ()
+    sketched: tuple[TextFile, ...] = ()
     census: Census = Census()
 
     @property
@@ -201,3 +205,119 @@ def few_rows_words(rows: int, min_rows: int) -> str:
         f"the input has {rows:,} rows; expected at least {min_rows:,} (--min-rows). Check what "
         "writes it" + (", or give --min-rows 0 if an empty input is fine." if not rows else ".")
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imports:
+    """The imports of a run.
+
+    Attributes:
+        folder: The folder of the run.
+        are_made: Whether all good files of text that were found have been imported: one without an
+            import is rejected. Before, it is planned from its first rows.
+        needs_rows: Whether a footer is not enough, since rows are read to plan.
+    """
+
+    folder: str
+    are_made: bool = False
+    needs_rows: bool = False
+
+    def path(self, text: TextFile) -> str:
+        """Return the path of the Parquet file that is made of a file of text."""
+        return join(self.folder, text.data)
+
+    def layout(self, text: TextFile) -> FileLayout | None:
+        """Return what planning needs of an import; None if it is not there, or too little.
+
+        Raises:
+            RejectedError: The file could not be imported.
+            OSError: The folder cannot be reached.
+        """
+        if not (text.version or self.are_made):  # whether it has changed cannot be seen
+            return None
+        with suppress(FileNotFoundError, InputError):  # a damaged footer is made again
+            layout = read_layout(join(self.folder, text.footer))
+            lacks_rows = self.needs_rows and not exists(self.path(text))
+            return None if lacks_rows else layout
+        (noted,) = read_many([join(self.folder, text.rejection)])
+        with suppress(ValueError, KeyError, TypeError):  # so is a damaged note
+            content = json.loads(noted or b"{}")
+            reason, message = FileReason(content["reason"]), str(content["message"])
+            if self.are_made or not reason.is_out_of_reach:
+                raise RejectedError(reason, message)
+        return None
+
+
+def rejection_to_json(reason: FileReason, message: str) -> bytes:
+    """Return why a file could not be imported, as `Imports.layout` reads it."""
+    return json.dumps({"reason": reason, "message": message}).encode()
+
+
+# A plan as a file: saved beside the output, so that the job itself carries only its path.
+
+# Raise it when a saved plan can no longer be read as before.
+_PLAN_FORMAT = 5
+_PLAN_KEY = b"bertscore.plan"
+
+
+def plan_to_bytes(plan: Plan) -> bytes:
+    """Return a plan as a Parquet file: one row for each split, the rest in the schema metadata."""
+    rest = {
+        "format": _PLAN_FORMAT,
+        "split_rows": plan.split_rows,
+        "digest": plan.digest,
+        "rejected_files": [asdict(file) for file in plan.rejected_files],
+        "census": asdict(plan.census),
+    }
+    table = Splits.of(plan.splits).table
+    sink = pa.BufferOutputStream()
+    table = table.replace_schema_metadata({_PLAN_KEY: json.dumps(rest)})
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def plan_from_bytes(data: bytes, source: str) -> Plan:
+    """Read a plan.
+
+    Raises:
+        InputError: If it is not a plan, or one of another format.
+    """
+    with _reading(source):
+        splits, rest = _read(data)
+        return Plan(
+            splits=splits,
+            rejected_files=tuple(
+                RejectedFile(**file | {"reason": FileReason(file["reason"])})
+                for file in rest["rejected_files"]
+            ),
+            split_rows=int(rest["split_rows"]),
+            digest=str(rest["digest"]),
+            census=Census(**rest["census"]),
+        )
+
+
+def splits_from_bytes(data: bytes, source: str) -> Iterator[Split]:
+    """Yield the splits of a plan, few of which are in memory at a time; see `plan_from_bytes`."""
+    with _reading(source):
+        splits, _ = _read(data)
+    yield from splits
+
+
+def _read(data: bytes) -> tuple[Splits, dict[str, Any]]:
+    file = pq.ParquetFile(pa.BufferReader(data))
+    rest: dict[str, Any] = json.loads(file.schema_arrow.metadata[_PLAN_KEY])
+    if rest["format"] != _PLAN_FORMAT:
+        raise ValueError(f"format {rest['format']}")
+    table = file.read(SPLIT_COLUMNS.names, use_threads=False)
+    return Splits(table.cast(SPLIT_COLUMNS)), rest
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source!r} is not a plan of this version: got {error!r}; expected one that "
+            f"bertscore-beam wrote (format {_PLAN_FORMAT}). Delete it and run the job again."
+        ) from error

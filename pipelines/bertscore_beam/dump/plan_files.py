@@ -8,7 +8,6 @@ its reason and never stops the others.
 import errno
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,40 +21,46 @@ from bertscore_beam.dump.columns import (
     check_columns,
     root_of,
 )
-from bertscore_beam.dump.formats import HEAD_BYTES, not_parquet_hint
-from bertscore_beam.dump.input_names import common_folder, input_names
-from bertscore_beam.dump.inputs import InputFile
-from bertscore_beam.dump.int96 import COARSE
-from bertscore_beam.dump.layout import FileLayout, exact_unit, read_layout
-from bertscore_beam.dump.logical_types import lost_types_message
-from bertscore_beam.dump.null_lists import null_lists_message
-from bertscore_beam.dump.partitions import partition_schema, partitions_of
+from bertscore_beam.dump.inputs import (
+    HEAD_BYTES,
+    InputFile,
+    common_folder,
+    input_names,
+    not_parquet_hint,
+    partition_schema,
+    partitions_of,
+)
+from bertscore_beam.dump.parquet import FileLayout, exact_unit, read_layout
 from bertscore_beam.dump.plan import (
     USUAL,
     FileReason,
+    Imports,
     Plan,
     RejectedError,
     RejectedFile,
     Resources,
     grouped,
 )
-from bertscore_beam.dump.split_table import Splits
 from bertscore_beam.dump.splits import (
     RowGroup,
     Split,
-    check_targets,
+    Splits,
     part_name,
     plan_file,
     rows_for_workers,
 )
-from bertscore_beam.dump.text.columns import read_columns
-from bertscore_beam.dump.text.imports import Imports, TextFile
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.limits import too_long_to_read, too_long_to_write
-from bertscore_beam.files.parallel import in_parallel
-from bertscore_beam.files.paths import is_utf8
-from bertscore_beam.files.read import open_source
-from bertscore_beam.files.search import Trouble
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.dump.text.to_parquet import read_columns
+from bertscore_beam.dump.types import COARSE, lost_types_message, null_lists_message
+from bertscore_beam.files import (
+    Trouble,
+    in_parallel,
+    is_utf8,
+    mask_credentials,
+    open_source,
+    too_long_to_read,
+    too_long_to_write,
+)
 from bertscore_core.errors import ConfigError, InputError
 
 _SHOWN = 3
@@ -77,7 +82,6 @@ class _Columns:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """All of them."""
         return named_columns(self.candidate, self.reference, self.choosing)
 
 
@@ -97,34 +101,18 @@ class _Measured:
 
     @property
     def rows(self) -> int:
-        """Its rows."""
         return sum(group.num_rows for group in self.row_groups)
 
-    def cut(self, target_rows: int, target_bytes: int) -> Iterator[Split]:
-        """Cut it into splits."""
-        blank = self.blank
-        for split in plan_file(
-            blank.path,
-            blank.input_name,
-            self.row_groups,
-            file_size=blank.file_size,
-            file_version=blank.file_version,
-            target_rows=target_rows,
-            target_bytes=target_bytes,
-        ):
-            whole = replace(
-                split,
-                timestamp_unit=blank.timestamp_unit,
-                utc_times=blank.utc_times,
-                text=blank.text,
-                data=blank.data,
-                partitions=blank.partitions,
-            )
-            if self.sketched is None:
-                yield whole
-            else:
-                rows = split.about_rows
-                yield replace(whole, num_rows=None, file_rows=None, estimated_rows=rows)
+    def cut(self, target_rows: int, target_bytes: int) -> list[Split]:
+        splits = plan_file(
+            self.blank, self.row_groups, target_rows=target_rows, target_bytes=target_bytes
+        )
+        if self.sketched is None:
+            return splits
+        return [
+            replace(split, num_rows=None, file_rows=None, estimated_rows=split.about_rows)
+            for split in splits
+        ]
 
 
 def named_columns(
@@ -166,7 +154,11 @@ def plan_inputs(
     """
     names = input_names([file.path for file in files], root_of_files(files))
     columns = _Columns(candidate_column, reference_column, choosing or {})
-    check_targets(target_rows or 1, target_bytes)
+    if min(target_bytes, 1 if target_rows is None else target_rows) < 1:
+        raise ConfigError(
+            f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
+            "bytes; expected at least 1 of each. Raise split_rows."
+        )
 
     def look_at(file: InputFile) -> _Measured | RejectedFile:
         name = names[file.path]
@@ -194,26 +186,20 @@ def plan_inputs(
         raise _nothing_left(rejected)
     most_rows = target_rows
     if most_rows is None:
-        most_rows = rows_for_workers(sum(one.rows for one in measured), resources.workers)
-    check_targets(most_rows, target_bytes)
+        most_rows = rows_for_workers(sum(file.rows for file in measured), resources.workers)
 
-    splits = Splits.of(split for one in measured for split in one.cut(most_rows, target_bytes))
+    splits = Splits.of(split for file in measured for split in file.cut(most_rows, target_bytes))
     digest = _digest(splits, candidate_column, reference_column, *columns.choosing.items())
     return Plan(
         splits=splits,
         rejected_files=rejected,
         split_rows=most_rows,
         digest=digest,
-        sketched=tuple(one.sketched for one in measured if one.sketched is not None),
+        sketched=tuple(file.sketched for file in measured if file.sketched is not None),
     )
 
 
 def _parquet(blank: Split, columns: _Columns) -> _Measured:
-    """Look at a Parquet file.
-
-    Raises:
-        RejectedError: If it cannot be planned.
-    """
     layout = _usable_layout(blank, columns)
     # Without candidates only references are read, and no column is passed through.
     unit = COARSE if columns.candidate is None else _unit_of(blank.path, layout)
@@ -224,16 +210,12 @@ def _parquet(blank: Split, columns: _Columns) -> _Measured:
 
 
 def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | None) -> _Measured:
-    """Look at a file of text.
-
-    Raises:
-        RejectedError: If it cannot be planned.
-    """
     with _rejecting(FileReason.NOT_TEXT):
         layout = None if imports is None else imports.layout(text)
         if layout is None:
-            first = read_columns(text.path, text.kind, text.codec, text.columns)
-    schema = first.schema if layout is None else layout.schema
+            schema, estimated = read_columns(text)
+        else:
+            schema = layout.schema
     _check_schema(partition_schema(schema, blank.partitions), columns)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
@@ -242,10 +224,7 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
         raise RejectedError(
             FileReason.UNREADABLE, "it was not turned into Parquet. Run the same command again."
         )
-    rows = RowGroup(
-        num_rows=first.about_rows, num_bytes=math.ceil(first.about_rows * first.mean_bytes)
-    )
-    return _Measured(blank=blank, row_groups=(rows,), sketched=text)
+    return _Measured(blank=blank, row_groups=(estimated,), sketched=text)
 
 
 def root_of_files(files: Sequence[InputFile]) -> str | None:
@@ -281,11 +260,6 @@ def check_place(
 
 
 def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
-    """Read the footer of a file, and check that its columns can be scored and passed through.
-
-    Raises:
-        RejectedError: If they cannot, or the footer cannot be read.
-    """
     with _rejecting(FileReason.NOT_PARQUET):
         layout = _named_layout(blank)
     _check_schema(partition_schema(layout.schema, blank.partitions), columns)
@@ -301,11 +275,6 @@ def _usable_layout(blank: Split, columns: _Columns) -> FileLayout:
 
 
 def _named_layout(blank: Split) -> FileLayout:
-    """Read the footer of a Parquet file.
-
-    Raises:
-        InputError: If it is not one; the message names another format that it plainly has.
-    """
     try:
         return read_layout(blank.path, blank.file_size, blank.file_version)
     except InputError as error:
@@ -317,11 +286,6 @@ def _named_layout(blank: Split) -> FileLayout:
 
 
 def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
-    """Check the columns of a file.
-
-    Raises:
-        RejectedError: If they cannot be scored.
-    """
     try:
         check_columns(schema, columns.candidate, columns.reference)
         check_choosing_columns(schema, columns.choosing)
@@ -333,11 +297,7 @@ def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
 
 
 def _unit_of(path: str, layout: FileLayout) -> str:
-    """Return the unit in which the INT96 timestamps of a file are exact.
-
-    Raises:
-        RejectedError: If there is none, or they cannot be read.
-    """
+    """Return the unit in which the INT96 timestamps of a file are exact."""
     if not layout.int96:
         return COARSE
     with _rejecting(FileReason.BAD_COLUMNS):
@@ -392,7 +352,6 @@ def _nothing_left(rejected: Sequence[RejectedFile]) -> InputError | OSError:
 
 
 def _digest(splits: Sequence[Split], *columns: str | tuple[str, str] | None) -> str:
-    """Hash the identity of the files and the names of the columns, some with their options."""
     files = sorted({_identity(split) for split in splits}, key=itemgetter(0))
     # The digest of one JSON text, which is never there as a whole: [[file, ...], [column, ...]].
     digest = hashlib.sha256(b"[[")
@@ -407,6 +366,5 @@ def _json(value: object) -> bytes:
 
 
 def _identity(split: Split) -> tuple[str | int | None, ...]:
-    """Return what identifies a file and how it is read."""
     file = (split.input_name, split.file_size, split.file_version, split.file_rows)
     return (*file, split.file_reading) if split.file_reading else file

@@ -1,4 +1,4 @@
-"""Cut input files into splits, and name the part of each split. Pure: no file is opened here.
+"""Splits of input files: how they are cut, held in little memory, and put into runs.
 
     file                 |  row group 0  |  row group 1  |          row group 2          |
     splits               |       split (groups 0-1)      |  rows 0-k  |  k-2k  |  2k-3k  |
@@ -12,14 +12,20 @@ is cut as the Parquet file that is made of it.
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter
+from typing import Self, get_type_hints, overload
 
-from bertscore_core.errors import ConfigError
+import pyarrow as pa
 
 # 20,000 rows of sentences take a GPU seconds and a core minutes: small enough that a lost split
 # costs little, large enough that a part is worth a file.
 MOST_SPLIT_ROWS = 20_000
+# As the Parquet file counts them, encoded and not compressed: a column of repeated long texts can
+# be many times larger in memory. A worker holds a split as Arrow, as Python texts and as tokens.
+MOST_SPLIT_BYTES = 64 * 1024 * 1024
 # Texts are sorted by length within a split: smaller splits have more padding.
 LEAST_SPLIT_ROWS = 500
 # The last split of each worker ends at another time. With four, the wait is an eighth on average.
@@ -60,7 +66,7 @@ class Split:
         utc_times: Whether the file's times of day are marked as UTC.
         text: How a file of text was read, a digest; "" for Parquet.
         data: The Parquet file that was made of a file of text; "" for Parquet.
-        partitions: Partition columns of the file, as `partitions.partitions_of` returns them.
+        partitions: Partition columns of the file, as `inputs.partitions_of` returns them.
     """
 
     path: str
@@ -105,12 +111,7 @@ class Split:
 
 
 def rows_for_workers(rows: int, workers: int | None) -> int:
-    """Return how many rows a split should have, so that all workers have work until the end.
-
-    Args:
-        rows: Rows of all files.
-        workers: Number of workers that share them; None if it is not known.
-    """
+    """Return how many rows a split should have, so that all workers have work until the end."""
     if workers is None:
         return MOST_SPLIT_ROWS
     evenly = math.ceil(rows / (workers * SPLITS_PER_WORKER))
@@ -141,47 +142,28 @@ def note_name(part_name: str) -> str:
 
 
 def plan_file(
-    path: str,
-    input_name: str,
-    row_groups: Sequence[RowGroup],
-    *,
-    target_rows: int,
-    target_bytes: int,
-    file_size: int = 0,
-    file_version: str = "",
+    blank: Split, row_groups: Sequence[RowGroup], *, target_rows: int, target_bytes: int
 ) -> list[Split]:
     """Cut one file into splits of at most the target size, in row order.
 
     Each row is in exactly one split. A file without rows gives one empty split, so that it is still
     represented by a part. A single row may exceed `target_bytes`; nothing else does.
 
-    A split inside an oversized row group is decoded from the start of that row group; see `runs`.
-
     Args:
-        path: Path of the file.
-        input_name: Its name below the common root.
+        blank: What all splits of the file share.
         row_groups: All row groups of the file, in order.
         target_rows: Most rows in a split. At least 1.
         target_bytes: Most encoded bytes in a split. At least 1.
-        file_size: Size of the file in bytes.
-        file_version: Modification time or etag of the file, if it has one.
-
-    Raises:
-        ConfigError: If a target is below 1.
     """
-    check_targets(target_rows, target_bytes)
     file_rows = sum(group.num_rows for group in row_groups)
-    runs = list(_runs(row_groups, target_rows, target_bytes)) or [(0, len(row_groups), 0, 0)]
     splits: list[Split] = []
     row_offset = 0
+    runs = list(_runs(row_groups, target_rows, target_bytes)) or [(0, len(row_groups), 0, 0)]
     for first, stop, skip, rows in runs:
         splits.append(
-            Split(
-                path=path,
-                input_name=input_name,
+            replace(
+                blank,
                 file_rows=file_rows,
-                file_size=file_size,
-                file_version=file_version,
                 first_row_group=first,
                 row_group_stop=stop,
                 row_offset=row_offset,
@@ -193,23 +175,9 @@ def plan_file(
     return splits
 
 
-def check_targets(target_rows: int, target_bytes: int) -> None:
-    """Raise if a target is below 1.
-
-    Raises:
-        ConfigError: If it is.
-    """
-    if target_rows < 1 or target_bytes < 1:
-        raise ConfigError(
-            f"the target size of a split is too small: got {target_rows} rows and {target_bytes} "
-            "bytes; expected at least 1 of each. Raise split_rows or split_bytes."
-        )
-
-
 def _runs(
     row_groups: Sequence[RowGroup], target_rows: int, target_bytes: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (first row group, row group stop, rows to skip, rows) of each split."""
     first = stop = rows = size = 0
     for index, group in enumerate(row_groups):
         if group.num_rows == 0:
@@ -230,9 +198,204 @@ def _runs(
 def _cut(
     index: int, group: RowGroup, target_rows: int, target_bytes: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Cut an oversized row group into the fewest runs of (nearly) equal length that fit."""
-    wanted = max(math.ceil(group.num_rows / target_rows), math.ceil(group.num_bytes / target_bytes))
-    pieces = min(wanted, group.num_rows)
+    fewest = max(math.ceil(group.num_rows / target_rows), math.ceil(group.num_bytes / target_bytes))
+    pieces = min(fewest, group.num_rows)
     bounds = [piece * group.num_rows // pieces for piece in range(pieces + 1)]
     for start, end in itertools.pairwise(bounds):
         yield index, index + 1, start, end - start
+
+
+# Many splits in little memory.
+
+_AT_ONCE = 1024
+"""Splits that are Python objects at a time."""
+_POOL = pa.system_memory_pool()
+"""For many small arrays the other pools take twice the memory."""
+
+
+def _columns() -> pa.Schema:
+    kinds = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), int | None: pa.int64()}
+    return pa.schema(
+        [
+            pa.field(name, kinds[hint], nullable=hint == int | None)
+            for name, hint in get_type_hints(Split).items()
+        ]
+    )
+
+
+SPLIT_COLUMNS = _columns()
+"""The columns of a table of splits."""
+_VALUES = attrgetter(*SPLIT_COLUMNS.names)
+
+
+class Splits(Sequence[Split]):
+    """Splits in order, kept as a table: some hundred bytes each, a fifth of the objects.
+
+    Each access makes new objects, so a loop over them is fast and a lookup by number is not.
+
+    Attributes:
+        table: The splits, with the columns of `SPLIT_COLUMNS`.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    @classmethod
+    def of(cls, splits: Iterable[Split]) -> "Splits":
+        """Keep some splits, which may come one by one."""
+        if isinstance(splits, Splits):
+            return splits
+        waiting = iter(splits)
+        batches = []
+        while chunk := list(islice(waiting, _AT_ONCE)):
+            columns = zip(*map(_VALUES, chunk), strict=True)
+            arrays = [
+                pa.array(values, field.type, memory_pool=_POOL)
+                for values, field in zip(columns, SPLIT_COLUMNS, strict=True)
+            ]
+            batches.append(pa.record_batch(arrays, schema=SPLIT_COLUMNS))
+        return cls(pa.Table.from_batches(batches, SPLIT_COLUMNS))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[Split]:
+        for batch in self.table.to_batches(max_chunksize=_AT_ONCE):
+            known: dict[str, str] = {}  # equal texts become one object: many are equal
+            columns = [
+                [known.setdefault(text, text) for text in column.to_pylist()]
+                if pa.types.is_string(column.type)
+                else column.to_pylist()
+                for column in batch.columns
+            ]
+            for values in zip(*columns, strict=True):
+                yield Split(**dict(zip(SPLIT_COLUMNS.names, values, strict=True)))
+
+    @overload
+    def __getitem__(self, place: int) -> Split: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Splits": ...
+    def __getitem__(self, place: int | slice) -> "Split | Splits":
+        numbers = range(len(self))[place]
+        if isinstance(numbers, int):
+            (split,) = Splits(self.table.slice(numbers, 1))
+            return split
+        return self.at(numbers)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence):
+            return len(self) == len(other) and all(
+                mine == other_split for mine, other_split in zip(self, other, strict=True)
+            )
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def at(self, places: Sequence[int]) -> "Splits":
+        """Return the splits at some places."""
+        return Splits(self.table.take(pa.array(places, pa.int64())))
+
+    def where(self, chosen: Sequence[bool]) -> "Splits":
+        """Return the splits for which there is a True."""
+        return self if all(chosen) else Splits(self.table.filter(pa.array(chosen, pa.bool_())))
+
+    def with_files(self, paths: Sequence[str], data: Sequence[str]) -> "Splits":
+        """Return the splits with other files, in the same order; see `Split`."""
+        table = self.table
+        for name, values in (("path", paths), ("data", data)):
+            place = SPLIT_COLUMNS.get_field_index(name)
+            column = pa.array(values, pa.string())
+            table = table.set_column(place, SPLIT_COLUMNS.field(place), column)
+        return Splits(table)
+
+
+# Runs of splits: the splits of one row group that are read as one stream.
+#
+#     row group of 1,000,000 rows    | split | split | split | split | split | split | ...
+#     runs                           |         run           |         run           | ...
+#
+# Every run decodes the row group from its start. So one run a row group reads every byte once; more
+# of them let workers share a large row group.
+
+RUNS_PER_WORKER = 2
+MOST_RUNS = 40
+"""Most runs of a row group if the number of workers is not known."""
+MANY_WORKERS = 500
+"""Workers that can share an input with many row groups if their number is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRun:
+    """Splits of one row group, in the order of their rows; or one split of anything else.
+
+    It is the element of a pipeline. Each split has its own part and record.
+
+    Attributes:
+        splits: The splits. At least one.
+    """
+
+    splits: tuple[Split, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of its parts: of the first and, if there are more, of the last one."""
+        first, last = self.splits[0].part_name, self.splits[-1].part_name
+        return first if first == last else f"{first} to {last.rpartition('/')[2]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSize:
+    """How large runs are, so that all workers have work until the end.
+
+    Attributes:
+        rows: About the most rows in a run; a single split may have more.
+        most: Most runs of a row group.
+    """
+
+    rows: int
+    most: int
+
+    @classmethod
+    def of(cls, splits: Iterable[Split], workers: int | None) -> Self:
+        """Return the size with which workers share splits."""
+        rows = sum(split.about_rows for split in splits)
+        runs = RUNS_PER_WORKER * (workers or MANY_WORKERS)
+        most = MOST_RUNS if workers is None else runs
+        return cls(rows=max(math.ceil(rows / runs), 1), most=most)
+
+    def runs_of(self, splits: Sequence[Split]) -> Iterator[SplitRun]:
+        """Cut splits of one row group into the fewest runs of about equal length."""
+        rows = sum(split.about_rows for split in splits)
+        number = min(math.ceil(rows / self.rows), self.most, len(splits)) or 1
+        bounds = [place * len(splits) // number for place in range(number + 1)]
+        for start, stop in itertools.pairwise(bounds):
+            yield SplitRun(tuple(splits[start:stop]))
+
+
+def row_group_of(split: Split) -> tuple[str, str, int, int]:
+    """Return what only splits of one row group have in common."""
+    return split.path, split.input_name, split.first_row_group, split.row_group_stop
+
+
+def split_runs(splits: Iterable[Split], size: RunSize) -> Iterator[SplitRun]:
+    """Yield the runs of splits that come in the order of their plan."""
+    for _, pieces in itertools.groupby(splits, row_group_of):
+        yield from size.runs_of(tuple(pieces))
+
+
+def reading_words(splits: Sequence[Split], workers: int | None) -> str:
+    """Say how many times the rows of splits are decoded, on average."""
+    size = RunSize.of(splits, workers)
+    rows = decoded = most = 0
+    for run in split_runs(splits, size):
+        last = run.splits[-1]
+        end = last.skip_rows + last.about_rows  # from the start of the row group
+        rows += sum(split.about_rows for split in run.splits)
+        decoded += end
+        most = max(most, end)
+    if decoded == rows:
+        return "once"
+    return (
+        f"about {decoded / rows:.1f} times over: workers share row groups of up to {most:,} rows, "
+        "and each decodes them from their start"
+    )

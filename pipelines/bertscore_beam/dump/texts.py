@@ -1,14 +1,123 @@
-"""Read texts from Arrow columns, or other values as texts; say why texts cannot be scored."""
+"""Read texts from Arrow columns; say why texts cannot be scored, and which language they are in."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertscore_beam.dump.columns import is_list
+from bertscore_beam.dump.columns import TableFields, column_of, is_list
+
+if TYPE_CHECKING:
+    from bertscore_beam.dump.text.parsers import Lines
+
+_T = TypeVar("_T")
+
+# Language codes: how they are written, and what stands for a value that is none.
+
+NO_LANGUAGE = ""
+"""Stands for the language of a row that has none: a null, or a blank text."""
+
+NO_CODE = "?"
+"""Stands for every value that cannot be a language code, so that no text of the dump is shown."""
+
+_CODE = re.compile(r"[a-z0-9]{1,12}([_-][a-z0-9]{1,12}){0,3}")
+
+
+def is_code(text: str) -> bool:
+    """Tell whether a text in lower case can be a language code, such as en or zh-hans-cn."""
+    return _CODE.fullmatch(text) is not None
+
+
+def language_of(value: object) -> str:
+    """Return the language of a value: its code in lower case, `NO_LANGUAGE` or `NO_CODE`."""
+    if value is None:
+        return NO_LANGUAGE
+    if not isinstance(value, str):
+        return NO_CODE
+    if not value or value.isspace():
+        return NO_LANGUAGE
+    code = value.lower()
+    return code if is_code(code) else NO_CODE
+
+
+def words_for(language: str) -> str:
+    """Return the name of a language for people."""
+    return {NO_LANGUAGE: "(none)", NO_CODE: "(no language code)"}.get(language, language)
+
+
+def by_name(languages: Iterable[str]) -> list[str]:
+    """Return languages in the order in which they are shown: codes first, then the others."""
+    return sorted(languages, key=lambda name: (name in (NO_LANGUAGE, NO_CODE), name))
+
+
+# Tell whether texts are plainly in another script than a language is written in.
+#
+# Letters are counted by their Unicode script. A text counts as one of another script if it has
+# enough letters, and most of them are in no script of the language: a name or a quotation in
+# another script does not make it one, nor do digits, punctuation and emoji, which are no letters.
+
+_LEAST_LETTERS = 8
+"""Letters below which a text says nothing: a single name or an abbreviation."""
+
+_MOST_FOREIGN = 3
+"""A text is of another script if more than 2 of 3 letters are in no script of the language."""
+
+_MOST_CHARACTERS = 300
+"""Characters that are looked at, from the start of a text."""
+
+_LATIN = ("Latin",)
+_OTHER_SCRIPTS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("ba", "be", "bg", "ce", "cv", "kk", "ky", "mk", "mn", "ru", "tg", "tt", "uk"),
+                    ("Cyrillic",)),
+    **dict.fromkeys(("ar", "azb", "fa", "lah", "pnb", "ur"), ("Arabic",)),
+    **dict.fromkeys(("hi", "mr", "ne", "new"), ("Devanagari",)),
+    **dict.fromkeys(("bn", "bpy"), ("Bengali",)),
+    **dict.fromkeys(("bs", "sh", "sr", "uz", "az"), ("Latin", "Cyrillic")),
+    **dict.fromkeys(("zh", "zh-cn", "zh-tw"), ("Han", "Bopomofo")),
+    "el": ("Greek",),
+    "gu": ("Gujarati",),
+    "he": ("Hebrew",),
+    "hy": ("Armenian",),
+    "ja": ("Han", "Hiragana", "Katakana"),
+    "ka": ("Georgian",),
+    "kn": ("Kannada",),
+    "ko": ("Hangul", "Han"),
+    "ml": ("Malayalam",),
+    "my": ("Myanmar",),
+    "pa": ("Gurmukhi", "Arabic"),
+    "ta": ("Tamil",),
+    "te": ("Telugu",),
+    "th": ("Thai",),
+}  # fmt: skip
+"""Scripts of the registry's languages that are not written in Latin letters alone."""
+
+
+def scripts_of(language: str) -> Sequence[str]:
+    """Return the Unicode scripts that a language of the registry is written in."""
+    return _OTHER_SCRIPTS.get(language.lower(), _LATIN)
+
+
+def count_other_scripts(texts: Sequence[str], language: str) -> int:
+    """Count the texts that are plainly in another script than a language is written in."""
+    scripts = scripts_of(language)
+    if scripts == _LATIN:
+        texts = [text for text in texts if not text.isascii()]
+    if not texts:
+        return 0
+    column = pa.array([text[:_MOST_CHARACTERS] for text in texts], pa.string())
+    letters = pc.count_substring_regex(column, r"\pL")
+    own = "".join(rf"\p{{{script}}}" for script in scripts)
+    fitting = pc.count_substring_regex(column, f"[{own}]")
+    foreign = pc.less(pc.multiply(fitting, _MOST_FOREIGN), letters)
+    enough = pc.greater_equal(letters, _LEAST_LETTERS)
+    return int(pc.sum(pc.and_(foreign, enough)).as_py() or 0)
 
 
 class Reason(StrEnum):
@@ -62,20 +171,36 @@ def reference_texts(column: pa.ChunkedArray) -> list[list[Text] | None]:
     None is a null, [] an empty list; the items are as in `texts_from_column`. A column of single
     texts gives lists of one.
     """
-    if is_list(column.type):
-        return [texts for chunk in column.chunks for texts in _text_lists(chunk)]
-    return [None if text is None else [text] for text in texts_from_column(column)]
+    return groups_of_texts(column, _texts)
 
 
-def countable_references(column: pa.ChunkedArray) -> list[list[str] | None]:
-    """Return the references of each row that a pair could be scored against: the idf corpus.
+def groups_of_texts(
+    column: pa.ChunkedArray, read: Callable[[pa.Array], list[_T]]
+) -> list[list[_T] | None]:
+    """Return what `read` makes of the texts of each row, one or several; None for a null."""
+    if not is_list(column.type):
+        single = (text for chunk in column.chunks for text in read(chunk))
+        return [None if text is None else [text] for text in single]
+    groups: list[list[_T] | None] = []
+    for chunk in column.chunks:
+        # flatten() skips the values under null lists and respects slices.
+        flat = read(chunk.flatten())
+        start = 0
+        for length in pc.list_value_length(chunk).to_pylist():
+            groups.append(None if length is None else flat[start : start + length])
+            start += length or 0
+    return groups
 
-    None for a row whose references are rejected: it is left out entirely, as in scoring.
-    """
-    return [
-        only_strings(group) if reference_reason(group) is None else None
-        for group in reference_texts(column)
-    ]
+
+def raw_texts(array: pa.Array) -> list[bytes | None]:
+    """Return texts as they are stored, valid UTF-8 or not."""
+    if isinstance(array, pa.DictionaryArray):
+        return _spelled(array, raw_texts)
+    is_view = pa.types.is_string_view(array.type)
+    texts: list[bytes | None] = pc.cast(
+        array, pa.binary_view() if is_view else pa.large_binary()
+    ).to_pylist()
+    return texts
 
 
 def candidate_reason(candidate: Text) -> str | None:
@@ -101,37 +226,26 @@ def only_strings(group: Sequence[Text] | None) -> list[str]:
 
 
 def _texts(array: pa.Array) -> list[Text]:
-    """Return the texts of one chunk."""
     if isinstance(array, pa.DictionaryArray):
-        values = _texts(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        return _spelled(array, _texts)
     try:
         texts: list[Text] = array.to_pylist()
     except UnicodeDecodeError:
-        is_view = pa.types.is_string_view(array.type)
-        raw = pc.cast(array, pa.binary_view() if is_view else pa.large_binary())
-        return [_decode(item) for item in raw.to_pylist()]
+        return [_decode(raw) for raw in raw_texts(array)]
     return texts
 
 
+def _spelled(array: pa.DictionaryArray, read: Callable[[pa.Array], Sequence[Any]]) -> list[Any]:
+    """Return the values of a dictionary column, each of which is read once."""
+    values = read(array.dictionary)
+    return [None if index is None else values[index] for index in array.indices.to_pylist()]
+
+
 def _decode(raw: bytes | None) -> Text:
-    """Return the text of UTF-8 bytes, or why there is none."""
     try:
         return None if raw is None else raw.decode("utf-8")
     except UnicodeDecodeError:
         return UnreadableText.INVALID_UTF8
-
-
-def _text_lists(array: pa.Array) -> list[list[Text] | None]:
-    """Return the lists of texts of one chunk."""
-    # flatten() skips the values under null lists and respects slices.
-    flat = _texts(array.flatten())
-    lists: list[list[Text] | None] = []
-    start = 0
-    for length in pc.list_value_length(array).to_pylist():
-        lists.append(None if length is None else flat[start : start + length])
-        start += length or 0
-    return lists
 
 
 def values_as_text(column: pa.ChunkedArray) -> list[str | None]:
@@ -144,8 +258,7 @@ def values_as_text(column: pa.ChunkedArray) -> list[str | None]:
 
 def _chunk_as_text(array: pa.Array) -> list[str | None]:
     if isinstance(array, pa.DictionaryArray):
-        values = _chunk_as_text(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        return _spelled(array, _chunk_as_text)
     if pa.types.is_floating(array.type):
         return [_number_as_text(value) for value in array.to_pylist()]
     if pa.types.is_null(array.type):
@@ -170,3 +283,84 @@ def dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
     return pa.chunked_array(column.chunks, type=column.type).unify_dictionaries().combine_chunks()
+
+
+def languages_of(column: pa.ChunkedArray) -> list[str]:
+    """Return the language of each row of a column of language codes. Shape (rows,)."""
+    encoded = dictionary_of(column)
+    names = _names(encoded)
+    return [NO_LANGUAGE if index is None else names[index] for index in encoded.indices.to_pylist()]
+
+
+def count_languages(column: pa.ChunkedArray) -> Counter[str]:
+    """Return the rows of each language."""
+    encoded = dictionary_of(column)
+    names = _names(encoded)
+    counts: Counter[str] = Counter()
+    for counted in pc.value_counts(encoded.indices).to_pylist():
+        index = counted["values"]
+        counts[NO_LANGUAGE if index is None else names[index]] += counted["counts"]
+    return counts
+
+
+def _names(encoded: pa.DictionaryArray) -> list[str]:
+    return [language_of(text) for text in texts_from_column(pa.chunked_array([encoded.dictionary]))]
+
+
+@dataclass(frozen=True, eq=False)  # no slots, in which no cached value has a place
+class Rows:
+    """Some rows, and their columns by what they are for; each is looked up and read once.
+
+    Attributes:
+        table: The rows with all their columns.
+        fields: Which columns are for what.
+        lines: The lines that they were read from; None if they never were text.
+    """
+
+    table: pa.Table
+    fields: TableFields
+    lines: "Lines | None" = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def candidates(self) -> pa.ChunkedArray:
+        """The column of candidates."""
+        return column_of(self.table, str(self.fields.candidate_column))
+
+    @cached_property
+    def references(self) -> pa.ChunkedArray:
+        """The column of references."""
+        return column_of(self.table, self.fields.reference_column)
+
+    @cached_property
+    def reference_texts(self) -> list[list[Text] | None]:
+        """The references of each row; see the function of this name. Shape (N,)."""
+        return reference_texts(self.references)
+
+    @cached_property
+    def countable(self) -> list[list[str] | None]:
+        """The references of each row that a pair could be scored against: the idf corpus.
+
+        None for a row whose references are rejected: it is left out entirely, as in scoring.
+        """
+        return [
+            only_strings(group) if reference_reason(group) is None else None
+            for group in self.reference_texts
+        ]
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """The language of each row; empty if all rows are scored alike."""
+        name = self.fields.language
+        return [] if name is None else languages_of(column_of(self.table, name))
+
+    @property
+    def deciding(self) -> list[pa.ChunkedArray]:
+        """The columns beside the texts on which scores depend."""
+        return [column_of(self.table, name) for name in self.fields.deciding]
+
+    def words_of(self, names: Sequence[str]) -> list[list[str | None]]:
+        """Return the values of some columns as texts; see `values_as_text`."""
+        return [values_as_text(column_of(self.table, name)) for name in names]

@@ -29,13 +29,6 @@ class Buckets:
         bits: int,
         key_of: Callable[[npt.NDArray[np.void]], npt.NDArray[np.uint64]],
     ) -> None:
-        """Make no file yet.
-
-        Args:
-            folder: An empty folder.
-            bits: How many bits of a key name its bucket.
-            key_of: Returns the keys of rows. Shape (N,) both.
-        """
         self._folder = folder
         self._bits = bits
         self._key_of = key_of
@@ -49,10 +42,10 @@ class Buckets:
 
     def add(self, rows: npt.NDArray[np.void]) -> None:
         """Append rows to the files of their buckets. Shape (N,)."""
-        for number, some in split_by_bucket(rows, self._key_of(rows), self._file_bits):
+        for number, in_bucket in split_by_bucket(rows, self._key_of(rows), self._file_bits):
             if number not in self._files:
                 self._files[number] = (self._folder / str(number)).open("w+b")
-            self._files[number].write(some.tobytes())
+            self._files[number].write(in_bucket.tobytes())
 
     def take(self, kind: "np.dtype[np.void]") -> Iterator[tuple[int, npt.NDArray[np.void]]]:
         """Yield each bucket that has rows, with its rows in the order in which they were added.

@@ -1,21 +1,28 @@
-"""List all files below a folder.
+"""List the files below a folder, and the names in one folder.
 
 Every listing of a store is requested here: page by page, or checked, since one that the store's
 client has cut off does not count as whole.
 """
 
 import contextlib
+import errno
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, protocols, resolve, with_scheme
-from bertscore_beam.files.ranges import S3
+from bertscore_beam.files.paths import (
+    TEMPORARY_PREFIX,
+    mask_credentials,
+    protocols,
+    resolve,
+    with_scheme,
+)
+from bertscore_beam.files.read import S3
 from bertscore_core.errors import BertScoreError
 
 GCSFS_STOPS_AT = 10_000_000
@@ -40,53 +47,27 @@ def list_files(root: str, *, suffix: str = "") -> dict[str, int]:
         UnlistedError: If a local folder cannot be listed.
         OSError: If a remote one cannot.
     """
-    return dict(sorted(found for found in each_file(root) if found[0].endswith(suffix)))
+    return dict(sorted(file for file in each_file(root) if file[0].endswith(suffix)))
 
 
 def each_file(root: str) -> Iterator[tuple[str, int]]:
     """Yield what `list_files` returns as it comes: there may be millions of files."""
-    return (found for found in _sizes(root) if not _is_temporary(found[0]))
+    return (file for file in _sizes(root) if not _is_temporary(file[0]))
 
 
 def list_temporary(root: str) -> list[str]:
-    """List the temporary files below a folder: their paths below it.
-
-    Raises:
-        OSError: If the folder cannot be listed.
-    """
+    """List the temporary files below a folder: their paths below it."""
     return [name for name, _ in _sizes(root) if _is_temporary(name)]
 
 
 def list_level(fs: AbstractFileSystem, folder: str) -> list[dict[str, Any]]:
-    """Return what a store has in a folder, as the store describes it.
-
-    Raises:
-        OSError: If it cannot be listed, or is not there.
-        CutOffError: If the store lists only a part of it.
-    """
+    """Return what a store has in a folder, as the store describes it."""
     listed: list[dict[str, Any]] = fs.ls(folder, detail=True)
     _check_whole(fs, folder, listed)
     return listed
 
 
-def list_below(fs: AbstractFileSystem, folder: str) -> dict[str, dict[str, Any]]:
-    """Return all objects below a folder by path, for stores that list a tree in one request.
-
-    Raises:
-        OSError: If it cannot be listed, or is not there.
-        CutOffError: If the store lists only a part of it.
-    """
-    listed: dict[str, dict[str, Any]] = fs.find(folder, detail=True)
-    _check_whole(fs, folder, listed)
-    return listed
-
-
 def _check_whole(fs: AbstractFileSystem, folder: str, listed: Sized) -> None:
-    """Check that a listing was not cut off.
-
-    Raises:
-        CutOffError: It was, or ends by chance where it would be cut off.
-    """
     # One name fewer: if a folder holds an object of the folder's own name, gcsfs may leave it out.
     if protocols(fs) & _GCS and len(listed) >= GCSFS_STOPS_AT - 1:
         raise CutOffError(
@@ -101,7 +82,6 @@ def _is_temporary(name: str) -> bool:
 
 
 def _sizes(root: str) -> Iterator[tuple[str, int]]:
-    """Yield the path of each file below a folder, from there, and its size."""
     fs, inner = resolve(root)
     if isinstance(fs, LocalFileSystem):
         return _local_sizes(inner)
@@ -144,7 +124,7 @@ def _sizes_by_page(
 def _s3_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
     more = {"ContinuationToken": token} if token else {}
     page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **fs.req_kw, **more)
-    objects = [(found["Key"], found["Size"]) for found in page.get("Contents", ())]
+    objects = [(item["Key"], item["Size"]) for item in page.get("Contents", ())]
     return objects, page["NextContinuationToken"] if page.get("IsTruncated") else ""
 
 
@@ -152,20 +132,15 @@ def _gcs_page(fs: Any, bucket: str, prefix: str, token: str) -> _Page:
     more = {"pageToken": token} if token else {}
     wanted = {"prefix": prefix, "maxResults": 1000, "fields": "items(name,size),nextPageToken"}
     page = fs.call("GET", "b/{}/o", bucket, json_out=True, **wanted, **more)
-    objects = [(found["name"], int(found["size"])) for found in page.get("items", ())]
+    objects = [(item["name"], int(item["size"])) for item in page.get("items", ())]
     return objects, page.get("nextPageToken", "")
 
 
 def _remote_sizes(fs: AbstractFileSystem, root: str) -> Iterator[tuple[str, int]]:
+    """Yield the files below a folder. `fs.find` may silently skip what cannot be listed."""
     fs.invalidate_cache()
-    start = len(root.rstrip("/")) + 1
-    for name, info in _find(fs, root).items():
-        yield name[start:], int(info.get("size") or 0)
-
-
-def _find(fs: AbstractFileSystem, root: str) -> dict[str, Any]:
-    """Find all files below a folder. `fs.find` may silently skip folders that cannot be listed."""
-    found, waiting = {}, [root.rstrip("/")]
+    root = root.rstrip("/")
+    waiting = [root]
     while waiting:
         folder = waiting.pop()
         try:
@@ -178,8 +153,7 @@ def _find(fs: AbstractFileSystem, root: str) -> dict[str, Any]:
                 if info["type"] == "directory":
                     waiting.append(name)
                 else:
-                    found[name] = info
-    return found
+                    yield name[len(root) + 1 :], int(info.get("size") or 0)
 
 
 def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
@@ -193,9 +167,139 @@ def _local_sizes(root: str) -> Iterator[tuple[str, int]]:
 
 
 def _raise_unlisted(error: OSError) -> None:
-    """Raise the error of a folder that could not be listed, unless the folder is not there."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise UnlistedError(
             f"folder {error.filename!r} cannot be listed: got {error.strerror!r}; expected its "
             "content. A folder that cannot be listed is not taken for an empty one."
         ) from error
+
+
+# List one folder, local or remote. An error is raised and never taken for an empty folder.
+#
+# Local symbolic links are followed: an entry says what its link leads to, and the path without
+# links.
+
+# Names that start with these are skipped by Parquet readers (Arrow, Spark, Hive, DuckDB).
+HIDDEN_PREFIXES = ("_", ".")
+DIRECTORY = "directory"
+FILE = "file"
+WEB = frozenset({"http", "https"})
+
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
+_GONE = (404, 410)
+_LEADS_NOWHERE = (errno.ENOENT, errno.ELOOP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of a listing.
+
+    Attributes:
+        kind: "file", "directory" or another word of the file system; "" if `error` is set.
+        below: Its path below the folder in which the search began, "" for that folder.
+    """
+
+    path: str
+    kind: str
+    real: str
+    info: Mapping[str, Any] = field(default_factory=dict)
+    below: str = ""
+    linked: bool = False
+    error: OSError | None = None
+
+    @property
+    def name(self) -> str:
+        """The last name of the path."""
+        return posixpath.basename(self.path)
+
+
+def look(fs: AbstractFileSystem, path: str) -> Entry | None:
+    """Look at one path; None if nothing is there."""
+    try:
+        info = fs.info(path)
+    except _NOT_THERE as error:
+        # fsspec reports every failure of a web server as a missing file.
+        status = getattr(error.__cause__, "status", None)
+        if protocols(fs) & WEB and error.__cause__ is not None and status not in _GONE:
+            raise ConnectionError(f"the server refused: got {error.__cause__!r}") from error
+        return None
+    return Entry(path=path, kind=info["type"], real=real_path(fs, path), info=info)
+
+
+def is_web(path: str) -> bool:
+    """Tell whether a path is the address of a file on a web server."""
+    return bool(protocols(resolve(path)[0]) & WEB)
+
+
+def real_path(fs: AbstractFileSystem, path: str) -> str:
+    """Return a path without symbolic links; only a local one can have them."""
+    return os.path.realpath(path) if isinstance(fs, LocalFileSystem) else path
+
+
+def list_folder(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
+    """Return what is in a folder; nothing if the folder no longer exists."""
+    try:
+        if isinstance(fs, LocalFileSystem):
+            with os.scandir(folder.path) as listing:
+                entries = (_local_entry(fs, folder, entry) for entry in listing)
+                return [entry for entry in entries if entry is not None]
+        listed = list_level(fs, folder.path)
+    except _NOT_THERE:
+        return []
+    inside = folder.path.rstrip("/") + "/" if folder.path else ""
+    return [
+        Entry(
+            path=name,
+            kind=info["type"],
+            real=name,
+            info=info,
+            below=posixpath.join(folder.below, posixpath.basename(name)),
+        )
+        for info in listed
+        if (name := info["name"].rstrip("/")).startswith(inside) and name != folder.path
+    ]
+
+
+def list_tree(fs: AbstractFileSystem, folder: Entry) -> list[Entry]:
+    """Return all files below a folder, for stores that list a whole tree in one request."""
+    try:
+        listed: dict[str, dict[str, Any]] = fs.find(folder.path, detail=True)
+    except _NOT_THERE:
+        return []
+    _check_whole(fs, folder.path, listed)
+    start = len(folder.path.rstrip("/")) + 1
+    return [
+        Entry(path=name, kind=info["type"], real=name, info=info, below=name[start:])
+        for name, info in listed.items()
+        if info["type"] != DIRECTORY
+    ]
+
+
+def _local_entry(fs: LocalFileSystem, folder: Entry, entry: "os.DirEntry[str]") -> Entry | None:
+    """Describe an entry of a local folder; None for one that no longer exists."""
+    is_link = entry.is_symlink()
+    real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
+    kind, info, trouble = "", {}, None
+    try:
+        info = fs.info(entry.path)
+        kind = info["type"]
+    except OSError as error:
+        if entry.is_dir(follow_symlinks=False):
+            kind = DIRECTORY  # the error comes up when it is listed
+        elif is_link and error.errno not in _LEADS_NOWHERE:
+            trouble = error
+        elif is_link or entry.is_file(follow_symlinks=False):
+            kind = FILE  # the error comes up when it is read
+        elif error.errno == errno.ENOENT:
+            return None
+        else:
+            trouble = error
+    return Entry(
+        path=entry.path,
+        kind=kind,
+        real=real,
+        info=info,
+        below=posixpath.join(folder.below, entry.name),
+        linked=is_link or folder.linked,
+        error=trouble,
+    )

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files.paths import mask_credentials
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _CLIENTS = re.compile(
@@ -44,16 +44,12 @@ class NotBegunError(OSError):
 def reaching(option: str, *paths: str) -> Iterator[None]:
     """Raise an error that names the option and the cure if a place cannot be reached.
 
-    Args:
-        option: The option that names the place.
-        paths: The places that it names.
-
     Raises:
         ConfigError: credentials or a connection are missing.
         NotBegunError: the store failed in another way, and a retry may help.
     """
     try:
-        with _hushed():
+        with silenced("gcsfs"):  # it logs the traceback of every error that it raises
             yield
     except BertScoreError:
         raise
@@ -91,9 +87,9 @@ def before_work() -> Iterator[None]:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Keep gcsfs from logging the traceback of every error that it raises."""
-    logger = logging.getLogger("gcsfs")
+def silenced(name: str) -> Iterator[None]:
+    """Keep a logger and those below it from logging while the body runs."""
+    logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
@@ -107,19 +103,19 @@ def lacks_setting(error: BaseException) -> bool:
 
     A refusal of the store (403) means neither: it may concern one folder only.
     """
-    refused = any(isinstance(one, PermissionError) for one in _chain(error))
+    refused = any(isinstance(cause, PermissionError) for cause in _chain(error))
     return not refused and _missing(error) is not None
 
 
 def _missing(error: BaseException) -> str | None:
     """Return what is missing by an error: `credentials` or `a connection`; None if neither."""
-    for one in _chain(error):
-        kind = type(one)
-        if isinstance(one, PermissionError) or getattr(one, "code", None) in (401, 403):
+    for cause in _chain(error):
+        kind = type(cause)
+        if isinstance(cause, PermissionError) or getattr(cause, "code", None) in (401, 403):
             return "credentials"
-        if isinstance(one, socket.gaierror | ConnectionRefusedError):
+        if isinstance(cause, socket.gaierror | ConnectionRefusedError):
             return "a connection"
-        if _client(one):
+        if _client(cause):
             if _NO_CONNECTION.search(kind.__name__):
                 return "a connection"
             if _NO_CREDENTIALS.search(f"{kind.__module__}.{kind.__name__}"):
@@ -128,22 +124,19 @@ def _missing(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _client(error: BaseException) -> bool:
-    """Tell whether an error comes from the client of a store."""
     return _CLIENTS.match(type(error).__module__) is not None
 
 
 def _in_words(error: BaseException) -> str:
-    """Return an error in one line."""
     words = " ".join(mask_credentials(str(error)).split()).rstrip(".")
     return f"{words} ({type(error).__name__})" if words else type(error).__name__
 

@@ -1,19 +1,28 @@
-"""Write files so that nobody ever sees a part of one."""
+"""Write files so that nobody ever sees a part of one, and delete them."""
 
 import contextlib
+import errno
 import os
 import posixpath
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import PUT_IS_WHOLE, TEMPORARY_PREFIX, protocols, resolve
-from bertscore_beam.files.read import exists
+from bertscore_beam.files.listing import list_temporary
+from bertscore_beam.files.paths import (
+    PUT_IS_WHOLE,
+    TEMPORARY_PREFIX,
+    join,
+    mask_credentials,
+    protocols,
+    resolve,
+)
+from bertscore_beam.files.read import S3, exists, in_parallel
 
 _COPIED_BYTES = 1 << 20
 """Bytes of a file in memory at a time while it is copied."""
@@ -38,16 +47,7 @@ def write_atomically(
     Raises:
         OSError: If the disk is full, the folder is read-only and so on; nothing is left behind.
     """
-    fs, inner = resolve(path)
-    folder = None if temporary_in is None else resolve(temporary_in)[1]
-    if isinstance(fs, LocalFileSystem):
-        with _temporary_local(inner, data, folder) as temporary:
-            os.replace(temporary, inner)
-        _sync_folder(os.path.dirname(inner))
-    elif protocols(fs) & PUT_IS_WHOLE:
-        fs.pipe_file(inner, bytes(data))
-    else:
-        _replace_remote(fs, inner, lambda temporary: fs.pipe_file(temporary, bytes(data)), folder)
+    _write(path, data, lambda fs, inner: fs.pipe_file(inner, bytes(data)), temporary_in)
 
 
 def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
@@ -56,15 +56,35 @@ def copy_atomically(path: str, source: str | os.PathLike[str]) -> None:
     Raises:
         OSError: If it cannot be written; nothing is left behind.
     """
+    with open(source, "rb") as file:
+        _write(path, file, lambda fs, inner: fs.put_file(os.fspath(source), inner))
+
+
+def _write(
+    path: str,
+    content: "bytes | bytearray | memoryview | BinaryIO",
+    put: Callable[[AbstractFileSystem, str], object],
+    temporary_in: str | None = None,
+) -> None:
     fs, inner = resolve(path)
+    folder = None if temporary_in is None else resolve(temporary_in)[1]
     if isinstance(fs, LocalFileSystem):
-        with open(source, "rb") as file, _temporary_local(inner, file) as temporary:
+        with _temporary_local(inner, content, folder) as temporary:
             os.replace(temporary, inner)
         _sync_folder(os.path.dirname(inner))
     elif protocols(fs) & PUT_IS_WHOLE:
-        fs.put_file(os.fspath(source), inner)
+        put(fs, inner)
     else:
-        _replace_remote(fs, inner, lambda temporary: fs.put_file(os.fspath(source), temporary))
+        fs.makedirs(posixpath.dirname(inner), exist_ok=True)
+        below = folder or posixpath.dirname(inner)
+        temporary = f"{below}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        try:
+            put(fs, temporary)
+            fs.mv(temporary, inner)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                fs.rm_file(temporary)
+            raise
 
 
 def create_exclusively(path: str, data: bytes) -> None:
@@ -113,21 +133,6 @@ def can_write_below(folder: str) -> bool:
     return os.path.isdir(inner) and os.access(inner, os.W_OK | os.X_OK)
 
 
-def _replace_remote(
-    fs: AbstractFileSystem, path: str, write: Callable[[str], object], folder: str | None = None
-) -> None:
-    """Write a temporary file in a folder, by default that of the path, then move it to its path."""
-    fs.makedirs(posixpath.dirname(path), exist_ok=True)
-    temporary = f"{folder or posixpath.dirname(path)}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-    try:
-        write(temporary)
-        fs.mv(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.rm_file(temporary)
-        raise
-
-
 @contextlib.contextmanager
 def _temporary_local(
     path: str, data: bytes | bytearray | memoryview | BinaryIO, folder: str | None = None
@@ -155,10 +160,94 @@ def _temporary_local(
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a rename survive a power cut, where the file system supports that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# Delete files and empty folders.
+
+_AT_ONCE = 1000
+"""Most objects that S3 deletes in a request."""
+
+
+def delete(path: str) -> None:
+    """Delete one file. A file that is not there is no error."""
+    fs, inner = resolve(path)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(inner)
+
+
+def delete_many(paths: Sequence[str]) -> None:
+    """Delete many files: a thousand in a request where the store can, else in parallel.
+
+    Raises:
+        OSError: A file could not be deleted.
+    """
+    if len(paths) > 1 and all(protocols(resolve(path)[0]) & S3 for path in paths):
+        for start in range(0, len(paths), _AT_ONCE):
+            if not _delete_at_once(paths[start : start + _AT_ONCE]):
+                _delete_in_parallel(paths[start:])
+                return
+    else:
+        _delete_in_parallel(paths)
+
+
+def _delete_in_parallel(paths: Sequence[str]) -> None:
+    deque(in_parallel(delete, paths), maxlen=0)
+
+
+def _delete_at_once(paths: Sequence[str]) -> bool:
+    """Delete objects of one S3 bucket in one request; tell whether all are deleted now.
+
+    They are not if the store does not know this request, or could not delete an object: to delete
+    each by itself says why, or does it. `fs.rm` would take names for patterns.
+    """
+    fs, first = resolve(paths[0])
+    bucket, _, _ = fs.split_path(first)
+    keys = [{"Key": fs.split_path(resolve(path)[1])[1]} for path in paths]
+    wanted = {"Objects": keys, "Quiet": True}
+    try:
+        answer = fs.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+    except (FileNotFoundError, PermissionError, TimeoutError):
+        raise
+    except OSError as error:
+        if error.errno == errno.EBUSY:  # it asked for fewer requests, not for a thousand
+            raise
+        return False
+    return not answer.get("Errors")
+
+
+def delete_empty_folders(root: str) -> None:
+    """Delete the empty folders below a folder, and itself if empty. Object stores have none."""
+    fs, inner = resolve(root)
+    if isinstance(fs, LocalFileSystem):
+        for folder, _, _ in os.walk(inner, topdown=False):
+            with contextlib.suppress(OSError):  # it is not empty, or not there
+                os.rmdir(folder)
+
+
+def delete_if_empty(folder: str) -> None:
+    """Delete a folder if it is empty. Object stores have none."""
+    fs, inner = resolve(folder)
+    if isinstance(fs, LocalFileSystem):
+        with contextlib.suppress(OSError):  # it is not empty, or not there
+            os.rmdir(inner)
+
+
+def is_empty_folder(folder: str) -> bool:
+    """Tell whether a folder is there and empty. Object stores have none."""
+    fs, inner = resolve(folder)
+    with contextlib.suppress(OSError):
+        return isinstance(fs, LocalFileSystem) and not os.listdir(inner)
+    return False
+
+
+def delete_temporary(root: str) -> None:
+    """Delete the temporary files that killed processes left below a folder."""
+    fs, _ = resolve(root)
+    if not protocols(fs) & PUT_IS_WHOLE:  # elsewhere nothing is written under a temporary name
+        delete_many([join(root, name) for name in list_temporary(root)])

@@ -5,19 +5,159 @@ import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from bertscore_beam.idf.owners import Owned
-from bertscore_beam.idf.repeats import Repeats
-from bertscore_beam.idf.row_keys import NO_KEY, RowKeys
-from bertscore_beam.idf.tables import MOST_TABLES, IdfKey, IdfTables
+from bertscore_beam.dump import Rows
+from bertscore_beam.idf.idf_tables import MOST_TABLES, IdfKey, IdfTables
+from bertscore_beam.idf.owners import NO_KEY, Owned, row_keys, text_digest
 from bertscore_core import DocumentFrequencies, IdfError
 from bertscore_core.idf import CountedRows
 
 if TYPE_CHECKING:
     from bertscore_core import TextTokenizer
+
+# How often the references of a corpus repeat, estimated in a few kilobytes.
+
+_KEPT = 1024
+# Two systems on the same references give 2. Short answers such as "yes" repeat in any corpus.
+_MANY = 1.5
+_FEWEST_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repeats:
+    """Rows counted, and the smallest digests of their references: exact up to 1,024 distinct ones.
+
+    Attributes:
+        smallest: The smallest distinct digests, ascending. Shape (at most 1,024,), uint64.
+
+    References:
+        Bar-Yossef et al. 2002, Counting distinct elements in a data stream: the estimate from the
+        k smallest values, with a relative error of about 1 / sqrt(k), here 3%.
+    """
+
+    rows: int
+    smallest: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, references: Sequence[Sequence[str]]) -> "Repeats":
+        """Look at the references of some rows."""
+        data = b"".join(map(text_digest, references))
+        digests = np.unique(np.frombuffer(data, dtype="<u8").astype(np.uint64))
+        return cls(rows=len(references), smallest=digests[:_KEPT])
+
+    @classmethod
+    def merge(cls, parts: Iterable["Repeats"]) -> "Repeats":
+        """Put together what was seen in several places; any order gives the same."""
+        every = list(parts)
+        none = np.zeros(0, dtype=np.uint64)
+        digests = np.unique(np.concatenate([none, *(part.smallest for part in every)]))
+        return cls(rows=sum(part.rows for part in every), smallest=digests[:_KEPT])
+
+    @property
+    def distinct(self) -> int:
+        """About how many rows have references of their own."""
+        if len(self.smallest) < _KEPT:
+            return len(self.smallest)
+        return min(self.rows, round((_KEPT - 1) / (float(self.smallest[-1]) / 2**64)))
+
+
+def repeat_words(rows: int, distinct: int, *, keyed: bool, sampled: bool = False) -> str | None:
+    """Say that references repeat much, and what to do; None if they do not.
+
+    `distinct` rows have references of their own. `sampled` says that only a part was looked at.
+    """
+    if rows < max(_FEWEST_ROWS, _MANY * distinct):
+        return None
+    where = "in a sample, " if sampled else ""
+    cure = (
+        "Check that the key is the same for the same references"
+        if keyed
+        else "If the dump has several systems on one test set, name the columns that identify a "
+        "reference with --idf-key, so that each counts once"
+    )
+    return (
+        f"references repeat: {where}{rows:,} rows have about {distinct:,} different references, "
+        f"{1 - distinct / rows:.0%} are repeats, and idf counts each of them. {cure}."
+    )
+
+
+# How the idf tables of a run were counted, in words and in the types of JSON.
+
+
+def describe_tables(tables: IdfTables) -> dict[str, Any]:
+    """Return how tables were counted, for `_summary.json` and for messages.
+
+    Numbers of rows are None where they are not known: every row counted, in an earlier run.
+    """
+    total = CountedRows()
+    for table in tables.tables.values():
+        total += table.counted or CountedRows()
+    known = bool(tables.group_columns or total.key_columns)
+    repeats = tables.repeats
+    return {
+        "fingerprint": tables.fingerprint,
+        "tables": len(tables.tables),
+        "documents": tables.num_documents,
+        "key_columns": list(total.key_columns),
+        "group_columns": list(tables.group_columns),
+        "by_language": any(key.language for key in tables.tables),
+        "rows": total.rows if known else None if repeats is None else repeats[0],
+        "rows_left_out": total.duplicates,
+        "rows_left_out_with_other_references": total.conflicts,
+        "rows_without_key": total.without_key,
+        "rows_without_group": tables.without_table,
+        "rows_counted": None if repeats is None else repeats[0],
+        "different_references": None if repeats is None else repeats[1],
+        "problem": tables.problem,
+    }
+
+
+def table_warnings(described: Mapping[str, Any]) -> list[str]:
+    """Return what is worth a warning in the result of `describe_tables`, or in nothing."""
+    warnings: list[str] = []
+    if not described:
+        return warnings
+    conflicts, alone = (
+        described["rows_left_out_with_other_references"],
+        described["rows_without_key"],
+    )
+    if conflicts:
+        warnings.append(
+            f"{conflicts:,} of {described['rows']:,} rows have other references than the row of "
+            f"the same key ({_names(described['key_columns'])}) that idf counts, which is the "
+            "first by name of file and row. Correct the references, or name a finer key with "
+            "--idf-key."
+        )
+    if alone:
+        warnings.append(
+            f"{alone:,} of {described['rows']:,} rows have no value in a key column "
+            f"({_names(described['key_columns'])}): idf counts each of them. Fill the column."
+        )
+    if described["rows_without_group"]:
+        warnings.append(
+            f"{described['rows_without_group']:,} rows have {_without_table(described)}: idf does "
+            "not count them, and they cannot be scored. Fill the column."
+        )
+    counted, different = described["rows_counted"], described["different_references"]
+    if counted is not None and different is not None:
+        words = repeat_words(counted, different, keyed=bool(described["key_columns"]))
+        warnings += [] if words is None else [words]
+    return warnings
+
+
+def _without_table(described: Mapping[str, Any]) -> str:
+    names = _names(described["group_columns"])
+    groups = [f"no value in a group column ({names})"] if names else []
+    return " or ".join([*groups, *(["no language code"] if described["by_language"] else [])])
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(columns)
+
 
 _CONTENT_RANGE = 1 << 128
 
@@ -62,23 +202,23 @@ class SplitCount:
     @property
     def num_documents(self) -> int:
         """References counted."""
-        return sum(one.frequencies.num_documents for one in self.by_key.values())
+        return sum(count.frequencies.num_documents for count in self.by_key.values())
 
     @classmethod
     def merge(cls, counts: Iterable["SplitCount"]) -> "SplitCount":
         """Add up counts; any order gives the same."""
-        kept = list(counts)
+        every = list(counts)
         parts: dict[IdfKey, list[KeyCount]] = {}
-        for count in kept:
-            for key, one in count.by_key.items():
-                parts.setdefault(key, []).append(one)
+        for count in every:
+            for key, counted in count.by_key.items():
+                parts.setdefault(key, []).append(counted)
         merged = cls(
             by_key={key: KeyCount.merge(some) for key, some in parts.items()},
-            repeats=Repeats.merge(count.repeats for count in kept),
-            without_table=sum(count.without_table for count in kept),
-            unreadable=sum(count.unreadable for count in kept),
-            too_many=any(count.too_many for count in kept),
-            content=sum(count.content for count in kept) % _CONTENT_RANGE,
+            repeats=Repeats.merge(count.repeats for count in every),
+            without_table=sum(count.without_table for count in every),
+            unreadable=sum(count.unreadable for count in every),
+            too_many=any(count.too_many for count in every),
+            content=sum(count.content for count in every) % _CONTENT_RANGE,
         )
         return merged.bounded()
 
@@ -90,79 +230,45 @@ class SplitCount:
 
 
 def count_rows(
-    tokenizers: Mapping[str, "TextTokenizer"],
-    references: Sequence[Sequence[str] | None],
-    keys: RowKeys,
-    key_columns: tuple[str, ...] = (),
-    owned: Owned | None = None,
+    tokenizers: Mapping[str, "TextTokenizer"], rows: Rows, owned: Owned | None = None
 ) -> SplitCount:
-    """Count the references of some rows, each a document, for the table of its row.
-
-    Args:
-        tokenizers: The tokenizer of each language.
-        references: The references of each row, None if they are rejected. Shape (N,).
-        keys: The keys of the rows.
-        key_columns: The columns of --idf-key.
-        owned: Which rows are counted; None for all.
-    """
-    there = np.array([group is not None for group in references], dtype=np.bool_)
-    has_table = keys.codes != NO_KEY
-    seen = there & has_table
-    chosen = seen if owned is None else _marked(owned.rows, len(references)) & seen
+    """Count the references of rows, or of those `owned`, each for the table of its row."""
+    keys, references = row_keys(rows), rows.countable
+    countable = np.array([group is not None for group in references], dtype=np.bool_)
+    seen = countable & (keys.codes != NO_KEY)
+    chosen, conflicts, without_key = seen, np.zeros_like(seen), np.zeros_like(seen)
+    if owned is not None:
+        places = (owned.rows, owned.conflicts, owned.without_key)
+        chosen, conflicts, without_key = (_marked(some, len(rows)) & seen for some in places)
     texts: dict[int, list[str]] = {}
     counted_rows: list[Sequence[str]] = []
     for row in np.flatnonzero(chosen).tolist():
         group = references[row] or ()
         texts.setdefault(int(keys.codes[row]), []).extend(group)
         counted_rows.append(group)
-    facts = _facts(keys, key_columns, seen, chosen, owned)
-    by_key = {
-        key: KeyCount(
-            frequencies=DocumentFrequencies.from_tokens(
-                tokenizers[key.language].encode(texts.get(code, []))
-            ),
-            rows=facts[code],
-        )
-        for code, key in enumerate(keys.keys)
-        if facts[code].rows and key.language in tokenizers
-    }
+    numbers = (
+        np.bincount(keys.codes[marked], minlength=len(keys.keys)).tolist()
+        for marked in (seen, seen & ~chosen, conflicts, without_key)
+    )
+    by_key = {}
+    for code, (key, number, left_out, different, alone) in enumerate(
+        zip(keys.keys, *numbers, strict=True)
+    ):
+        if number and key.language in tokenizers:
+            tokens = tokenizers[key.language].encode(texts.get(code, []))
+            facts = CountedRows(
+                key_columns=rows.fields.key,
+                rows=number,
+                duplicates=left_out,
+                conflicts=different,
+                without_key=alone,
+            )
+            by_key[key] = KeyCount(frequencies=DocumentFrequencies.from_tokens(tokens), rows=facts)
     return SplitCount(
         by_key=by_key,
         repeats=Repeats.of(counted_rows),
-        without_table=int((there & ~has_table).sum()),
+        without_table=int((countable & (keys.codes == NO_KEY)).sum()),
     ).bounded()
-
-
-def _facts(
-    keys: RowKeys,
-    key_columns: tuple[str, ...],
-    seen: np.ndarray,
-    chosen: np.ndarray,
-    owned: Owned | None,
-) -> list[CountedRows]:
-    """Return for each key which rows were counted."""
-    number, size = len(seen), len(keys.keys)
-    nothing = np.zeros(0, dtype=np.int32)
-    conflicts = _marked(nothing if owned is None else owned.conflicts, number) & seen
-    without = _marked(nothing if owned is None else owned.without_key, number) & seen
-
-    def by_key(marked: np.ndarray) -> list[int]:
-        counts: list[int] = np.bincount(keys.codes[marked], minlength=size).tolist()
-        return counts
-
-    every = zip(
-        by_key(seen), by_key(seen & ~chosen), by_key(conflicts), by_key(without), strict=True
-    )
-    return [
-        CountedRows(
-            key_columns=key_columns,
-            rows=rows,
-            duplicates=left_out,
-            conflicts=different,
-            without_key=alone,
-        )
-        for rows, left_out, different, alone in every
-    ]
 
 
 def _marked(positions: np.ndarray, number: int) -> np.ndarray:

@@ -15,53 +15,105 @@ from functools import partial
 
 import apache_beam as beam
 
-from bertscore_beam.dump.census import take_census
-from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
-from bertscore_beam.dump.plan import (
+from bertscore_beam.dump import (
+    MOST_SPLIT_BYTES,
+    NO_CODE,
+    NO_LANGUAGE,
+    UNREADABLE,
+    Imports,
+    InputFile,
     Plan,
     Resources,
+    Rows,
+    Split,
+    TableFields,
+    TextFile,
+    by_name,
     check_all_reached,
+    expand_inputs,
     few_rows_words,
     grouped,
+    named_columns,
+    plan_inputs,
+    plan_to_bytes,
+    read_split,
+    reading_words,
     rows_words,
+    take_census,
+    texts_among,
 )
-from bertscore_beam.dump.plan_files import named_columns, plan_inputs
-from bertscore_beam.dump.runs import reading_words
-from bertscore_beam.dump.saved_plan import plan_to_bytes
-from bertscore_beam.dump.text.imports import Imports, TextFile, texts_among
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.paths import absolute, join
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.files.read import exists, is_file, read_bytes
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.idf.owners import num_buckets
-from bertscore_beam.idf.record import table_warnings
-from bertscore_beam.idf.row_keys import idf_columns
-from bertscore_beam.idf.sample import repeats_in_sample
-from bertscore_beam.idf.saved import note_path
-from bertscore_beam.idf.steps import COUNTS_FOLDER, Counting, Vocabulary
-from bertscore_beam.idf.tables import WHOLE
+from bertscore_beam.files import (
+    absolute,
+    exists,
+    is_file,
+    join,
+    mask_credentials,
+    reaching,
+    read_bytes,
+    write_atomically,
+)
+from bertscore_beam.idf.counting import COUNTS_FOLDER, Counting, Vocabulary
+from bertscore_beam.idf.counts import Repeats, repeat_words, table_warnings
+from bertscore_beam.idf.idf_tables import WHOLE, note_path
+from bertscore_beam.idf.owners import num_buckets, table_fields
 from bertscore_beam.idf.transforms import CountDocumentFrequencies, SaveIdf
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.run.ending import worker_errors
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from bertscore_beam.run.folder import PLAN_FILE, RUN_FILE, OutputFolder
-from bertscore_beam.run.import_stage import import_stage
-from bertscore_beam.run.import_text import imports_among, keep_imports, lacking, slow_words
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.lock import FolderLostError, is_of_lock
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.pool import ask
-from bertscore_beam.run.printing import escape_line
-from bertscore_beam.run.progress import Amounts
-from bertscore_beam.run.read_plan import ReadPlan
-from bertscore_beam.run.run_step import Spread
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.split_size import SPLIT_ROWS, given_split_rows
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.scorer import scorer_config, tokenizer_facts
+from bertscore_beam.options import IdfOptions
+from bertscore_beam.run import (
+    BROKEN,
+    DONE,
+    PLAN_FILE,
+    RUN_FILE,
+    SPLIT_ROWS,
+    TOO_MANY_REJECTS,
+    Amounts,
+    FolderLostError,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    ReadPlan,
+    Runner,
+    Say,
+    Shown,
+    Spread,
+    Stage,
+    ask,
+    escape_line,
+    given_split_rows,
+    import_stage,
+    imports_among,
+    is_of_lock,
+    keep_imports,
+    lacking,
+    scorer_config,
+    slow_words,
+    tokenizer_facts,
+    worker_errors,
+)
 from bertscore_core import BertScoreError, ConfigError, ScorerConfig, UnknownLanguageError
+
+# A look at some rows of the plan: do references repeat much, although every row would count?
+
+_SPLITS = 8
+
+
+def repeats_in_sample(splits: Sequence[Split], fields: TableFields) -> str | None:
+    """Return the warning about references that repeat in a sample; None without cause.
+
+    The sample is the first splits of the first eight files: systems on one test set are usually in
+    files of their own, in the same order. With fewer files it is more splits of each. With a key
+    there is no warning.
+    """
+    if fields.key:
+        return None
+    sample = sorted(splits, key=lambda split: (split.row_offset, split.input_name))[:_SPLITS]
+    seen = []
+    for split in sample:
+        with suppress(*UNREADABLE):  # the run says so
+            rows = Rows(read_split(split, [fields.reference_column]), fields)
+            seen.append(Repeats.of([group for group in rows.countable if group is not None]))
+    repeats = Repeats.merge(seen)
+    return repeat_words(repeats.rows, repeats.distinct, keyed=False, sampled=True)
+
 
 _TABLE_FILE = "table.npz"
 _NOTE_FILE = note_path(_TABLE_FILE)
@@ -71,14 +123,8 @@ _NOTE_FILE = note_path(_TABLE_FILE)
 class IdfPlan:
     """A counting run, checked and planned.
 
-    Attributes:
-        options: The options of the run.
-        runner: Its runner.
-        table: File of the table.
-        output: Folder beside it for the files of the run.
-        vocabularies: The tokenizer of each language; under "" that of all rows.
-        files: Input files, rejected ones included.
-        plan: All splits.
+    `output` is a folder beside the table, for the files of the run. Each language has its own
+    vocabulary; under "" is that of all rows.
     """
 
     options: IdfOptions
@@ -106,8 +152,6 @@ class IdfJob:
     """A counting run that holds its folder.
 
     Attributes:
-        planned: The run.
-        folder: Its folder.
         reused: Counts of an earlier run that are still valid.
         texts: Files of text that must be imported again for the others.
     """
@@ -119,7 +163,7 @@ class IdfJob:
 
 
 def _named_columns(options: IdfOptions) -> tuple[str, ...]:
-    return named_columns(None, options.reference_column, idf_columns(options).options)
+    return named_columns(None, options.reference_column, table_fields(options).choosing)
 
 
 def plan_idf(
@@ -151,7 +195,7 @@ def plan_idf(
             candidate_column=None,
             reference_column=options.reference_column,
             target_rows=target_rows,
-            target_bytes=options.split_bytes,
+            target_bytes=MOST_SPLIT_BYTES,
             resources=Resources(
                 workers=runner.expected_workers,
                 files_in_flight=options.files_in_flight,
@@ -161,7 +205,7 @@ def plan_idf(
                     needs_rows=options.language_column is not None,
                 ),
             ),
-            choosing=idf_columns(options).options,
+            choosing=table_fields(options).choosing,
         )
         if options.language_column and not plan.sketched:
             vocabularies = _of_languages(options, runner, plan)
@@ -187,9 +231,6 @@ def _check_table(table: str, work_folder: str, options: IdfOptions) -> None:
 
     It may be there beside the folder of a run that was cut off before it had cleaned up. Whether it
     is the table of this command is known when that is counted: see `_put`.
-
-    Raises:
-        ConfigError: It is there already and is not to be replaced, or is a folder.
     """
     if not exists(table):
         return
@@ -216,11 +257,7 @@ def _vocabulary(options: IdfOptions, runner: Runner) -> Vocabulary:
 
 
 def _of_languages(options: IdfOptions, runner: Runner, plan: Plan) -> dict[str, Vocabulary]:
-    """Return the tokenizer of each language of the input that has one; others are not counted.
-
-    Raises:
-        BertScoreError: A tokenizer cannot be used, or no language has one.
-    """
+    """Return the tokenizer of each language of the input that has one; others are not counted."""
     found: dict[str, Vocabulary] = {}
     for language in by_name(take_census(plan.splits, options.language_column, ()).languages):
         chosen = options.for_language(language)
@@ -264,7 +301,7 @@ def show_idf(planned: IdfPlan) -> tuple[Shown, ...]:
     rejected = [("file rejected", line) for line in _rejected(plan)]
     found: list[str | None] = [slow_words(planned.texts)]
     if not plan.sketched:
-        found.append(repeats_in_sample(plan.splits, options.reference_column, idf_columns(options)))
+        found.append(repeats_in_sample(plan.splits, table_fields(options)))
     warned = [("warning", words) for words in found if words]
     return (Shown("Plan", ("", ""), [*rows.items(), *rejected, *warned]),)
 
@@ -296,17 +333,15 @@ def begin_idf(planned: IdfPlan, folder: OutputFolder, say: Say) -> IdfJob:
     counting, splits = _counting(planned, folder), planned.plan.splits
     # Without a version of the file it cannot be told whether the rows are the same.
     wanted = {counting.count_name(split) for split in splits if split.file_version}
-    there = folder.files(COUNTS_FOLDER).keys()
-    folder.delete(*(f"{COUNTS_FOLDER}/{name}" for name in there - wanted))
+    counted = folder.files(COUNTS_FOLDER).keys()
+    folder.delete(*(f"{COUNTS_FOLDER}/{name}" for name in counted - wanted))
     for words in _rejected_words(planned.plan):
         say(words)
-    if reused := there & wanted:
+    if reused := counted & wanted:
         say(f"{len(reused)} splits were counted by an earlier run and are reused.")
     # Which row of a key counts is found in the rows of all splits.
     to_read = (
-        split
-        for split in splits
-        if counting.columns.key or counting.count_name(split) not in reused
+        split for split in splits if counting.fields.key or counting.count_name(split) not in reused
     )
     return IdfJob(
         planned=planned,
@@ -324,9 +359,8 @@ def idf_texts(planned: IdfPlan, folder: OutputFolder) -> tuple[TextFile, ...]:
 def _counting(planned: IdfPlan, folder: OutputFolder) -> Counting:
     return Counting(
         vocabularies=planned.vocabularies,
-        reference_column=planned.options.reference_column,
+        fields=table_fields(planned.options),
         corpus=planned.plan.digest,
-        columns=idf_columns(planned.options),
         buckets=num_buckets(planned.plan.about_rows),
         kept=folder,
     )
@@ -368,11 +402,7 @@ def _build_pipeline(
 
 
 def conclude_idf(job: IdfJob) -> Outcome:
-    """Put the table in its place and clean up; without a table the counts are kept.
-
-    Raises:
-        ConfigError: Another table is there, and is not to be replaced.
-    """
+    """Put the table in its place and clean up; without a table the counts are kept."""
     planned, folder = job.planned, job.folder
     plan = planned.plan
     if not folder.exists(_TABLE_FILE):
@@ -437,9 +467,8 @@ def sketch_idf(options: IdfOptions, runner: Runner) -> Iterator[Stage]:
     vocabulary = Vocabulary(config=ScorerConfig(), tokenizer="", max_length=None)
     counting = Counting(
         vocabularies={WHOLE.language: vocabulary},
-        reference_column=options.reference_column,
+        fields=table_fields(options),
         corpus="",
-        columns=idf_columns(options),
     )
     yield _stage(runner, OutputFolder(_work_folder(options.output)), counting)
 

@@ -1,4 +1,4 @@
-"""Which row of each key is counted, without moving a text: only digests leave the split.
+"""Which table a row belongs to, and which row of each key is counted.
 
     split --keyed_rows--> KeyedRows, cut into buckets of keys --choose_owners--> Owned, by split
 
@@ -12,13 +12,80 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from bertscore_beam.dump.columns import IdfColumns, column_of
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.texts import values_as_text
-from bertscore_beam.idf.row_keys import NO_KEY, row_keys
-from bertscore_beam.idf.tables import IdfKey
+from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Rows, Split, TableFields
+from bertscore_beam.idf.idf_tables import WHOLE, IdfKey
+from bertscore_beam.options import DumpOptions, ScoreOptions
+
+# Which idf table each row belongs to.
+
+NO_KEY = -1
+"""Code of a row without a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowKeys:
+    """The keys of N rows.
+
+    Attributes:
+        keys: The distinct keys, in order of appearance.
+        codes: Position of each row's key in `keys`; `NO_KEY` for a row without one. Shape (N,).
+    """
+
+    keys: tuple[IdfKey, ...]
+    codes: npt.NDArray[np.int64]
+
+
+def row_keys(rows: Rows) -> RowKeys:
+    """Return the key of every row: the one place that decides which table a row belongs to.
+
+    A row has no key if a value of a group column is null, NaN or not valid UTF-8, or if it has no
+    language where languages have their own tables.
+    """
+    fields = rows.fields
+    if not fields.group and fields.language is None:
+        return key_of_all(len(rows))
+    languages: Sequence[str | None] = [WHOLE.language] * len(rows)
+    if fields.language is not None:
+        languages = _with_tables(rows.languages)
+    return _keys(languages, *rows.words_of(fields.group))
+
+
+def keys_of_languages(languages: Sequence[str]) -> RowKeys:
+    """Return the key of each row by its language alone, as `language_of` returns it."""
+    return _keys(_with_tables(languages))
+
+
+def _with_tables(languages: Sequence[str]) -> list[str | None]:
+    return [None if language in (NO_LANGUAGE, NO_CODE) else language for language in languages]
+
+
+def _keys(*values: Sequence[str | None]) -> RowKeys:
+    numbers: dict[IdfKey, int] = {}
+    codes = np.full(len(values[0]), NO_KEY, dtype=np.int64)
+    for row, (language, *group) in enumerate(zip(*values, strict=True)):
+        known = tuple(value for value in group if value is not None)
+        if language is not None and len(known) == len(group):
+            key = IdfKey(language=language, group=known)
+            codes[row] = numbers.setdefault(key, len(numbers))
+    return RowKeys(keys=tuple(numbers), codes=codes)
+
+
+def key_of_all(rows: int) -> RowKeys:
+    """Return the keys of rows that are all scored alike."""
+    return RowKeys(keys=(WHOLE,), codes=np.zeros(rows, dtype=np.int64))
+
+
+def table_fields(options: DumpOptions) -> TableFields:
+    """Return the columns of texts, and those that say how rows are scored and counted."""
+    return TableFields(
+        candidate_column=options.candidate_column if isinstance(options, ScoreOptions) else None,
+        reference_column=options.reference_column,
+        key=options.idf_key,
+        group=options.idf_group,
+        language=options.language_column,
+    )
+
 
 ROWS_OF_A_BUCKET = 250_000
 """Rows whose keys are compared at a time; each takes 28 bytes."""
@@ -36,7 +103,6 @@ class KeyedRows:
     Attributes:
         run: Name of the split's run.
         part_name: Name of the split's part.
-        input_name: Name of its input.
         offset: Its first row, counted in the input, or its first byte.
         positions: Position of each row in the split, ascending. Shape (R,), int32.
         keys: Digest of each row's key. Shape (R, 2), uint64.
@@ -72,7 +138,6 @@ class Owned:
     """Rows of a split, by position.
 
     Attributes:
-        rows: Rows to count.
         conflicts: Rows not counted whose references differ from those of the counted row.
         without_key: Rows without a value in a key column; they are counted, each for itself.
     """
@@ -84,11 +149,11 @@ class Owned:
     @classmethod
     def merge(cls, parts: Iterable["Owned"]) -> "Owned":
         """Put together what different buckets say of one split."""
-        kept = list(parts)
+        every = list(parts)
         return cls(
-            rows=_joined([part.rows for part in kept]),
-            conflicts=_joined([part.conflicts for part in kept]),
-            without_key=_joined([part.without_key for part in kept]),
+            rows=_joined([part.rows for part in every]),
+            conflicts=_joined([part.conflicts for part in every]),
+            without_key=_joined([part.without_key for part in every]),
         )
 
     @property
@@ -104,29 +169,15 @@ def num_buckets(rows: int) -> int:
     return min(max(rows // ROWS_OF_A_BUCKET, 1), _MOST_BUCKETS)
 
 
-def keyed_rows(
-    split: Split,
-    run: str,
-    table: pa.Table,
-    columns: IdfColumns,
-    references: Sequence[Sequence[str] | None],
-) -> tuple[KeyedRows, Owned]:
-    """Digest the keys of the rows that can be counted; those without a key are counted anyway.
-
-    Args:
-        split: The split.
-        run: Name of its run.
-        table: Its rows, with the columns of keys and groups.
-        columns: The columns of keys and groups.
-        references: The references of each row, None if they are rejected.
-    """
-    tables = row_keys(table, columns)
-    values = zip(*(values_as_text(column_of(table, name)) for name in columns.key), strict=True)
+def keyed_rows(split: Split, run: str, rows: Rows) -> tuple[KeyedRows, Owned]:
+    """Digest the keys of the rows that can be counted; those without a key are counted anyway."""
+    tables = row_keys(rows)
+    values = zip(*rows.words_of(rows.fields.key), strict=True)
     positions: list[int] = []
     without_key: list[int] = []
     keys, texts = bytearray(), bytearray()
-    rows = zip(tables.codes.tolist(), values, references, strict=True)
-    for position, (code, key, group) in enumerate(rows):
+    numbered = enumerate(zip(tables.codes.tolist(), values, rows.countable, strict=True))
+    for position, (code, key, group) in numbered:
         if code == NO_KEY or group is None:
             continue
         known = [value for value in key if value is not None]
@@ -136,7 +187,7 @@ def keyed_rows(
         positions.append(position)
         keys += key_digest(tables.keys[code], known)
         texts += text_digest(group)
-    found = KeyedRows(
+    keyed = KeyedRows(
         run=run,
         part_name=split.part_name,
         input_name=split.input_name,
@@ -146,21 +197,18 @@ def keyed_rows(
         references=np.frombuffer(bytes(texts), dtype="<u8").astype(np.uint64),
     )
     alone = np.array(without_key, dtype=np.int32)
-    return found, Owned(rows=alone, conflicts=alone[:0], without_key=alone)
+    return keyed, Owned(rows=alone, conflicts=alone[:0], without_key=alone)
 
 
 def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, Owned]]]:
-    """Choose the row that counts for every key of a bucket.
-
-    Args:
-        parts: All rows of the bucket's keys, over the whole corpus, in any order.
+    """Choose the row that counts for every key of a bucket, of all its rows in the whole corpus.
 
     Yields:
         Name of a run, and of a part in it with the rows of that split.
     """
-    kept = sorted(parts, key=lambda part: (part.input_name, part.offset))
-    keys = np.concatenate([part.keys for part in kept])
-    references = np.concatenate([part.references for part in kept])
+    ordered_parts = sorted(parts, key=lambda part: (part.input_name, part.offset))
+    keys = np.concatenate([part.keys for part in ordered_parts])
+    references = np.concatenate([part.references for part in ordered_parts])
     # Stable: rows of one key keep their order, so that the first of them comes first.
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
@@ -171,7 +219,7 @@ def choose_owners(parts: Iterable[KeyedRows]) -> Iterator[tuple[str, tuple[str, 
     is_owner[order] = first
     differs[order] = references[order] != references[owner]
     start = 0
-    for part in kept:
+    for part in ordered_parts:
         rows = slice(start, start := start + len(part.positions))
         owned = Owned(
             rows=part.positions[is_owner[rows]],

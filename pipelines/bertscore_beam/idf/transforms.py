@@ -10,18 +10,19 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.columns import IdfColumns
-from bertscore_beam.dump.runs import SplitRun
-from bertscore_beam.idf.choose import Found, ToCount, find_keys
-from bertscore_beam.idf.counts import SplitCount
+from bertscore_beam.dump import SplitRun
+from bertscore_beam.idf.counting import (
+    Counting,
+    CountSplits,
+    Found,
+    ToCount,
+    find_keys,
+    is_incomplete,
+)
+from bertscore_beam.idf.counts import SplitCount, describe_tables
+from bertscore_beam.idf.idf_tables import IdfTables, note_path
 from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners
-from bertscore_beam.idf.record import describe_tables
-from bertscore_beam.idf.saved import note_path
-from bertscore_beam.idf.steps import Counting, CountSplits, is_incomplete
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.run_step import RunStep
-from bertscore_beam.run.step import Each
+from bertscore_beam.run import Each, OutputFolder, RunStep
 
 
 @dataclass
@@ -41,8 +42,8 @@ class CountDocumentFrequencies(beam.PTransform):
         """Count in the stage that reads the splits; only frequencies cross to the combine."""
         counting = self.counting
         choose: beam.PTransform = beam.Map(ToCount)
-        if counting.columns.key:
-            choose = ChooseRows(counting.reference_column, counting.columns, counting.buckets)
+        if counting.fields.key:
+            choose = ChooseRows(counting)
         return (
             runs
             # ToCount: a run of splits, and positions of rows if there are keys.
@@ -57,27 +58,13 @@ class CountDocumentFrequencies(beam.PTransform):
 
 @dataclass
 class ChooseRows(beam.PTransform):
-    """Runs of splits -> ToCount, with one row for each key of the whole corpus.
+    """Runs of splits -> ToCount, with one row for each key of the whole corpus."""
 
-    Attributes:
-        reference_column: Column of references.
-        columns: Columns that say how references are counted.
-        buckets: Number of buckets of keys.
-    """
-
-    reference_column: str
-    columns: IdfColumns
-    buckets: int
+    counting: Counting
 
     def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToCount]:
         """Compare the keys of each bucket, and give every run its rows back."""
-        find = partial(
-            find_keys,
-            reference_column=self.reference_column,
-            columns=self.columns,
-            buckets=self.buckets,
-        )
-        step = Each(find, attrgetter("name"))
+        step = Each(partial(find_keys, counting=self.counting), attrgetter("name"))
         # A step gives each split one result; see `Task.told`.
         of_splits = runs | "FindKeys" >> beam.ParDo(RunStep(step))
         found = of_splits | "OfSplits" >> beam.FlatMap(iter)
@@ -117,13 +104,8 @@ def _to_count(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[ToCou
 class SaveIdf(beam.PTransform):
     """Write the tables and pass them on, so that they are saved before they are used.
 
-    A note beside them says how they were counted.
-
-    Tables that leave out a file would give every token a wrong weight, and are not written.
-
-    Attributes:
-        folder: Output folder of the run.
-        name: Where to write the tables, below that folder.
+    A note beside them says how they were counted. Tables that leave out a file would give every
+    token a wrong weight, and are not written.
     """
 
     folder: OutputFolder

@@ -10,33 +10,56 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bertscore_beam.dump.input_names import common_root, input_names
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.partitions import above_partitions
-from bertscore_beam.dump.plan import FileReason, RejectedError, RejectedFile, grouped
-from bertscore_beam.dump.plan_files import check_place, rejected_file, root_of_files
-from bertscore_beam.dump.splits import part_name
-from bertscore_beam.dump.text.imports import IMPORTS_FOLDER, Imports, TextFile
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.folders import HIDDEN_PREFIXES
-from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.parallel import in_parallel
-from bertscore_beam.files.paths import FILES_IN_FLIGHT, absolute, join
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.files.read import exists
-from bertscore_beam.options.imports import ImportOptions
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
-from bertscore_beam.run.identity import check_same_command
-from bertscore_beam.run.import_stage import import_stage
-from bertscore_beam.run.import_text import delete_input, slow_words
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.printing import escape_line
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.success import declare_success
+from bertscore_beam.dump import (
+    IMPORTS_FOLDER,
+    FileReason,
+    Imports,
+    RejectedError,
+    RejectedFile,
+    TextFile,
+    above_partitions,
+    check_place,
+    common_root,
+    expand_inputs,
+    grouped,
+    input_names,
+    part_name,
+    rejected_file,
+    root_of_files,
+)
+from bertscore_beam.files import (
+    FILES_IN_FLIGHT,
+    HIDDEN_PREFIXES,
+    absolute,
+    exists,
+    in_parallel,
+    join,
+    list_files,
+    mask_credentials,
+    reaching,
+)
+from bertscore_beam.options import ImportOptions
+from bertscore_beam.run import (
+    BROKEN,
+    DONE,
+    RUN_FILE,
+    SUCCESS_FILE,
+    TOO_MANY_REJECTS,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    Runner,
+    Say,
+    Shown,
+    Stage,
+    check_same_command,
+    check_stands_alone,
+    declare_success,
+    delete_input,
+    escape_line,
+    import_stage,
+    slow_words,
+)
 from bertscore_core.errors import ConfigError, InputError
 
 _IDENTITY = {"command": "import"}
@@ -90,12 +113,7 @@ class ImportJob:
 
 
 def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
-    """Find the files, and check their names and the output folder.
-
-    Raises:
-        BertScoreError: The import cannot work.
-        OSError: No file can be reached.
-    """
+    """Find the files, and check their names and the output folder."""
     with reaching("output", options.output):
         output = absolute(options.output)
         runner.check_output(output)
@@ -139,11 +157,7 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
 
 
 def _check_is_ours(output: str, names: Iterable[str]) -> None:
-    """Check that a folder which holds Parquet was written by this command.
-
-    Raises:
-        ConfigError: It was not.
-    """
+    """Check that a folder which holds Parquet was written by this command."""
     foreign = sorted(name for name in names if name.endswith(".parquet"))
     if foreign and not exists(join(output, RUN_FILE)):
         raise ConfigError(
@@ -166,12 +180,7 @@ def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
 
 
 def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
-    """Delete what earlier runs have made of other versions, and find out what is left to do.
-
-    Raises:
-        SignatureError: The folder holds the output of another command.
-        FolderLostError: Another run has taken the folder over.
-    """
+    """Delete what earlier runs have made of other versions, and find out what is left to do."""
     check_same_command(folder, _IDENTITY)
     run = uuid.uuid4().hex
     folder.delete(SUCCESS_FILE)
@@ -219,11 +228,7 @@ def import_stages(job: ImportJob) -> Iterator[Stage]:
 
 
 def conclude_import(job: ImportJob) -> Outcome:
-    """Add up the rows, and write the marker if every file was imported.
-
-    Raises:
-        FolderLostError: Another run has taken the folder over.
-    """
+    """Add up the rows, and write the marker if every file was imported."""
     plan, folder = job.plan, job.folder
     imports = Imports(folder=folder.root, are_made=True)
 

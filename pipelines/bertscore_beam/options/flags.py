@@ -1,23 +1,34 @@
-"""Command-line flags made from option classes: one flag a field, its help from the docstring."""
+"""The command line of an option class: its flags, its help, and what is read from them."""
 
 import argparse
 import dataclasses
+import os
 import re
+import sys
+import textwrap
 import typing
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, NoReturn, TypeVar
 
-from bertscore_beam.options.base import RunOptions, option_name, other_names
-from bertscore_beam.options.config_file import load_yaml
-from bertscore_beam.options.near_names import nearest
-from bertscore_beam.options.values import alternatives
+import yaml
+
+from bertscore_beam.options.declare import (
+    COLUMNS,
+    Option,
+    Options,
+    by_name,
+    dashed,
+    declared,
+    hint_for,
+    summary_of,
+    underscored,
+)
+from bertscore_beam.options.values import fit_value, load_yaml
 from bertscore_core import ConfigError
 
 FILE_ONLY = frozenset({"beam", "beam_scoring"})
 """Options without a flag: they hold flags for Beam, which the command line takes after `--`."""
-
-_ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
-
 
 COMMON_FLAGS = {
     "json": "print one JSON document on standard output, also if the command fails",
@@ -25,92 +36,41 @@ COMMON_FLAGS = {
 }
 """Flags of every command. They say how it prints and are no options: no file has them."""
 
+_ALL = "--help-all"
+_PLACE = "place of "
+_GLUED = re.compile(r"-[A-Za-z][^=]")
+_SENTENCE = re.compile(r".+?\.(?=\s)")
 
-class StrictParser(argparse.ArgumentParser):
-    """A parser that raises `ConfigError` where argparse would end the process.
-
-    Every command has the flags of `COMMON_FLAGS`.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        """Begin with the flags of every command."""
-        super().__init__(**kwargs)
-        for name, text in COMMON_FLAGS.items():
-            self.add_argument(f"--{name}", action="store_true", default=None, help=text)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of ending the process."""
-        raise ConfigError(f"{message}. `{self.prog} --help` lists the flags.")
-
-    def parse_strictly(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse arguments that hold nothing but this command's flags and words.
-
-        Raises:
-            ConfigError: One is unknown, missing or does not fit.
-        """
-        parsed, unknown = self.parse_known_args(arguments)
-        if unknown:
-            raise self.unknown_flag(unknown[0])
-        return parsed
-
-    def unknown_flag(self, flag: str) -> ConfigError:
-        """Return the error for an unknown flag, with the flag that is probably meant."""
-        names = [name for action in self._actions for name in action.option_strings]
-        # Of several names of an option its own is the one to learn.
-        known = [name for name in names if "--" + option_name(name[2:]).replace("_", "-") == name]
-        near = nearest(flag.partition("=")[0], known)
-        hint = f"Did you mean {near}?" if near else f"`{self.prog} --help` lists the flags."
-        return ConfigError(
-            f"unknown argument {flag.partition('=')[0]!r}: expected one of this command's flags. "
-            f"{hint} Beam's own options go after `--`."
-        )
+Read = TypeVar("Read", bound=Options)
 
 
-def add_option_flags(parser: argparse.ArgumentParser, options: type[RunOptions]) -> None:
-    """Add `--config` and a flag for every field of an option class, without defaults."""
-    parser.add_argument("--config", metavar="FILE", help="YAML file of options; flags override it")
-    names = [field.name for field in dataclasses.fields(options)]
-    add_flags_of(parser, options, [name for name in names if name not in FILE_ONLY])
-
-
-def add_flags_of(
-    parser: argparse.ArgumentParser, options: type[RunOptions], names: Collection[str]
-) -> None:
-    """Add a flag for some fields of an option class, without defaults."""
-    helps = field_helps(options)
-    hints = typing.get_type_hints(options)
-    for field in dataclasses.fields(options):
-        if field.name in names:
-            _add_flag(parser, field, hints[field.name], helps[field.name])
-
-
-def read_options(options: type[RunOptions], arguments: Sequence[str], prog: str) -> RunOptions:
+def read_options(options: type[Read], arguments: Sequence[str], prog: str) -> Read:
     """Read options from arguments: a YAML file, flags that override it, Beam's own after `--`.
 
     Raises:
         ConfigError: a flag or key is unknown, missing or does not fit.
     """
     own, beam = split_arguments(arguments)
-    first_line = (options.__doc__ or "").partition("\n")[0]
-    parser = StrictParser(
-        prog=prog,
-        description=first_line,
-        epilog="Beam's own options go after `--`, as in: -- --runner=DataflowRunner",
-        allow_abbrev=False,
-    )
-    add_option_flags(parser, options)
-    parsed = parser.parse_strictly(own)
-    flags = {name: value for name, value in vars(parsed).items() if value is not None}
-    for name in COMMON_FLAGS:
-        flags.pop(name, None)
+    if beam and not _takes_beam(options):
+        raise ConfigError(
+            f"{prog} runs no Beam pipeline: got {beam[0]!r} after `--`; expected nothing. Leave it "
+            "out."
+        )
+    flags = StrictParser(options, prog, is_full=_ALL in own).read(own)
     config = flags.pop("config", None)
     source = "the flags" if config is None else f"{config} and the flags"
     values = {} if config is None else dict(load_yaml(config))
-    kept = {key: value for key, value in values.items() if option_name(str(key)) not in flags}
+    known = by_name(options)
+
+    def name_of(key: object) -> object:
+        option = known.get(underscored(str(key)))
+        return key if option is None else option.name
+
+    kept = {key: value for key, value in values.items() if name_of(key) not in flags}
     values = kept | flags
     if beam:
-        before = values.get("beam", [])
-        values["beam"] = [*([before] if isinstance(before, str) else before), *beam]
+        before = fit_value("beam", values.get("beam", []), tuple[str, ...], source)
+        values["beam"] = [*before, *beam]
     return options.from_mapping(values, source)
 
 
@@ -123,62 +83,259 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return given[:cut], given[cut + 1 :]
 
 
-def field_helps(options: type[RunOptions]) -> dict[str, str]:
-    """Return what the docstrings of an option class and its bases say about each field."""
-    helps: dict[str, str] = {}
-    for kind in reversed(options.__mro__):
-        for name, text in _ATTRIBUTE.findall(kind.__doc__ or ""):
-            helps[name] = " ".join(text.split()).rstrip(".")
-    return helps
+def _takes_beam(options: type[Options]) -> bool:
+    return "beam" in by_name(options)
 
 
-def _add_flag(
-    parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any, text: str
-) -> None:
-    names = [field.name, *other_names(field.name)]
-    flags = ["--" + name.replace("_", "-") for name in names]
-    text = (text + _without_flag(field)).replace("%", "%%").replace("`", "'")
-    if hint is bool:
-        parser.add_argument(*flags, action=argparse.BooleanOptionalAction, default=None, help=text)
-        return
-    several = typing.get_origin(hint) is tuple
-    parser.add_argument(
-        *flags,
-        dest=field.name,
-        type=_reader(hint),
-        nargs="+" if several else None,
-        action="extend" if several else "store",
-        metavar=field.metadata.get("metavar") or _metavar(field.name, hint),
-        help=text,
-    )
+class StrictParser(argparse.ArgumentParser):
+    """The flags of an option class; it raises `ConfigError` where argparse would end the process.
+
+    The help shows the daily options, each in a sentence, or all of them in full.
+    """
+
+    def __init__(self, options: type[Options], prog: str, *, is_full: bool = False) -> None:
+        self._options, self._is_full = options, is_full
+        self._places = [one for one in declared(options) if "position" in one.metadata]
+        super().__init__(
+            prog=prog,
+            usage=argparse.SUPPRESS,
+            description=f"{summary_of(options)}\n\nexample:\n  {options.example}",
+            epilog=self._epilog(options, prog),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        known = {
+            option.name: option for option in declared(options) if option.name not in FILE_ONLY
+        }
+        headings = {
+            name: heading for heading, names in options.daily.items() for name in names.split()
+        }
+        order = [*headings, *(name for name in known if name not in headings)]
+        groups = {
+            heading: self.add_argument_group(heading)
+            for heading in dict.fromkeys([*headings.values(), "all others"])
+        }
+        for name in order:
+            self._add(
+                groups[headings.get(name, "all others")], known[name], is_daily=name in headings
+            )
+        self._add_common(self.add_argument_group("how it prints"))
+
+    @staticmethod
+    def _epilog(options: type[Options], prog: str) -> str:
+        words = [f"`{prog} {_ALL}` explains all {len(declared(options))} options."]
+        if _takes_beam(options):
+            words.append("Beam's own options go after `--`, as in: -- --runner=DataflowRunner")
+        return "\n".join(words)
+
+    def _add(self, group: Any, option: Option, *, is_daily: bool) -> None:
+        """Add an option by its own name; its other names work, too, and help does not show them."""
+        shown = _help(option, is_full=self._is_full) if is_daily or self._is_full else None
+        flags = [option.metadata["short"]] if "short" in option.metadata else []
+        flag = "--" + dashed(option.name)
+        if "position" in option.metadata:
+            nargs = "*" if option.is_list else "?"
+            group.add_argument(
+                _PLACE + option.name, nargs=nargs, metavar=option.metavar,
+                help=shown or argparse.SUPPRESS,
+            )  # fmt: skip
+            shown = None
+        if option.hint is bool:  # help shows the switch that changes the default
+            for switch, value in ((flag, True), ("--no-" + flag[2:], False)):
+                is_hidden = value is bool(option.default) or not shown
+                group.add_argument(
+                    switch,
+                    dest=option.name,
+                    action="store_const",
+                    const=value,
+                    help=argparse.SUPPRESS if is_hidden else shown,
+                )
+            return
+        hidden = ["--" + dashed(other) for other in option.others]
+        for names, text in (
+            ([*flags, flag], shown or argparse.SUPPRESS),
+            (hidden, argparse.SUPPRESS),
+        ):
+            if names:
+                group.add_argument(
+                    *names,
+                    dest=option.name,
+                    type=_reader(option),
+                    nargs=option.metadata.get("nargs", "+" if option.is_list else None),
+                    action="extend" if option.is_list else "store",
+                    metavar=option.metavar,
+                    help=text,
+                )
+
+    def _add_common(self, group: Any) -> None:
+        if _takes_beam(self._options):
+            group.add_argument(
+                "--config", metavar="FILE", help="YAML file of options; flags override it"
+            )
+            group.add_argument(
+                "--print-config",
+                action=_PrintConfig,
+                const=self._options,
+                help="print every option with its default, as YAML for --config, and stop",
+            )
+        for name, text in COMMON_FLAGS.items():
+            group.add_argument(f"--{name}", action="store_true", default=None, help=text)
+        group.add_argument(
+            "-h", "--help", _ALL, action="help", help="print the daily options, or all"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of ending the process."""
+        raise ConfigError(f"{message}. `{self.prog} --help-all` lists the flags.")
+
+    def read(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """Return what arguments give, by the names of the options.
+
+        Raises:
+            ConfigError: One is unknown or does not fit.
+        """
+        for word in arguments:
+            if _GLUED.match(word):  # argparse would read `-overwrite` as `-o verwrite`
+                raise self._unknown(word)
+        parsed, unknown = self.parse_known_intermixed_args(list(map(_Word, arguments, count())))
+        if unknown:
+            flags = [word for word in unknown if word.startswith("-")]
+            raise self._unknown((flags or unknown)[0])
+        values = {name: value for name, value in vars(parsed).items() if value is not None}
+        words = [
+            word for place in self._places for word in _listed(values.pop(_PLACE + place.name, []))
+        ]
+        places = [place for place in self._places if place.name not in values]
+        words += self._swallowed(values, places[len(words) :])
+        words.sort(key=lambda word: word.at)
+        for place in places:
+            if words:
+                values[place.name] = words if place.is_list else words[0]
+                words = [] if place.is_list else words[1:]
+        last = self._places[-1].name if self._places and self._places[-1].is_list else None
+        if words and last in values:  # some were given by its flag
+            words, values[last] = [], [*words, *values[last]]
+        if words:
+            raise self._unknown(words[0])
+        return {name: _plain(value) for name, value in values.items() if name not in COMMON_FLAGS}
+
+    def _swallowed(self, values: dict[str, Any], missing: list[Option]) -> list["_Word"]:
+        """Take folders that stand at the end of a list of columns for the places that lack a word.
+
+        Of a list at least one column stays, and a word behind `=` is no folder.
+        """
+        if not missing or any(place.metadata.get("unless") in values for place in missing):
+            return []
+        lists = [
+            values[option.name]
+            for option in declared(self._options)
+            if option.metadata == COLUMNS and option.name in values
+        ]
+        most = sys.maxsize if missing[-1].is_list else len(missing)
+        taken: list[_Word] = []
+        while len(taken) < most:
+            ends = [columns for columns in lists if len(columns) > 1 and _is_folder(columns[-1])]
+            if not ends:
+                break
+            taken.append(max(ends, key=lambda columns: columns[-1].at).pop())
+        return taken
+
+    def _unknown(self, word: str) -> ConfigError:
+        word, hint = word.partition("=")[0], ""
+        if word.startswith("-"):
+            hint = hint_for(word, self._options)
+        elif "against" in by_name(self._options):
+            hint = f"Another run goes after the flag: --against {word}."
+        hint = hint or f"`{self.prog} --help-all` lists the flags."
+        beam = " Beam's own options go after `--`." if _takes_beam(self._options) else ""
+        return ConfigError(
+            f"unknown argument {word!r}: expected one of this command's flags. {hint}{beam}"
+        )
 
 
-def _without_flag(field: dataclasses.Field[Any]) -> str:
-    """Return what the help adds about the default, unless that is nothing or False."""
-    if field.default is dataclasses.MISSING:
-        return " (needed)"
-    if field.default is None or field.default is False or field.default == ():
-        return ""
-    return f" (default: {field.default})"
+class _Word(str):
+    """An argument that knows where it stands."""
+
+    at: int
+
+    def __new__(cls, text: str, at: int) -> "_Word":
+        """Return the argument at a place of the command line."""
+        word = super().__new__(cls, text)
+        word.at = at
+        return word
 
 
-def _metavar(name: str, hint: Any) -> str:
-    """Name a flag's value in the help: the choices themselves if there are only these."""
-    if typing.get_origin(hint) is typing.Literal:
-        return "{" + ",".join(typing.get_args(hint)) + "}"
-    return "PATH" if typing.get_origin(hint) is tuple else name.upper()
+def _listed(value: "_Word | list[_Word]") -> list["_Word"]:
+    return [value] if isinstance(value, str) else value
 
 
-def _reader(hint: Any) -> Any:
-    """Return the function that turns a flag's text into the type of its field."""
-    kinds = alternatives(hint)
-    if float in kinds:
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _is_folder(word: str) -> bool:
+    return isinstance(word, _Word) and ("/" in word or os.path.isdir(word))
+
+
+def _help(option: Option, *, is_full: bool) -> str:
+    """Return the help of an option: its first sentence, or all of it, and its default."""
+    text, default = option.text, option.default
+    if not is_full:
+        text = text[: match.end() - 1] if (match := _SENTENCE.match(text)) else text
+    if option.is_needed and "position" not in option.metadata:
+        text += " (needed)"
+    elif default is True:
+        text = f"Do not {text[0].lower()}{text[1:]}"
+    elif default not in (None, (), dataclasses.MISSING) and default is not False:
+        text += f" (default: {' '.join(default) if isinstance(default, tuple) else default})"
+    return text.replace("%", "%%").replace("`", "'")
+
+
+def _reader(option: Option) -> Any:
+    if float in option.kinds:
         return float
-    if int not in kinds:
-        return str
-    has_words = any(kind is str or typing.get_origin(kind) is typing.Literal for kind in kinds)
+    if int not in option.kinds:
+        return None  # as it is: a `_Word`
+    has_words = any(
+        kind is str or typing.get_origin(kind) is typing.Literal for kind in option.kinds
+    )
     return _number_or_word if has_words else int
 
 
 def _number_or_word(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
+
+
+class _PrintConfig(argparse.Action):
+    """Print the options of a class and end the process, as `--help` does."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        sys.stdout.write(_config_text(self.const))
+        parser.exit()
+
+
+def _config_text(options: type[Options]) -> str:
+    """Return every option of a class, with its default and description, as YAML."""
+    blocks = [f"# {summary_of(options)}\n# A key behind a comment sign has no default."]
+    for option in declared(options):
+        text = textwrap.fill(
+            f"{option.text}.{' Needed.' if option.is_needed else ''}",
+            width=100,
+            initial_indent="# ",
+            subsequent_indent="# ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        line = f"# {option.name}: {option.metavar}"
+        if option.default not in (None, (), dataclasses.MISSING):
+            value = list(option.default) if isinstance(option.default, tuple) else option.default
+            dumped = yaml.safe_dump(value, default_flow_style=True, width=1000)
+            line = f"{option.name}: {dumped.splitlines()[0]}"
+        blocks.append(f"{text}\n{line}")
+    return "\n\n".join(blocks) + "\n"

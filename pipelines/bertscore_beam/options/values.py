@@ -1,11 +1,13 @@
-"""Values of options: made to fit the type of their field, and shown without credentials."""
+"""Values of options: read from YAML, made to fit, checked, and shown without credentials."""
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from bertscore_beam.files.credentials import mask_credentials
+import yaml
+
+from bertscore_beam.files import mask_credentials, reaching, read_bytes
 from bertscore_core.errors import ConfigError
 
 _KINDS: Mapping[object, str] = {
@@ -44,9 +46,6 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
         value: Its value, as YAML or a flag gives it.
         hint: The type of the field.
         source: Where the value comes from, for the error message.
-
-    Raises:
-        ConfigError: If it does not fit.
     """
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise ConfigError(
@@ -75,7 +74,6 @@ def fit_value(name: str, value: object, hint: Any, source: str) -> Any:
 
 
 def _kind(choice: Any) -> str:
-    """Name a type for people."""
     if typing.get_origin(choice) is Literal:
         return " or ".join(repr(word) for word in typing.get_args(choice))
     return "a list of texts" if typing.get_origin(choice) is tuple else _KINDS[choice]
@@ -88,3 +86,118 @@ def plain_value(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
     return mask_credentials(value) if isinstance(value, str) else value
+
+
+# Checks of single values of options; each raises the same kind of message.
+
+
+def check_value(name: str, got: object, *, fine: bool, expected: str, cure: str) -> None:
+    """Raise unless a value is fine.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if not fine:
+        raise ConfigError(f"{name!r} cannot be used: got {got!r}; expected {expected}. {cure}")
+
+
+def check_at_least(name: str, value: int | None, least: int) -> None:
+    """Raise if a number is given and too small."""
+    check_value(
+        name,
+        value,
+        fine=value is None or value >= least,
+        expected=f"at least {least}",
+        cure="Leave it out for the default.",
+    )
+
+
+def check_share(name: str, value: float | None) -> None:
+    """Raise if a number is given and is not from 0 to 1."""
+    check_value(
+        name,
+        value,
+        fine=value is None or 0.0 <= value <= 1.0,
+        expected="a share from 0 to 1",
+        cure="For 5 percent write 0.05.",
+    )
+
+
+def check_group_columns(name: str, columns: Sequence[str]) -> None:
+    """Raise unless columns can be those of groups.
+
+    Raises:
+        ConfigError: One is named twice, or like a column that is written about groups.
+    """
+    check_value(
+        name,
+        list(columns),
+        fine=len(set(columns)) == len(columns)
+        and not any(one.startswith("bertscore_") for one in columns),
+        expected="columns of the input, each once",
+        cure="Columns that begin with bertscore_ say what was scored, and make no groups.",
+    )
+
+
+# A file of options: YAML in which every key is given once.
+
+"""Characters of YAML's own message that are shown."""
+
+
+def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
+    """Read a file of options. An empty file has none.
+
+    Args:
+        path: The file.
+        option: The option that names it, for the error messages.
+
+    Raises:
+        ConfigError: If it is not there, is not YAML, holds a key twice or is no mapping.
+    """
+    shown = mask_credentials(path)
+    try:
+        with reaching(option, path):
+            data = read_bytes(path)
+        content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        raise ConfigError(
+            f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
+            f"YAML file. Check --{option}."
+        ) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"the config file {shown!r} is not valid: got {str(error)[:_MOST_SHOWN]}; expected "
+            "YAML with `key: value` lines. Correct that line."
+        ) from error
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:  # TypeError: a list as a key
+        found = "brackets within brackets" if isinstance(error, RecursionError) else "a value"
+        raise ConfigError(
+            f"the config file {shown!r} is not valid: got {found} beyond what can be read "
+            f"({str(error)[:_MOST_SHOWN]}); expected short YAML lines `key: value`. Correct it."
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"the config file {shown!r} has the wrong shape: got a {type(content).__name__}; "
+            "expected `key: value` lines."
+        )
+    return content
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Plain YAML that refuses a key given twice, of which PyYAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build a mapping; raise if a key is given twice."""
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)

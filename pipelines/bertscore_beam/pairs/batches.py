@@ -14,27 +14,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import check_choosing_columns, check_columns
-from bertscore_beam.idf.saved import load_idf
-from bertscore_beam.options.base import RunOptions, option_name
-from bertscore_beam.options.near_names import unknown_key
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.score.given_idf import check_given_idf, check_groups
-from bertscore_beam.score.plan_settings import settle_named, table_fields
-from bertscore_beam.score.rows import score_table
-from bertscore_beam.score.scored_table import metadata_by_language
-from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
-from bertscore_beam.score.settings import EVERY_LANGUAGE, RunSettings
-from bertscore_beam.scorer import KnownWorkers
+from bertscore_beam.dump import Rows, check_choosing_columns, check_columns, columns
+from bertscore_beam.idf import load_idf, table_fields
+from bertscore_beam.options import RunOptions, ScoreOptions, by_name
+from bertscore_beam.records import EVERY_LANGUAGE, RunSettings, check_given_idf, check_groups
+from bertscore_beam.run import KnownWorkers
+from bertscore_beam.score import (
+    LoadedScorers,
+    ModelMemory,
+    metadata_by_language,
+    score_table,
+    settle_named,
+)
 from bertscore_core import ConfigError, InputError, Signature
+from bertscore_core.errors import unknown_key
 
 _BLOCK_ROWS = 20_000
 """Rows scored at a time, which bounds the memory that a large table takes."""
 
 _OF_JOBS = frozenset(
     {one.name for one in fields(RunOptions)}
-    | {"input", "input_format", "files_in_flight", "split_rows", "split_bytes", "min_rows"}
+    | {"input", "input_format", "files_in_flight", "split_rows", "min_rows"}
     | {"idf_key", "reuse", "accelerator", "max_reject_fraction", "max_truncated_fraction"}
     | {"group_by", "index", "keep_input"}
 )
@@ -107,7 +107,7 @@ class ScoreBatches:
                 "takes record batches."
             )
         check_columns(table.schema, self._fields.candidate_column, self._fields.reference_column)
-        check_choosing_columns(table.schema, self._fields.idf.options)
+        check_choosing_columns(table.schema, self._fields.choosing)
         columns.check_collisions(table.schema)
         threads = self._num_threads or _threads_of_the_task()
         if table.num_rows:
@@ -116,8 +116,7 @@ class ScoreBatches:
         blocks = [
             score_table(
                 scorers,
-                table.slice(first, _BLOCK_ROWS),
-                self._fields,
+                Rows(table.slice(first, _BLOCK_ROWS), self._fields),
                 settings=settings,
                 idf=self._idf,
             ).table
@@ -133,9 +132,6 @@ class ScoreBatches:
         """Score record batches one by one, as Spark's `mapInArrow` gives them.
 
         The column of signatures is plain strings here, since Spark reads no dictionaries.
-
-        Args:
-            batches: Rows with equal schemas.
 
         Yields:
             The same rows with the score columns, in the schema that `schema` returns.
@@ -183,7 +179,6 @@ class ScoreBatches:
         return Signature.parse(self.signatures()[EVERY_LANGUAGE])
 
     def _on_this_worker(self, threads: int | None) -> RunSettings:
-        """Return the settings with the number of threads that this process may use."""
         by_language = {
             language: replace(setting, config=replace(setting.config, num_threads=threads))
             for language, setting in self._settings.by_language.items()
@@ -192,14 +187,10 @@ class ScoreBatches:
 
 
 def _options(given: Mapping[str, Any]) -> ScoreOptions:
-    """Return options by name as those of a job.
-
-    Raises:
-        ConfigError: One is not known, is about jobs, or does not fit.
-    """
     for name in given:
-        if option_name(name) not in OPTIONS:
-            if option_name(name) in _OF_JOBS:
+        option = by_name(ScoreOptions).get(name.replace("-", "_"))
+        if option is None or option.field not in OPTIONS:
+            if option is not None and option.field in _OF_JOBS:
                 raise ConfigError(
                     f"ScoreBatches does not take {name!r}: it is about a job and its output "
                     f"folder; expected options of how rows are scored: {', '.join(OPTIONS)}. Leave "
@@ -222,12 +213,11 @@ def _options(given: Mapping[str, Any]) -> ScoreOptions:
 
 
 def _threads_of_the_task() -> int | None:
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) > 0 else None
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads) if threads.isdecimal() and int(threads) > 0 else None
 
 
 def _without_dictionary(table: pa.Table) -> pa.Table:
-    """Return a table whose column of signatures, if there is one, holds plain strings."""
     number = table.schema.get_field_index(columns.SIGNATURE)
     if number < 0:
         return table
@@ -251,12 +241,6 @@ def _loaded(memory: ModelMemory) -> LoadedScorers:
 
 
 def _note_scoring(threads: int | None) -> None:
-    """Note that rows are scored with so many threads, None for all cores.
-
-    Raises:
-        ConfigError: This process was forked from one that had scored, and one of them has several
-            threads: these do not outlive a fork, and would be waited for forever.
-    """
     global _threads_used
     most = max(_threads_before, threads or os.cpu_count() or 1)
     if _threads_before and most > 1:

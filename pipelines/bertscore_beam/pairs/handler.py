@@ -12,24 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, TypeAlias
 
+import numpy as np
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import OUTPUT_COLUMNS
-from bertscore_beam.dump.language_codes import language_of
-from bertscore_beam.idf.row_keys import key_of_all, keys_of_languages
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.pairs.fields import (
-    PairLike,
-    field_of,
-    has_field,
-    read_references,
-    read_text,
-    shape_of,
-)
-from bertscore_beam.pairs.settings import (
+from bertscore_beam.dump import OUTPUT_COLUMNS, Text, UnreadableText, columns, language_of
+from bertscore_beam.idf import IdfTables, key_of_all, keys_of_languages
+from bertscore_beam.pairs.pair_settings import (
     ByLanguage,
     ConfigLike,
     Idf,
@@ -37,13 +27,53 @@ from bertscore_beam.pairs.settings import (
     read_idf,
     settle_pairs,
 )
-from bertscore_beam.run import counters
-from bertscore_beam.run.device_loss import ending_with_the_device
-from bertscore_beam.score.rows import PairTexts, score_texts
-from bertscore_beam.score.scored_pairs import ScoredPairs
-from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
-from bertscore_beam.score.settings import EVERY_LANGUAGE, RunSettings
+from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
+from bertscore_beam.run import counters, ending_with_the_device
+from bertscore_beam.score import LoadedScorers, ModelMemory, PairTexts, ScoredPairs, score_texts
 from bertscore_core import ConfigError, InputError, ScorerConfig, Signature
+from bertscore_core.tokenizer import is_encodable
+
+# The fields of pairs: dicts, Rows, NamedTuples, or objects with attributes.
+
+PairLike: TypeAlias = Any
+"""A mapping, beam.Row or NamedTuple with the fields, or an object with them as attributes."""
+
+
+def read_text(value: object) -> Text:
+    """Return the text of a field, None for a null, or why it cannot be read."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return UnreadableText.NOT_TEXT
+    return value if is_encodable(value) else UnreadableText.INVALID_UTF8
+
+
+def read_references(value: object) -> list[Text] | None:
+    """Return the references of a field, one or several, None for a null. Shape (references,)."""
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray) and value.ndim == 1:  # pandas reads lists in Parquet as arrays
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        return [read_text(item) for item in value]
+    return [read_text(value)]
+
+
+def shape_of(pair: PairLike) -> str:
+    """Describe the type and the fields of an element, never its values."""
+    kind = type(pair).__name__
+    return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
+
+
+def has_field(pair: PairLike, name: str) -> bool:
+    """Tell whether a pair has a field."""
+    return name in pair if isinstance(pair, Mapping) else hasattr(pair, name)
+
+
+def field_of(pair: PairLike, name: str) -> Any:
+    """Return a field of a pair; a missing field counts as null."""
+    return pair.get(name) if isinstance(pair, Mapping) else getattr(pair, name, None)
+
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +89,8 @@ class PairScore(NamedTuple):
     """The scores of one pair, in plain Python; None where there is none.
 
     Attributes:
-        precision: The float32 value; rescaled when the scorer rescales.
-        recall: The same.
-        f1: The same.
+        precision: The float32 value, as recall and f1; rescaled when the scorer rescales.
         raw_precision: The value before rescaling, when the scorer rescales.
-        raw_recall: The same.
-        raw_f1: The same.
         best_reference: Index of the reference with the highest F1, if there is a list of them.
         candidate_tokens: Tokens of the candidate, special ones included.
         reference_tokens: Tokens of all its references together.
@@ -98,8 +124,6 @@ class PairScorer:
     """The model of RunInference: the loaded scorers, and the fields seen so far.
 
     Attributes:
-        scorers: The loaded scorers.
-        settings: How the pairs of each language are scored.
         idf: The idf tables; None without idf.
         signatures: The text of the signature of each language's scores.
         fields_seen: Names of the fields that some pair has had.
@@ -342,7 +366,6 @@ def _pair_scores(
     settings: RunSettings,
     signatures: Sequence[str | None],
 ) -> Iterator[PairScore]:
-    """Yield the scores of each pair, with a best reference if there is a list of references."""
     by_column = scored.by_column(rescaled=settings.rescaled, windowed=settings.windowed)
     nothing = [None] * len(scored)
     best = by_column[columns.BEST_REFERENCE].tolist()

@@ -13,15 +13,10 @@ from apache_beam.typehints import no_annotations
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import OUTPUT_COLUMNS
+from bertscore_beam.dump import OUTPUT_COLUMNS, columns
 from bertscore_beam.pairs.handler import BATCH_SIZE, BertScoreModelHandler, PairScore
-from bertscore_beam.pairs.settings import ByLanguage, ConfigLike, Idf
-from bertscore_core import (
-    ConfigError,
-    InputError,
-    Signature,
-)
+from bertscore_beam.pairs.pair_settings import ByLanguage, ConfigLike, Idf
+from bertscore_core import ConfigError, InputError, Signature
 
 
 class ScorePairs(beam.PTransform):
@@ -129,7 +124,6 @@ _COLUMN_TYPES = {_COLUMN_NAMES[name]: kind for name, kind in get_type_hints(Pair
 
 
 def _add_scores(result: PredictionResult, names: Sequence[str]) -> Any:
-    """Return a dict for a dict, and a Row for a Row."""
     pair = result.example
     if isinstance(pair, Mapping):
         _check_collisions(pair)
@@ -148,7 +142,6 @@ def _add_scores(result: PredictionResult, names: Sequence[str]) -> Any:
 def _row_with_scores(
     result: PredictionResult, fields: Sequence[str], names: Sequence[str]
 ) -> beam.Row:
-    """Return the Row for an element with a schema."""
     own = {name: getattr(result.example, name) for name in fields}
     return beam.Row(**own, **_columns_of(result.inference, names))
 
@@ -205,6 +198,5 @@ def _holds_text(kind: Any) -> bool:
 
 
 def _holds_texts(kind: Any) -> bool:
-    """Whether a field of this type can be a text or a list of texts."""
     inner = _without_none(kind)
     return _holds_text(inner) or (get_origin(inner) is Sequence and _holds_text(*get_args(inner)))

@@ -3,3 +3,7 @@
 `job.py` is the one way through a run. This room does not know what a job computes: no texts, no
 scores, no models.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

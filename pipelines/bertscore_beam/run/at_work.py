@@ -87,15 +87,15 @@ def now() -> AtWork:
     with _lock:
         counted, words = _counted, _words[-1] if _words else ""
         shares, children = dict(_doing), list(_children.values())
-    found = {}
+    done = {}
     for name, share in shares.items():
         with suppress(Exception):  # progress must not fail a run
-            found[name] = share()
+            done[name] = share()
     for child in children:
         counted += child.counted
-        found.update(child.doing)
+        done.update(child.doing)
         words = words or child.words
-    return AtWork(counted=counted, doing=found, words=words)
+    return AtWork(counted=counted, doing=done, words=words)
 
 
 def forget() -> None:

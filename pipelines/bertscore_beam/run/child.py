@@ -7,6 +7,7 @@ thread works on one element at a time.
 """
 
 import ctypes
+import gc
 import itertools
 import logging
 import os
@@ -22,7 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
 from bertscore_beam.run import at_work, counters
-from bertscore_beam.run.exit_status import DEVICE_LOST
+from bertscore_beam.run.output import DEVICE_LOST
 from bertscore_beam.run.pool import Answer, Said, unwatched
 from bertscore_core.errors import DeviceLostError
 
@@ -34,6 +35,9 @@ _SECONDS = 1.0
 
 _PR_SET_PDEATHSIG = 1
 
+_ALLOCATIONS = 50_000
+"""Between collections of garbage: imports make many objects, and nearly no garbage."""
+
 _KNOWN = ("builtins", "bertscore_core", "bertscore_beam")
 """Packages whose classes of errors the launcher can import."""
 
@@ -43,14 +47,9 @@ results have come."""
 
 
 def main(descriptor: int, launcher: int, threads: int) -> NoReturn:
-    """Work for the launcher until it ends.
-
-    Args:
-        descriptor: Of the pipe.
-        launcher: Process number of the launcher.
-        threads: How many elements to work on at the same time.
-    """
+    """Work for the launcher until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
+    gc.set_threshold(_ALLOCATIONS)
     os.set_inheritable(descriptor, False)
     _end_with(launcher)
     _Child(Connection(descriptor)).run(threads)
@@ -116,12 +115,12 @@ class _Child:
         """Work on an element; the results that the launcher has been told are not sent again."""
         try:
             results = iter(self._function(digest, step)(pickle.loads(element)))  # noqa: S301
-            for some in _as_they_come(itertools.islice(results, told, None)):
-                data = pickle.dumps(some, pickle.HIGHEST_PROTOCOL)
+            for together in _as_they_come(itertools.islice(results, told, None)):
+                data = pickle.dumps(together, pickle.HIGHEST_PROTOCOL)
                 # What was counted for results that are not sent again is counted twice. So may
                 # be, if there are several threads, what is counted for other elements.
                 counted = counters.collect()
-                yield Answer(data, number, counted, count=len(some), is_last=False)
+                yield Answer(data, number, counted, count=len(together), is_last=False)
             yield Answer(pickle.dumps([]), number, counters.collect())
         except DeviceLostError as error:
             # Only a new process can use the GPU again.
@@ -134,7 +133,6 @@ class _Child:
             yield Answer(None, number, error=_portable(error))
 
     def _function(self, digest: str, step: bytes | None) -> Callable[[Any], Iterable[Any]]:
-        """Return the function of a step, which one thread opens for all."""
         with self._opening:
             if digest not in self._opened and step is not None:
                 with unwatched():  # it imports what it needs
@@ -164,34 +162,30 @@ def _trace(error: BaseException) -> str:
 
 def _arrives(error: BaseException) -> bool:
     try:
-        there = pickle.loads(pickle.dumps(error))  # noqa: S301 - what was just pickled
+        arrived = pickle.loads(pickle.dumps(error))  # noqa: S301 - what was just pickled
     except Exception:
         return False
-    return str(there) == str(error)
+    return str(arrived) == str(error)
 
 
 def _as_they_come(results: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield each result at once, but together those that come faster than they can be sent."""
-    some: list[Any] = []
+    together: list[Any] = []
     sent = 0.0
     for result in results:
-        some.append(result)
+        together.append(result)
         if time.monotonic() - sent >= _BETWEEN_SECONDS:
-            yield some
-            some, sent = [], time.monotonic()
-    if some:
-        yield some
+            yield together
+            together, sent = [], time.monotonic()
+    if together:
+        yield together
 
 
 class _ToLauncher(logging.Handler):
-    """Sends log lines from warnings on to the launcher, which prints them."""
-
     def __init__(self, send: Callable[[Said], None]) -> None:
         super().__init__(logging.WARNING)
         self._say = send
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a line."""
         try:
             message = record.getMessage()
             if record.exc_info:

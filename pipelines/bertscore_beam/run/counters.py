@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from bertscore_core import ScoreSummary
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 
 NAMESPACE = "bertscore"
 
@@ -40,12 +40,7 @@ PAIRS_MADE = "pairs_made"
 
 @dataclass(slots=True)
 class Counted:
-    """What a step has counted for an element.
-
-    Attributes:
-        counters: The sum of each counter.
-        values: The values of each distribution.
-    """
+    """What a step has counted for an element."""
 
     counters: Counter[str] = field(default_factory=Counter)
     values: dict[str, list[int]] = field(default_factory=dict)

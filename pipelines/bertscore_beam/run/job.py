@@ -7,36 +7,294 @@ progress, dry run, `--print-job` and the import of files of text are the same fo
 here.
 """
 
-import logging
+import json
+import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from types import FrameType
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
+import apache_beam as beam
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    GoogleCloudOptions,
+    PortableOptions,
+    TestOptions,
+)
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import Environment
+from google.protobuf import json_format
 from rich.console import Console
 
-from bertscore_beam.dump.text.imports import TextFile
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.reach import NotBegunError, before_work, reaching
-from bertscore_beam.options.base import RunOptions
+from bertscore_beam.dump import IMPORTS_FOLDER, TextFile
+from bertscore_beam.files import NotBegunError, before_work, mask_credentials, reaching, silenced
+from bertscore_beam.options import RunOptions
 from bertscore_beam.run import pool
-from bertscore_beam.run.describe import print_job
-from bertscore_beam.run.ending import end_for, end_when_interrupted, worker_errors
-from bertscore_beam.run.exit_status import REFUSED
 from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.import_stage import import_stage
-from bertscore_beam.run.import_text import delete_input
 from bertscore_beam.run.lock import FolderLostError, hold
-from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.run.output import BROKEN, REFUSED, Outcome, Shown, escape_json, interrupted
 from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.progress import RunProgress, show_progress
-from bertscore_beam.run.run_step import let_workers_keep
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
+from bertscore_beam.run.progress import Amounts, Build, RunProgress, Stage, show_progress
+from bertscore_beam.run.run_step import RunStep, Spread, let_workers_keep
+from bertscore_beam.run.runner import Runner, check_needs, new_pipeline
+from bertscore_beam.run.text_import import delete_input, import_step
 from bertscore_core import BertScoreError, ConfigError
+from bertscore_core.errors import escape_text
+
+# How a run ends before its work is done: by a signal, a lost folder, or an error of the work.
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """Turn errors of the work into `RuntimeError`s.
+
+    Before the work, errors of these classes mean that the command cannot work as given, which has
+    another exit status.
+    """
+    try:
+        yield
+    except BertScoreError as error:
+        raise RuntimeError(f"a worker failed: {error}") from error
+    except OSError as error:
+        raise RuntimeError(f"a worker failed: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def end_when_interrupted(*, elsewhere: bool = False) -> Iterator[None]:
+    """End this process at once on SIGINT or SIGTERM, with the status that a shell gives.
+
+    Finished parts are whole, so nothing needs to be undone. An exception would not do: Beam turns
+    it into others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for handled in _SIGNALS:
+            signal.signal(handled, signal.SIG_IGN)  # it is ending already
+        words = (
+            f"\nbertscore-beam: interrupted ({signal.Signals(number).name}). Finished parts are "
+            "kept; the same command continues from there.\n"
+        )
+        if elsewhere:
+            words += (
+                "The job itself may continue where it was submitted: stop it there if it should "
+                "not.\n"
+            )
+        _leave(words, interrupted(number))
+
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_for(error: FolderLostError) -> NoReturn:
+    """End the process from any thread: the runner cannot be stopped in another way."""
+    _leave(f"bertscore-beam: {escape_text(str(error))}\n", BROKEN)
+
+
+def _leave(words: str, status: int) -> NoReturn:
+    with suppress(OSError):  # the reader may have closed the pipe
+        os.write(2, words.encode())
+    pool.kill_opened()
+    os._exit(status)
+
+
+# The stage in which files of text become Parquet.
+
+
+def import_stage(texts: Sequence[TextFile], runner: Runner, folder: OutputFolder) -> Stage:
+    """Return the stage that imports files of text into the folder of a run."""
+    number = len(texts)
+    files = "1 file" if number == 1 else f"{number:,} files"
+
+    def build(root: beam.Pipeline) -> None:
+        _ = (
+            root
+            | "Texts" >> beam.Create(texts)
+            | "SpreadTexts" >> Spread()
+            | "ImportTexts" >> beam.ParDo(RunStep(import_step(folder)))
+        )
+
+    return Stage(
+        name="import",
+        runner=runner,
+        build=build,
+        words=f"turning {files} of text into Parquet",
+        folder=IMPORTS_FOLDER,
+        amounts=Amounts(
+            (text.footer.removeprefix(f"{IMPORTS_FOLDER}/"), text.size) for text in texts
+        ),
+        unit="bytes of text",
+    )
+
+
+# Describe a job as it would be submitted, without submitting it: `--print-job`.
+#
+# The steps of a job do not depend on its input, output or model. So none of these is read, and no
+# network is used.
+
+_ROLE_FILE = common_urns.artifact_roles.STAGING_TO.urn
+
+
+def print_job(options: RunOptions, stages: Iterable[Stage]) -> str:
+    """Describe the pipelines of a job as JSON."""
+    jobs = []
+    for stage in stages:
+        if stage.runner.is_dataflow:
+            check_needs(options, stage.runner.beam_options)
+        jobs.append({"name": stage.name, **describe(stage.runner, stage.build)})
+    return escape_json(mask_credentials(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False)))
+
+
+def describe(runner: Runner, build: Build) -> dict[str, Any]:
+    """Describe one pipeline: the runner, its workers, environments, and the fused stages.
+
+    Returns:
+        `runner`; `workers`, the worker pool requested from Dataflow, null for other runners;
+        `experiments`; `environments`, each with its `kind`, `image` or `address`, `hints` and
+        `staged` files; and `stages`, each with its `environment`, its fused `steps`, and `reads`,
+        the steps of other stages whose output it reads.
+    """
+    chosen = runner.beam_options
+    proto, pool = (
+        _dataflow_job(runner, build)
+        if runner.is_dataflow
+        else (pipeline_proto(runner, build), None)
+    )
+    return {
+        "runner": chosen.get_all_options()["runner"],
+        "workers": pool,
+        "experiments": chosen.view_as(DebugOptions).experiments or [],
+        "environments": dict(_environments(proto)),
+        "stages": sorted(_stages(proto), key=_place_in(proto)),
+    }
+
+
+def pipeline_proto(runner: Runner, build: Build) -> beam_runner_api_pb2.Pipeline:
+    """Build a pipeline and return it as the runner would get it."""
+    chosen = runner.beam_options
+    pipeline = new_pipeline(chosen, FnApiRunner())
+    build(pipeline)
+    if runner.is_local:
+        return pipeline.to_runner_api()
+    environment = Environment.from_options(chosen.view_as(PortableOptions))
+    return pipeline.to_runner_api(default_environment=environment)
+
+
+def _dataflow_job(
+    runner: Runner, build: Build
+) -> tuple[beam_runner_api_pb2.Pipeline, dict[str, Any]]:
+    from apache_beam.runners.dataflow.internal import apiclient
+
+    chosen = runner.beam_options
+    chosen.view_as(TestOptions).dry_run = True
+    chosen.view_as(GoogleCloudOptions).no_auth = True
+    pipeline = new_pipeline(chosen)
+    build(pipeline)
+    proto = pipeline.run().job.proto_pipeline
+    environment = apiclient.Environment(
+        packages=[],
+        options=pipeline._options,
+        environment_version=apiclient._FNAPI_ENVIRONMENT_MAJOR_VERSION,
+        proto_pipeline_staged_url="",
+        proto_pipeline=proto,
+    )
+    job = json.loads(json_format.MessageToJson(environment.proto._pb))
+    (pool,) = job["workerPools"]
+    images = pool["sdkHarnessContainerImages"]
+    images.sort(key=lambda image: str(image["environmentId"]))
+    for image in images:
+        del image["capabilities"]  # thirty lines that are the same for every Beam worker
+    return proto, pool
+
+
+def _environments(proto: beam_runner_api_pb2.Pipeline) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, environment in sorted(proto.components.environments.items()):
+        description = {
+            "kind": environment.urn,
+            "hints": {
+                urn.split(":")[-2]: value.decode()
+                for urn, value in environment.resource_hints.items()
+            },
+            "staged": [
+                beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
+                    artifact.role_payload
+                ).staged_name
+                for artifact in environment.dependencies
+                if artifact.role_urn == _ROLE_FILE
+            ],
+        }
+        if environment.urn == common_urns.environments.DOCKER.urn:
+            payload = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
+            description["image"] = payload.container_image
+        if environment.urn == common_urns.environments.EXTERNAL.urn:
+            external = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
+            description["address"] = external.endpoint.url
+        yield name, description
+
+
+def _stages(proto: beam_runner_api_pb2.Pipeline) -> Iterator[dict[str, Any]]:
+    _, stages = FnApiRunner().create_stages(proto)
+    made_by = {
+        collection: step.unique_name
+        for step in proto.components.transforms.values()
+        if not step.subtransforms
+        for collection in step.outputs.values()
+    }
+    for stage in stages:
+        steps = [step for step in stage.transforms if not _is_buffer(step)]
+        if not steps:
+            continue
+        inside = {collection for step in steps for collection in step.outputs.values()}
+        outside = {
+            collection
+            for step in stage.transforms
+            for collection in step.inputs.values()
+            if collection not in inside and collection in made_by
+        }
+        yield {
+            "environment": stage.environment,
+            "steps": [step.unique_name for step in steps],
+            "reads": sorted({made_by[collection] for collection in outside}),
+        }
+
+
+def _place_in(proto: beam_runner_api_pb2.Pipeline) -> Callable[[dict[str, Any]], tuple[int, str]]:
+    """Return a sort key that orders stages by their steps: the optimizer's order may change."""
+    places: dict[str, int] = {}
+    pending = list(reversed(proto.root_transform_ids))
+    while pending:
+        step = proto.components.transforms[pending.pop()]
+        places[step.unique_name] = len(places)
+        pending.extend(reversed(step.subtransforms))
+
+    def place(stage: dict[str, Any]) -> tuple[int, str]:
+        first = stage["steps"][0]
+        known = first
+        while known not in places and "/" in known:  # the optimizer takes combines apart
+            known = known.rpartition("/")[0]
+        return places.get(known, len(places)), first
+
+    return place
+
+
+def _is_buffer(step: beam_runner_api_pb2.PTransform) -> bool:
+    return str(step.spec.urn).startswith("beam:runner:")
+
 
 Say = Callable[[str], None]
 """Prints a message while the command runs."""
@@ -57,18 +315,6 @@ class Planned(Protocol):
 Plan = TypeVar("Plan", bound=Planned)
 
 
-def _never_refuse(plan: object) -> Outcome | None:
-    return None
-
-
-def _identity(plan: Plan) -> Plan:
-    return plan
-
-
-def _no_texts(plan: object, folder: OutputFolder) -> tuple[TextFile, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind(Generic[Options, Plan, Job]):
     """The functions of one job.
@@ -76,7 +322,6 @@ class JobKind(Generic[Options, Plan, Job]):
     Attributes:
         prepare: Checks and plans; loads no model and writes nothing.
         sketch: Returns the stages without a plan: their steps do not depend on it.
-        show: Describes what a run would do.
         begin: Compares the plan with the locked folder, and writes the plan for the workers.
         stages: Yields the remaining stages; each one ends before the next one is requested.
         conclude: Finishes the folder and returns the outcome.
@@ -93,9 +338,9 @@ class JobKind(Generic[Options, Plan, Job]):
     begin: Callable[[Plan, OutputFolder, Say], Job]
     stages: Callable[[Job], Iterable[Stage]]
     conclude: Callable[[Job], Outcome]
-    refuse: Callable[[Plan], Outcome | None] = _never_refuse
-    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = _no_texts
-    again: Callable[[Plan], Plan] = _identity
+    refuse: Callable[[Plan], Outcome | None] = lambda plan: None
+    texts: Callable[[Plan, OutputFolder], tuple[TextFile, ...]] = lambda plan, folder: ()
+    again: Callable[[Plan], Plan] = lambda plan: plan
     may_detach: bool = False
 
 
@@ -104,16 +349,9 @@ def run_job(
 ) -> Outcome:
     """Check, plan, run and conclude a job.
 
-    Args:
-        kind: The functions of the job.
-        options: Its options.
-        say: Prints a message for people.
-        quiet: Whether to show no progress.
-
     Raises:
         BertScoreError: The job cannot work. Nothing has been written, unless the source or the
             folder changed while the job ran.
-        FolderLostError: Another run has taken the output folder over.
         NotBegunError: A file system did not answer; nothing has been written.
         OSError: A file system did not answer later on.
         RuntimeError: A worker failed.
@@ -193,7 +431,6 @@ def _pool_of(runner: Runner) -> Pool | None:
 
 @contextmanager
 def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
-    """Keep no imported texts of a run that cannot begin."""
     try:
         yield
     except BertScoreError:
@@ -204,7 +441,6 @@ def _without_texts_if_refused(folder: OutputFolder) -> Iterator[None]:
 
 @contextmanager
 def _first_writing(options: RunOptions) -> Iterator[None]:
-    """Name the output in the error if the first write to it fails."""
     try:
         with reaching("output", options.output):
             yield
@@ -216,7 +452,6 @@ def _first_writing(options: RunOptions) -> Iterator[None]:
 
 
 def _with_restarts(outcome: Outcome) -> Outcome:
-    """Say how many deaths of workers the run has survived, if any."""
     if not (restarts := pool.restarts()):
         return outcome
     times = "once" if restarts == 1 else f"{restarts} times"
@@ -225,15 +460,6 @@ def _with_restarts(outcome: Outcome) -> Outcome:
 
 
 def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, quiet: bool) -> None:
-    """Run one pipeline to its end, or submit it if the run is detached.
-
-    Args:
-        stage: The pipeline.
-        usual: The runner that the pool of the run is for.
-        folder: The output folder.
-        say: Prints a message.
-        quiet: Whether to show no progress.
-    """
     if stage.words:
         say(f"{stage.words} ...")
     runner = stage.runner
@@ -253,16 +479,9 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
         stack.enter_context(end_when_interrupted(elsewhere=runner.is_remote))
         if processes is not None:
             processes.begin_stage()
-            stack.enter_context(_without_tracebacks())
+            stack.enter_context(silenced("apache_beam.runners"))  # the command prints a line
         if (len(stage.amounts) or stage.before) and not quiet:
-            progress = RunProgress(
-                folder=folder.path(stage.folder),
-                amounts=stage.amounts,
-                before=stage.before,
-                started=started,
-                unit=stage.unit,
-                first=stage.first,
-            )
+            progress = RunProgress(stage, folder.path(stage.folder), started)
             stack.enter_context(show_progress(progress, Console(file=sys.stderr)))
         try:
             pipeline.run().wait_until_finish()
@@ -270,15 +489,3 @@ def _run_stage(stage: Stage, usual: Runner, folder: OutputFolder, say: Say, *, q
             if processes is None or processes.failure is None:
                 raise
             raise processes.failure from None  # Beam's own error only quotes it
-
-
-@contextmanager
-def _without_tracebacks() -> Iterator[None]:
-    """Keep Beam from logging tracebacks of errors that it raises: the command prints a line."""
-    logger = logging.getLogger("apache_beam.runners")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

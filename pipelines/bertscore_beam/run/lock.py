@@ -19,24 +19,137 @@ still holds the lock, and a run that has lost the lock ends.
 On a local disk a worker looks at the lock before each write. On an object store, where a look is a
 request, it writes for `LOOK_SECONDS` after a look. So a run that takes over a lock there, or finds
 one that an unfinished run has left, waits for longer than that before it reads or changes anything.
-A write that was sent before may still arrive later, on any store: see `run.success`.
+A write that was sent before may still arrive later, on any store: see `run.folder`.
 """
 
+import json
+import os
 import posixpath
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.delete import delete, delete_if_empty, is_empty_folder
-from bertscore_beam.files.paths import is_remote, join
-from bertscore_beam.files.read import read_bytes
-from bertscore_beam.files.write import create_exclusively, write_atomically
-from bertscore_beam.run.holder import Holder, describe
+from bertscore_beam.files import (
+    create_exclusively,
+    delete,
+    delete_if_empty,
+    is_empty_folder,
+    is_remote,
+    join,
+    mask_credentials,
+    read_bytes,
+    write_atomically,
+)
 from bertscore_core.errors import BertScoreError, ConfigError
+
+# Which process holds the lock of an output folder, and whether it still lives.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """The process that works on a folder.
+
+    Attributes:
+        run: Identifies the run; "" if it has ended.
+        place: Distinguishes processes of equal number: the boot of the machine, the container, and
+            the start of the process; "" where the system does not tell, and for a detached run.
+        detached: Whether the run goes on when its process has ended.
+    """
+
+    run: str
+    machine: str
+    process: int
+    place: str
+    detached: bool = False
+
+    @classmethod
+    def here(cls, *, detached: bool = False) -> "Holder":
+        """Return this process as the holder of a new run."""
+        process = os.getpid()
+        return cls(
+            run=uuid.uuid4().hex,
+            machine=socket.gethostname(),
+            process=process,
+            place="" if detached else _place(process),
+            detached=detached,
+        )
+
+    def to_json(self) -> bytes:
+        """Return the lock's content."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Holder | None":
+        """Read a lock's content; None if it is not a lock of this program."""
+        try:
+            read: dict[str, Any] = json.loads(data)
+            # Locks of earlier versions have a field more.
+            known = {field.name for field in fields(cls)} & read.keys()
+            holder = cls(**{name: read[name] for name in known})
+        except (ValueError, TypeError, AttributeError):
+            return None
+        is_valid = type(holder.process) is int and type(holder.place) is str
+        is_named = type(holder.run) is str and (holder.run.isalnum() or holder.has_left)
+        return holder if is_valid and is_named else None
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the run has ended, and workers of it may still write for a moment."""
+        return not self.run
+
+    def is_gone(self) -> bool:
+        """Whether the process has certainly ended; False if that cannot be known."""
+        mine = _place(os.getpid())
+        if not self.place or not mine or _container(self.place) != _container(mine):
+            return False
+        place = _place(self.process)
+        return place != self.place if place else not _exists(self.process)
+
+    def is_alive(self) -> bool:
+        """Whether the process is certainly alive; False if that cannot be known."""
+        return bool(self.place) and _place(self.process) == self.place
+
+
+def describe(holder: Holder | None) -> str:
+    """Name the process in words."""
+    if holder is None:
+        return "an unknown process"
+    of = "the detached job submitted by " if holder.detached else ""
+    return f"{of}process {holder.process} on {holder.machine}"
+
+
+def _place(process: int) -> str:
+    """Return where and since when a process runs: "boot/container/start", "" if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        container = os.readlink("/proc/self/ns/pid")
+        # The name of the program, in parentheses, may contain blanks; the start is field 22.
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    # An ended process is listed as Z until its parent reads its status.
+    return f"{boot}/{container}/{'gone' if fields[0] == 'Z' else fields[19]}"
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _container(place: str) -> str:
+    return place.rpartition("/")[0]
+
 
 LOCK_FILE = "_manifest/lock.json"
 BEAT_FILE = "_manifest/beat-"
@@ -84,7 +197,6 @@ class RunLock:
     """A lock that is held.
 
     Attributes:
-        output: Folder of the run.
         run: Identifies the run; workers compare it with the lock in the folder.
     """
 
@@ -97,32 +209,22 @@ class RunLock:
         return _beat_path(self.output, self.run)
 
     def check(self) -> None:
-        """Check before a write that the run still holds the lock; see the head of this file.
-
-        Raises:
-            FolderLostError: It does not.
-            OSError: The folder cannot be reached.
-        """
+        """Check before a write that the run still holds the lock; see the head of this file."""
         if not is_remote(self.output):
             self.look()
-        elif not _LOOKS.is_fresh(self):
-            began = Moment.now()
+        elif not _is_fresh(self):
+            began = _clocks()
             self.look()
-            _LOOKS.note(self, began)
+            _looked[self] = began
 
     def look(self) -> None:
-        """Look whether the run still holds the lock.
-
-        Raises:
-            FolderLostError: It does not.
-            OSError: The folder cannot be reached.
-        """
+        """Look whether the run still holds the lock."""
         path = join(self.output, LOCK_FILE)
-        found = _read(path)
-        if found is None:
+        content = _read(path)
+        if content is None:
             time.sleep(_RENAME_SECONDS)
-            found = _read(path)
-        holder = None if found is None else Holder.from_json(found)
+            content = _read(path)
+        holder = None if content is None else Holder.from_json(content)
         if holder is None or holder.run != self.run:
             raise FolderLostError(
                 f"output {mask_credentials(self.output)!r} belongs to another run now: got "
@@ -130,14 +232,9 @@ class RunLock:
             )
 
     def release(self) -> None:
-        """Delete the lock, which this run must still hold.
-
-        Raises:
-            FolderLostError: It does not.
-            OSError: The folder cannot be reached.
-        """
+        """Delete the lock, which this run must still hold."""
         self.look()
-        _LOOKS.forget()
+        _looked.clear()
         delete(join(self.output, LOCK_FILE))
         delete(self.beat_path)
 
@@ -152,62 +249,31 @@ class RunLock:
 
         On an object store a lock stays that tells so; on a local disk workers look before each
         write, and it is deleted.
-
-        Raises:
-            FolderLostError: The run does not hold the lock.
-            OSError: The folder cannot be reached.
         """
         if not is_remote(self.output):
             self.release()
             return
         self.look()
-        _LOOKS.forget()
+        _looked.clear()
         write_atomically(join(self.output, LOCK_FILE), replace(holder, run="").to_json())
         delete(self.beat_path)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A moment by two clocks of this machine, in seconds.
-
-    Attributes:
-        running: By a clock that nobody sets; it may stand still while the machine is suspended.
-        wall: The time of day, which may be set.
-    """
-
-    running: float
-    wall: float
-
-    @classmethod
-    def now(cls) -> "Moment":
-        """Return this moment."""
-        return cls(running=time.monotonic(), wall=time.time())
-
-    def is_within(self, seconds: float, now: "Moment") -> bool:
-        """Tell whether less time has passed until now, by both clocks."""
-        return all(
-            0 <= passed < seconds for passed in (now.running - self.running, now.wall - self.wall)
-        )
+_looked: dict[RunLock, tuple[float, float]] = {}
+"""When this process last began to look at a lock and saw that its run holds it, by `_clocks`."""
 
 
-class _Looks:
-    """When this process last began to look at a lock and saw that its run holds it."""
-
-    def __init__(self) -> None:
-        self._began: dict[RunLock, Moment] = {}
-
-    def is_fresh(self, lock: RunLock) -> bool:
-        began = self._began.get(lock)
-        return began is not None and began.is_within(LOOK_SECONDS, Moment.now())
-
-    def note(self, lock: RunLock, began: Moment) -> None:
-        self._began = {lock: began}  # a process works for one run at a time
-
-    def forget(self) -> None:
-        self._began = {}
+def _clocks() -> tuple[float, float]:
+    """Return the time by two clocks: one may stand still during a suspension, one may be set."""
+    return time.monotonic(), time.time()
 
 
-_LOOKS = _Looks()
+def _is_fresh(lock: RunLock) -> bool:
+    began = _looked.get(lock)
+    if began is None:
+        return False
+    passed = [now - then for now, then in zip(_clocks(), began, strict=True)]
+    return all(0 <= seconds < LOOK_SECONDS for seconds in passed)
 
 
 @contextmanager
@@ -267,22 +333,21 @@ def hold(
 
 
 def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
-    """Get the lock, taking it over from a run that is gone."""
     path, mine = join(output, LOCK_FILE), holder.to_json()
     former: Holder | None = None
     while True:
         try:
             _create(path, mine)
         except FileExistsError:
-            there = _read(path)
-            if there is None:
+            theirs = _read(path)
+            if theirs is None:
                 continue
             # If the answer of the store is lost, the client repeats the request, and finds its own
             # file.
-            if there != mine:
-                former = Holder.from_json(there)
-                _wait_until_stale(output, there, former, say)
-                if _read(path) != there:
+            if theirs != mine:
+                former = Holder.from_json(theirs)
+                _wait_until_stale(output, theirs, former, say)
+                if _read(path) != theirs:
                     continue
                 with suppress(FileNotFoundError):  # of a temporary file: another run cleans up
                     write_atomically(path, mine)
@@ -298,7 +363,6 @@ def _acquire(output: str, holder: Holder, say: Callable[[str], None]) -> None:
 
 
 def _create(path: str, data: bytes) -> None:
-    """Write a new lock, even if another run removes the folder as it releases its own lock."""
     for _ in range(_MOST_LOST_FOLDERS):
         with suppress(FileNotFoundError):
             create_exclusively(path, data)
@@ -307,13 +371,8 @@ def _create(path: str, data: bytes) -> None:
 
 
 def _wait_until_stale(
-    output: str, there: bytes, holder: Holder | None, say: Callable[[str], None]
+    output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> None:
-    """Return when the lock is stale or released.
-
-    Raises:
-        FolderInUseError: Its holder lives.
-    """
     if holder is not None and holder.has_left:
         return
     if holder is not None and holder.is_gone():
@@ -323,7 +382,7 @@ def _wait_until_stale(
         )
         return
     if holder is None or not holder.is_alive():
-        passed = _watch(output, there, holder, say)
+        passed = _watch(output, content, holder, say)
         if passed is None:
             return
         if holder is not None and holder.detached:
@@ -339,13 +398,8 @@ def _wait_until_stale(
 
 
 def _watch(
-    output: str, there: bytes, holder: Holder | None, say: Callable[[str], None]
+    output: str, content: bytes, holder: Holder | None, say: Callable[[str], None]
 ) -> float | None:
-    """Watch whether the holder of a lock lives.
-
-    Returns:
-        The seconds until it gave a sign of life; None if it is stale or the lock is released.
-    """
     path = join(output, LOCK_FILE)
     beat_path = None if holder is None else _beat_path(output, holder.run)
     before = None if beat_path is None else _read(beat_path)
@@ -364,7 +418,7 @@ def _watch(
         passed = time.monotonic() - began
         if lock is None:
             return None
-        if lock != there or beat not in (None, before):
+        if lock != content or beat not in (None, before):
             return passed
         if passed >= seconds:
             return None
@@ -382,11 +436,11 @@ def _beat(lock: RunLock, stop: threading.Event, lost: Callable[[FolderLostError]
             except FolderLostError as error:
                 lost(error)
                 return
-            there = _read(lock.beat_path)
-            if there in (last, SUBMITTED):  # no other worker has written one since
-                there = uuid.uuid4().hex.encode()
-                write_atomically(lock.beat_path, there)
-            last = there
+            beat = _read(lock.beat_path)
+            if beat in (last, SUBMITTED):  # no other worker has written one since
+                beat = uuid.uuid4().hex.encode()
+                write_atomically(lock.beat_path, beat)
+            last = beat
 
 
 def is_of_lock(name: str) -> bool:

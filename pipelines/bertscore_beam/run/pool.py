@@ -27,19 +27,93 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from bertscore_beam.run import at_work
 from bertscore_beam.run.at_work import AtWork
 from bertscore_beam.run.counters import Counted
-from bertscore_beam.run.devices import VISIBLE
-from bertscore_beam.run.exit_status import DEVICE_LOST, is_death
-from bertscore_beam.run.step import Each, Step
+from bertscore_beam.run.output import DEVICE_LOST, is_death
+
+# Which GPU each worker process of this machine computes on.
+#
+# A worker sees one GPU alone, which is `cuda:0` to it: what libraries and threads take as the
+# current device is then the right one. Scores do not depend on which one it is.
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""CUDA's environment variable: the GPUs that a process sees, in its order, by number or name."""
+
+DRIVER_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Without one of these files no process of Linux reaches a GPU: NVIDIA's, AMD's, and WSL's."""
+
+
+def has_accelerator(device: str) -> bool:
+    """Tell whether this machine may have the device, without importing torch."""
+    if device == "cpu":
+        return False
+    return sys.platform != "linux" or any(Path(name).exists() for name in DRIVER_FILES)
+
+
+def gpus_to_share(device: str) -> tuple[str, ...]:
+    """Return the GPUs that workers are spread over, as `CUDA_VISIBLE_DEVICES` names them.
+
+    Args:
+        device: The device asked for. `cuda:1` pins all workers to one GPU, which they find by its
+            number, so nothing is hidden from them then.
+    """
+    if device not in ("auto", "cuda") or not has_accelerator(device):
+        return ()
+    import torch  # here, since it takes seconds
+
+    count = torch.cuda.device_count()
+    seen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    return tuple((seen or [str(number) for number in range(count)])[:count])
+
+
+# A step that opens files or handles rows: a plain function of an element that yields results.
+#
+# A step knows nothing of Beam, so that a process without Beam can run it. Only its elements and
+# results can cross a stage boundary; texts and scores stay inside the function.
+
+
+class Step(Protocol):
+    """What is done with each element of a collection. It is pickled and sent to workers."""
+
+    def open(self) -> Callable[[Any], Iterable[Any]]:
+        """Load what the step needs, and return its function.
+
+        Threads share the function. It may be called with the same element again, and then yields as
+        many results in the same order: what has been sent before is not sent again.
+        """
+
+    def name(self, element: Any, /) -> str:
+        """Return the name that people know an element by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A step that loads nothing.
+
+    Attributes:
+        names: Returns the name that people know an element by.
+    """
+
+    function: Callable[[Any], Iterable[Any]]
+    names: Callable[[Any], str]
+
+    def open(self) -> Callable[[Any], Iterable[Any]]:
+        """Return the function."""
+        return self.function
+
+    def name(self, element: Any, /) -> str:
+        """Return the name that people know an element by."""
+        return self.names(element)
+
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +157,7 @@ class Answer:
 
     Attributes:
         results: The results, pickled; None if there is an error.
-        number: The number that the child got with the element.
         counted: What was counted for it since the answer before.
-        error: Why there are no more.
-        count: Number of the results.
-        is_last: Whether the element is done.
     """
 
     results: bytes | None
@@ -100,13 +170,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a child says beside its answers.
-
-    Attributes:
-        state: What it is at work on.
-        log: Name of a logger, level and message of a log line.
-        dying: Why it is about to end.
-    """
+    """What a child says beside its answers."""
 
     state: AtWork | None = None
     log: tuple[str, int, str] | None = None
@@ -115,15 +179,7 @@ class Said:
 
 @dataclass(slots=True)
 class Task:
-    """An element to be worked on.
-
-    Attributes:
-        step: The step.
-        element: The element, pickled.
-        name: The name of the element.
-        tell: Called with each answer, from another thread.
-        told: Number of its results that have come.
-    """
+    """An element to be worked on; `told` of its results have come, and `tell` takes more."""
 
     step: "SentStep"
     element: bytes
@@ -137,8 +193,6 @@ class SentStep:
     """A step, and how it is sent.
 
     Attributes:
-        step: The step.
-        data: The step, pickled.
         digest: Digest of that: equal steps are opened once.
     """
 
@@ -185,7 +239,7 @@ class Pool:
         self.at_once = at_once
         self._threads = threads
         self._gpus = gpus
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self.tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._children: list[_Child] = []
         self._deaths: list[_Death] = []
         self._logged: deque[tuple[str, int, str]] = deque(maxlen=_MOST_LOGGED)
@@ -221,16 +275,7 @@ class Pool:
         at_work.forget()
 
     def submit(self, step: SentStep, element: Any, tell: Callable[[Answer], None]) -> None:
-        """Hand over an element; returns at once.
-
-        Args:
-            step: What is done with it.
-            element: The element.
-            tell: Called with each answer, from another thread.
-
-        Raises:
-            RuntimeError: The pool is closed.
-        """
+        """Hand over an element; returns at once."""
         if self.closing:
             raise RuntimeError(_CLOSED)
         task = Task(
@@ -243,15 +288,10 @@ class Pool:
             self._outstanding += 1
             if len(self._children) < min(self._outstanding, self._processes):
                 self._children.append(_Child(self, len(self._children)))
-        self._tasks.put(task)
+        self.tasks.put(task)
 
     def take(self, answer: Answer) -> tuple[list[Any], Counted]:
-        """Return the results of an answer, and what was counted for them.
-
-        Raises:
-            WorkersDiedError: Processes died more often than elements may be tried again.
-            Exception: The error that the step has raised.
-        """
+        """Return the results of an answer, and what was counted for them."""
         with self.lock:
             self._outstanding -= answer.is_last
             if answer.error is not None:
@@ -261,12 +301,7 @@ class Pool:
         return pickle.loads(answer.results), answer.counted  # noqa: S301 - from our own child
 
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function in a child and return what it returns.
-
-        Raises:
-            WorkersDiedError: Processes died more often than elements may be tried again.
-            Exception: The error that the function has raised.
-        """
+        """Call a function in a child and return what it returns."""
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.submit(_CALL, (function, arguments), answers.put)
         try:
@@ -276,14 +311,6 @@ class Pool:
             self.failure = None  # the caller may go on
             raise
         return result  # type: ignore[no-any-return] # what the function returns
-
-    def next_task(self, *, wait: bool) -> Task | None:
-        """Return the next element to be worked on; None at the end.
-
-        Raises:
-            queue.Empty: There is none at the moment, and it is not to be waited for.
-        """
-        return self._tasks.get(block=wait)
 
     def environment(self, number: int) -> dict[str, str]:
         """Return the environment variables of a child."""
@@ -309,11 +336,6 @@ class Pool:
 
     def died(self, names: Sequence[str], code: int, cause: str) -> WorkersDiedError | None:
         """Take note of a death.
-
-        Args:
-            names: The elements that the child was at work on.
-            code: Its return code.
-            cause: Why it ended, as far as it could say; "" if it could not.
 
         Returns:
             None if the elements may be tried again.
@@ -353,19 +375,17 @@ class Pool:
             if is_held:
                 self.lock.release()
         for _ in children:
-            self._tasks.put(None)
+            self.tasks.put(None)
         end = time.monotonic() + _LAST_CALL_SECONDS
         for child in children:
             child.join(max(end - time.monotonic(), 0))
         with suppress(queue.Empty):
             while True:
-                if (task := self.next_task(wait=False)) is not None:
+                if (task := self.tasks.get(block=False)) is not None:
                     task.tell(Answer(None, error=RuntimeError(_CLOSED)))
 
 
 class _Child(threading.Thread):
-    """A thread that starts a child, gives it work, and replaces it if it dies."""
-
     def __init__(self, pool: Pool, number: int) -> None:
         super().__init__(name=f"child-{number}", daemon=True)
         self._pool = pool
@@ -379,14 +399,12 @@ class _Child(threading.Thread):
         self.start()
 
     def kill(self) -> None:
-        """Kill the child, if there is one."""
         child = self._child
         if child is not None:
             with suppress(OSError):
                 child[0].kill()
 
     def run(self) -> None:
-        """Work until the pool is closed."""
         # A child inherits what is blocked, so Ctrl-C never reaches it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while self._fill():
@@ -402,7 +420,7 @@ class _Child(threading.Thread):
         """Take elements, and wait for one if there is none in hand; False if the pool is closed."""
         while len(self._hand) < self._pool.at_once and not self._pool.closing:
             try:
-                task = self._pool.next_task(wait=not self._hand)
+                task = self._pool.tasks.get(block=not self._hand)
             except queue.Empty:
                 break
             if task is None:
@@ -411,7 +429,6 @@ class _Child(threading.Thread):
         return not self._pool.closing
 
     def _work(self) -> None:
-        """Send new elements, and read the next message of the child if it comes soon."""
         code = None if self._child is None or self._sent else self._child[0].poll()
         if code is not None:
             logger.warning("a worker process died while it had no work (return code %d)", code)
@@ -464,11 +481,6 @@ class _Child(threading.Thread):
             self._hand.pop(number).tell(Answer(None, error=error))
 
     def _start(self) -> None:
-        """Start a child, unless the pool is closed.
-
-        Raises:
-            OSError: There is no room for another process.
-        """
         ours, its = Pipe()
         self._cause = ""
         with its, self._pool.lock:  # only the child keeps its end, so the pipe closes when it ends
@@ -484,7 +496,6 @@ class _Child(threading.Thread):
             self._child = process, ours
 
     def end(self) -> int:
-        """End the child, if there is one, and return its return code."""
         child = self._child
         if child is None:
             return 0
@@ -510,10 +521,10 @@ def _last_words(deaths: Sequence[_Death], restarts: int) -> str:
     if not before:
         return words
     common = set(last.names).intersection(*(death.names for death in before))
-    every = [name for death in before for name in death.names]
+    earlier = [name for death in before for name in death.names]
     if not common:
-        where = f"at work on {_listed(list(dict.fromkeys(every)))}"
-    elif common == {*last.names, *every}:
+        where = f"at work on {_listed(list(dict.fromkeys(earlier)))}"
+    elif common == {*last.names, *earlier}:
         where = "at work on the same"
     else:
         where = f"each time at work on {_listed(sorted(common))}"
@@ -570,11 +581,7 @@ def opened() -> Pool | None:
 
 
 def needed() -> Pool:
-    """Return the pool of the run that is under way.
-
-    Raises:
-        RuntimeError: There is none.
-    """
+    """Return the pool of the run that is under way."""
     if _opened is None:
         raise RuntimeError("the pool was closed while elements were in it")
     return _opened

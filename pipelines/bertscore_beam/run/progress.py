@@ -1,4 +1,4 @@
-"""The progress of a run: from the files that appear in its folder, and from local workers.
+"""The stages of a job and their progress: from files that appear, and from local workers.
 
 Files work with every runner. Workers of this machine also report how far they are in a file. On a
 terminal the progress is a bar, in a log a plain line now and then.
@@ -7,16 +7,20 @@ terminal the progress is a bar, in a log a plain line now and then.
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
 
+import apache_beam as beam
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from bertscore_beam.files.listing import each_file
+from bertscore_beam.files import each_file
 from bertscore_beam.run import at_work
-from bertscore_beam.run.printing import duration_words
+from bertscore_beam.run.output import duration_words
+from bertscore_beam.run.runner import Runner
 
 POLL_SECONDS = 1.0
 LOG_SECONDS = (2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
@@ -35,13 +39,12 @@ class Amounts:
     """
 
     def __init__(self, amounts: Iterable[tuple[str, int]] = ()) -> None:
-        """Keep the amounts of files, each with its name."""
-        kept = np.fromiter(
+        pairs = np.fromiter(
             ((hash(name), amount) for name, amount in amounts),
             dtype=[("name", np.int64), ("amount", np.int64)],
         )
-        self._names, places = np.unique(kept["name"], return_index=True)
-        self._amounts = kept["amount"][places]
+        self._names, places = np.unique(pairs["name"], return_index=True)
+        self._amounts = pairs["amount"][places]
 
     def __len__(self) -> int:
         return len(self._names)
@@ -51,17 +54,17 @@ class Amounts:
         """The sum of all."""
         return int(self._amounts.sum())
 
-    def done(self, there: Iterable[str], doing: Mapping[str, float]) -> int:
+    def done(self, finished: Iterable[str], doing: Mapping[str, float]) -> int:
         """Return the amount that is done; names that are not known do not count.
 
         Args:
-            there: Files that are there, which may come one by one.
+            finished: Files that are there, which may come one by one.
             doing: What share of other files is done.
         """
         if not len(self):
             return 0
         shares = np.zeros(len(self))
-        for names, now in ((doing, list(doing.values())), (there, 1.0)):
+        for names, now in ((doing, list(doing.values())), (finished, 1.0)):
             hashes = np.fromiter(map(hash, names), dtype=np.int64)
             places = np.searchsorted(self._names, hashes).clip(max=len(self) - 1)
             known = self._names[places] == hashes
@@ -69,59 +72,67 @@ class Amounts:
         return int((shares * self._amounts).sum())
 
 
-class RunProgress:
-    """Adds up the amounts of the files that appear in a folder, and what workers report.
+# A stage of a job: one pipeline, and the files that show its progress.
+
+Build = Callable[[beam.Pipeline], Any]
+"""Adds the steps of a stage to an empty pipeline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One pipeline of a job.
 
     Attributes:
-        planned: The sum of all expected amounts.
-        look_seconds: How long the last look took.
+        build: Adds its steps to an empty pipeline.
+        words: A message for people at its start; "" for none.
+        folder: Where its files appear, below the output folder.
+        amounts: The amount of each expected file, such as its rows, by its path below that folder.
+        before: What was done before the stage, in the same unit. Without this and any amount, no
+            progress is shown.
+        first: How much is read before the first file can appear, and its unit.
+        started: When the run began, in seconds since the epoch; None for the start of the stage.
     """
 
-    def __init__(
-        self,
-        *,
-        folder: str,
-        amounts: Amounts,
-        started: float,
-        unit: str,
-        before: int = 0,
-        first: tuple[int, str] = (0, ""),
-    ) -> None:
-        """Keep the expected amounts.
+    name: str
+    runner: Runner
+    build: Build
+    words: str = ""
+    folder: str = ""
+    amounts: Amounts = field(default_factory=Amounts)
+    before: int = 0
+    unit: str = "files"
+    first: tuple[int, str] = (0, "")
+    started: float | None = None
+
+
+class RunProgress:
+    """Adds up the amounts of the files of a stage that appear, and what workers report."""
+
+    def __init__(self, stage: Stage, folder: str, started: float) -> None:
+        """Look at nothing yet.
 
         Args:
-            folder: Where the files appear.
-            amounts: The amount of each expected file, such as its rows, by its path below the
-                folder.
+            stage: The stage.
+            folder: Where its files appear.
             started: When the run began, in seconds since the epoch.
-            unit: Unit of the amounts.
-            before: What was done before, which counts, too.
-            first: How much a step before the main one reads, and the unit of it.
         """
+        self._stage = stage
         self._folder = folder
-        self._amounts = amounts
-        self._earlier = before
-        self._unit = unit
-        self._first, self._first_unit = first
         self._words = ""
         self._main = _Pace(started)
         self._before = _Pace(started)
-        self.planned = before + amounts.total
+        self.planned = stage.before + stage.amounts.total
         self.look_seconds = 0.0
 
     def look(self) -> None:
-        """Look at the files and the reports.
-
-        Raises:
-            OSError: The folder cannot be listed at the moment.
-        """
+        """Look at the files and the reports."""
         began = time.monotonic()
         state = at_work.now()
-        done = self._amounts.done((name for name, _ in each_file(self._folder)), state.doing)
+        done = self._stage.amounts.done((name for name, _ in each_file(self._folder)), state.doing)
         self.look_seconds = time.monotonic() - began
         self._words = state.words
-        self._before.note(min(state.counted, self._first))
-        self._main.note(self._earlier + done)
+        self._before.note(min(state.counted, self._stage.first[0]))
+        self._main.note(self._stage.before + done)
 
     @property
     def done(self) -> int:
@@ -131,8 +142,8 @@ class RunProgress:
     def line(self) -> str:
         """Return the progress as one line."""
         if self._before.done and not self._main.has_moved:
-            return self._before.line(self._first, self._first_unit)
-        return self._main.line(self.planned, self._unit, self._words)
+            return self._before.line(*self._stage.first)
+        return self._main.line(self.planned, self._stage.unit, self._words)
 
 
 class _Pace:
@@ -162,7 +173,6 @@ class _Pace:
             self._moved = (time.time(), self.done)
 
     def line(self, planned: int, unit: str, words: str = "") -> str:
-        """Return the amount, the rate and the time left as text, or `words` until it has grown."""
         shown = f"{self.done:,} of {planned:,} {unit}"
         if self.done >= planned:
             return f"{shown}, finishing"
@@ -208,13 +218,6 @@ def _show_lines(progress: RunProgress, console: Console, stop: threading.Event) 
 def _looks(
     progress: RunProgress, pauses: Sequence[float], stop: threading.Event
 ) -> Iterator[RunProgress]:
-    """Look at the progress again and again, until `stop` is set, and yield it.
-
-    Args:
-        progress: What is looked at.
-        pauses: Seconds before each look; the last is repeated. More if looking itself takes long.
-        stop: Set when the run has ended.
-    """
     for pause in itertools.chain(pauses, itertools.repeat(pauses[-1])):
         if stop.wait(max(pause, _PAUSE_PER_LISTING * progress.look_seconds)):
             return

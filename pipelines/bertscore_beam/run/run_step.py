@@ -1,7 +1,12 @@
 """Steps in a pipeline: handed to the processes of this machine, or run where Beam runs them."""
 
+import logging
+import os
 import queue
+import sys
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,18 +18,59 @@ from apache_beam.utils.shared import Shared
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from bertscore_beam.dump import RunSize, SplitRun, split_runs, splits_from_bytes
+from bertscore_beam.files import read_bytes
 from bertscore_beam.run import counters, pool
-from bertscore_beam.run.device_loss import ending_with_the_device
 from bertscore_beam.run.lock import RunLock
-from bertscore_beam.run.pool import Answer, Pool, SentStep
-from bertscore_beam.run.step import Each, Step
+from bertscore_beam.run.output import DEVICE_LOST, event
+from bertscore_beam.run.pool import Answer, Each, Pool, SentStep, Step
+from bertscore_core import DeviceLostError
+
+# End a worker of Beam whose GPU has failed, so that the runner starts another one.
+#
+# Only a new process helps: the runner would try each of its splits again in the same one.
+
+logger = logging.getLogger(__name__)
+
+_WORKER_MODULE = "apache_beam.runners.worker.sdk_worker"
+"""In the command line of every process that Beam starts for its work, and for that alone."""
+
+_LOG_SECONDS = 10.0
+"""How long the log may take to reach the runner."""
+
+
+@contextmanager
+def ending_with_the_device() -> Iterator[None]:
+    """End this process if its GPU fails in the body, and if it is one of Beam's workers.
+
+    Raises:
+        DeviceLostError: The GPU has failed in a process that does other things, too.
+    """
+    try:
+        yield
+    except DeviceLostError as error:
+        logger.error(event("device_lost", error=error), exc_info=error)
+        if _is_worker_process():
+            _end_process()
+        raise
+
+
+def _is_worker_process() -> bool:
+    return any(_WORKER_MODULE in word for word in sys.orig_argv)
+
+
+def _end_process() -> None:
+    # The log goes to the runner from a thread, which would end with the process.
+    telling = threading.Thread(target=logging.shutdown, daemon=True)
+    telling.start()
+    telling.join(_LOG_SECONDS)
+    os._exit(DEVICE_LOST)
 
 
 class RunStep(beam.DoFn):
     """Runs a step: in the processes of the open pool, or else in this one, opened once."""
 
     def __init__(self, step: Step) -> None:
-        """Keep the step."""
         self._step = step
         self._shared = Shared()
         self.lock: RunLock | None = None
@@ -67,7 +113,6 @@ class RunStep(beam.DoFn):
                 yield WindowedValue(result, MIN_TIMESTAMP, [GlobalWindow()])
 
     def _finished(self, processes: Pool) -> list[Any]:
-        """Wait for the next answer of the pool, and return its results."""
         answer = self._answers.get()
         self._asked -= answer.is_last
         results, counted = processes.take(answer)
@@ -145,11 +190,37 @@ class RunOnDevice(beam.PTransform):
 
 @dataclass
 class _TakeApart(beam.PTransform):
-    """(Name, elements) -> results of a step."""
-
     step: Step
 
     def expand(self, grouped: beam.PCollection[tuple[str, Iterable[Any]]]) -> Any:
-        """Return the results."""
         elements = grouped | "TakeApart" >> beam.FlatMapTuple(lambda _, elements: elements)
         return elements | "Run" >> beam.ParDo(RunStep(self.step))
+
+
+@dataclass
+class ReadPlan(beam.PTransform):
+    """The splits of a saved plan, read on one worker and put into runs.
+
+    The job contains only the plan's path: runners limit the size of a job. Spread the runs before a
+    step that takes long: otherwise it is fused with the reading, and runs on one worker.
+
+    Attributes:
+        workers: How many runs are worked on at the same time; None if that is not known.
+    """
+
+    path: str
+    workers: int | None
+
+    def expand(self, root: beam.Pipeline) -> beam.PCollection[SplitRun]:
+        """Read the plan."""
+        return (
+            root
+            | "PlanPath" >> beam.Create([self.path])
+            | "ReadSplits" >> beam.FlatMap(_read_runs, self.workers).with_output_types(SplitRun)
+        )
+
+
+def _read_runs(path: str, workers: int | None) -> Iterator[SplitRun]:
+    data = read_bytes(path)
+    size = RunSize.of(splits_from_bytes(data, path), workers)
+    return split_runs(splits_from_bytes(data, path), size)

@@ -1,34 +1,180 @@
-"""The Beam runner of a job, read once from its options."""
+"""The Beam runner of a job, read once from its options, and what it needs."""
 
 import difflib
 import math
 import os
 import re
+import shutil
 from argparse import ArgumentError
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
+import grpc
 from apache_beam.options.pipeline_options import (
     DebugOptions,
+    FlinkRunnerOptions,
     GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
+    SparkRunnerOptions,
     StandardOptions,
     WorkerOptions,
     _BeamArgumentParser,
 )
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.job_server import ExternalJobServer, JavaJarJobServer
+from apache_beam.runners.portability.prism_runner import PrismJobServer
+from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.read import is_file
-from bertscore_beam.files.write import can_write_below
-from bertscore_beam.options.base import RunOptions
-from bertscore_beam.options.scoring import ScoringOptions
-from bertscore_beam.run.dataflow import check_credentials, check_needs
-from bertscore_beam.run.devices import gpus_to_share, has_accelerator
-from bertscore_beam.run.portable import check_service
+from bertscore_beam.files import can_write_below, is_file, mask_credentials
+from bertscore_beam.options import IDF_WORDS, RunOptions, ScoringOptions
+from bertscore_beam.run.pool import gpus_to_share, has_accelerator
 from bertscore_core import ConfigError
+
+# What a job on Dataflow needs, checked before any work.
+
+_NEEDS = {
+    "project": "Give -- --project=NAME.",
+    "region": "Give -- --region=us-central1, or where the data is.",
+    "temp_location": "Give -- --temp_location=gs://BUCKET/tmp.",
+    "sdk_container_image": "Give -- --sdk_container_image=IMAGE, built from docker/Dockerfile.",
+}
+"""Without one of these Beam asks the network for minutes, or the job fails on its first worker."""
+
+_BUCKETS = ("temp_location", "staging_location")
+"""Options of Beam that name a folder in a bucket."""
+
+_PLACES = ("input", "output", "idf", "reuse", "wet", "sentences")
+"""Options that name paths for the workers to open."""
+
+
+def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
+    """Check the options alone, without a look at files or the network."""
+    try:
+        from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"DataflowRunner needs packages that are not installed: got {error}; expected the "
+            "extra gcp. Install it: pip install 'bertscore-beam[gcp,gcs]'."
+        ) from error
+    values = chosen.get_all_options()
+    for name, cure in _NEEDS.items():
+        if not values[name]:
+            raise ConfigError(f"DataflowRunner needs --{name}: got none; expected it. {cure}")
+    for name in _BUCKETS:
+        # If Beam cannot use the place, it looks for a default bucket, and would make one.
+        wrong = PipelineOptionsValidator(chosen, None).validate_gcs_path(
+            chosen.view_as(GoogleCloudOptions), name
+        )
+        if values[name] and wrong:
+            raise ConfigError(
+                f"{name} cannot be used: got {values[name]!r}; expected gs://BUCKET/FOLDER, which "
+                "Dataflow's workers can read; a bucket's name has 3 or more lower-case letters, "
+                f"digits, '-', '_' and '.'. Give -- --{name}=gs://BUCKET/tmp."
+            )
+    _check_reachable(options)
+
+
+def check_credentials(chosen: PipelineOptions) -> None:
+    """Check that there are credentials to submit with. Without any, Beam searches for minutes."""
+    if chosen.view_as(GoogleCloudOptions).no_auth:
+        return
+    import google.auth
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        google.auth.default()
+    except (GoogleAuthError, OSError) as error:
+        raise ConfigError(
+            f"there are no usable Google Cloud credentials: got {' '.join(str(error).split())} "
+            "Expected those of an account that may start Dataflow jobs. Make them: gcloud auth "
+            "application-default login; or name a key with GOOGLE_APPLICATION_CREDENTIALS."
+        ) from error
+
+
+def _check_reachable(options: RunOptions) -> None:
+    described = options.describe()
+    for name in _PLACES:
+        values = described.get(name) or []
+        for value in values if isinstance(values, list) else [values]:
+            path = str(value).partition("=")[2] if name == "sentences" else str(value)
+            if "://" not in path and path not in IDF_WORDS:
+                raise ConfigError(
+                    f"{name} is on this machine: got {value!r}; expected a path that Dataflow's "
+                    "workers can reach. Copy it to a gs:// path."
+                )
+
+
+# What a portable runner needs, checked before any work: a job service, or the program of one.
+
+ANSWER_SECONDS = 10
+"""How long a job service may take to answer; one that is there answers at once."""
+
+_PROGRAMS = {"prism": PrismJobServer, "flink": FlinkJarJobServer, "spark": SparkJarJobServer}
+_CURES = {
+    "prism": "Give -- --prism_location=PATH",
+    "flink": "Give -- --flink_job_server_jar=PATH",
+    "spark": "Give -- --spark_job_server_jar=PATH",
+}
+
+
+def check_service(name: str, chosen: PipelineOptions) -> None:
+    """Check that the job service of a runner answers, or that its program is there.
+
+    Beam itself looks only when the folder has been changed, and waits for minutes. A program that
+    has to be fetched is fetched here, and kept as Beam keeps it.
+    """
+    endpoint = chosen.view_as(PortableOptions).job_endpoint
+    if name not in {"portable", *_PROGRAMS} or endpoint == "embed":
+        return
+    if endpoint is not None:
+        _check_answers(endpoint)
+    elif name == "portable":
+        raise ConfigError(
+            "PortableRunner needs --job_endpoint: got none; expected the address of a job service. "
+            "Give -- --job_endpoint=HOST:PORT, or leave --runner out."
+        )
+    elif not _is_submitted_as_jar(chosen):
+        _check_program(name, chosen)
+
+
+def _is_submitted_as_jar(chosen: PipelineOptions) -> bool:
+    flink, spark = chosen.view_as(FlinkRunnerOptions), chosen.view_as(SparkRunnerOptions)
+    return bool(flink.flink_submit_uber_jar or spark.spark_submit_uber_jar)
+
+
+def _check_answers(endpoint: str) -> None:
+    try:
+        ExternalJobServer(endpoint, ANSWER_SECONDS).start()
+    except grpc.FutureTimeoutError as error:
+        raise ConfigError(
+            f"the job service does not answer: got no connection to --job_endpoint={endpoint} in "
+            f"{ANSWER_SECONDS} s; expected one. Start it, or correct the address."
+        ) from error
+
+
+def _check_program(name: str, chosen: PipelineOptions) -> None:
+    server = _PROGRAMS[name](chosen)
+    try:
+        if isinstance(server, JavaJarJobServer):
+            server.local_jar(server.path_to_jar(), server._jar_cache_dir)
+            program = server._java_launcher
+        else:
+            program = server._get_executable_path()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"the program of runner {name!r} is not there: got {' '.join(str(error).split())}; "
+            f"expected a file, or a network to fetch it from. {_CURES[name]}, or --job_endpoint."
+        ) from error
+    if shutil.which(program) is None:
+        raise ConfigError(
+            f"runner {name!r} cannot be started: got no program {program!r}; expected one that may "
+            f"be executed. Install it, or give -- --job_endpoint=HOST:PORT."
+        )
+
 
 _FN_API = "fnapi"
 _LOCAL_RUNNER = "FnApiRunner"
@@ -68,7 +214,6 @@ class Runner:
     Attributes:
         name: Beam's name of the runner, in lower case and without "Runner" at its end.
         flags: Beam's options: the given ones and those that are added here.
-        workers: Number of worker processes.
         restarts: How many deaths of worker processes of this machine a run survives.
         children: Processes that this one starts for the work; 0 if it works itself, or others do.
         detached: Whether the job is detached: this process submits it and does not wait for it.
@@ -89,14 +234,9 @@ class Runner:
 
     @classmethod
     def of(cls, options: RunOptions) -> "Runner":
-        """Read the runner from the options of a job, without a look at files or the network.
-
-        Raises:
-            ConfigError: The runner is known to give wrong results, Beam does not know an option or
-                its value, or options contradict each other.
-        """
-        given = _given_runner(options.beam)
-        name = given or _FN_API
+        """Read the runner from the options of a job, without a look at files or the network."""
+        runner = _given_runner(options.beam)
+        name = runner or _FN_API
         if name in _REFUSED:
             raise ConfigError(
                 f"runner {name!r} cannot be used: {_REFUSED[name]}. Leave --runner out, or give "
@@ -113,7 +253,7 @@ class Runner:
         gpus = gpus_to_share(device) if is_local else ()
         workers = options.workers if options.workers != "auto" else max(len(gpus), 1)
         flags = list(options.beam)
-        if given is None:
+        if runner is None:
             flags.append(f"--runner={_LOCAL_RUNNER}")
         if not is_local:
             flags.extend(_NOTHING_STAGED)
@@ -151,8 +291,8 @@ class Runner:
         """Worker processes that share the splits; None if another service chooses their number."""
         if self.is_local:
             return self.workers
-        given = self.beam_options.view_as(WorkerOptions)
-        return given.max_num_workers or given.num_workers or None
+        options = self.beam_options.view_as(WorkerOptions)
+        return options.max_num_workers or options.num_workers or None
 
     @property
     def elements_at_once(self) -> int | None:
@@ -179,15 +319,7 @@ class Runner:
         return PipelineOptions(list(self.flags))
 
     def check(self, options: RunOptions) -> None:
-        """Check that everything the runner needs is there, before any work.
-
-        Args:
-            options: The options it was read from.
-
-        Raises:
-            ConfigError: Something is missing, Beam refuses an option's value, or a detached job
-                would end with this process.
-        """
+        """Check that everything the runner needs is there, before any work."""
         chosen = self.beam_options
         if self.is_dataflow:
             check_needs(options, chosen)
@@ -201,40 +333,28 @@ class Runner:
         check_service(self.name, chosen)
 
     def check_waits(self) -> None:
-        """Check that the job is not detached, since this process has work to do at its end.
-
-        Raises:
-            ConfigError: It is detached.
-        """
+        """Check that the job is not detached, since this process has work to do at its end."""
         if self.detached:
             raise ConfigError(
                 "this command cannot run detached: got --no_wait_until_finish or "
                 "--template_location; expected neither. Only `score` can be submitted that way."
             )
 
-    def check_restarts(self, given: int | None) -> None:
+    def check_restarts(self, restarts: int | None) -> None:
         """Check that the workers are this command's own, if it is to try their elements again.
 
         Args:
-            given: `--restarts` as the user gave it; None if it was left out.
-
-        Raises:
-            ConfigError: Another service has the workers.
+            restarts: `--restarts` as the user gave it; None if it was left out.
         """
-        if given and not self.is_local:
+        if restarts and not self.is_local:
             raise ConfigError(
-                f"--restarts cannot be used with the runner {self.name!r}: got {given}; "
+                f"--restarts cannot be used with the runner {self.name!r}: got {restarts}; "
                 "expected 0, since only the runner sees its workers die, and most runners replace "
                 "them. Leave it out."
             )
 
     def check_output(self, output: str) -> None:
-        """Check that workers can write where the output goes.
-
-        Raises:
-            ConfigError: The output is in the memory of this process and workers are elsewhere, or
-                it is a file, or it cannot be written.
-        """
+        """Check that workers can write where the output goes."""
         shown = mask_credentials(output)
         if output.startswith("memory://") and (self.children or not self.is_local):
             raise ConfigError(
@@ -253,15 +373,10 @@ class Runner:
             )
 
     def pipeline(self) -> beam.Pipeline:
-        """Return an empty pipeline.
-
-        Raises:
-            ConfigError: Beam refuses an option's value.
-        """
+        """Return an empty pipeline."""
         return new_pipeline(self.beam_options, FnApiRunner() if self.is_local else None)
 
     def _check_detached(self, chosen: PipelineOptions) -> None:
-        """Raise if the job is detached and its runner, job service or workers need this process."""
         if not self.detached or self.is_dataflow:
             return
         portable = chosen.view_as(PortableOptions)
@@ -277,11 +392,7 @@ class Runner:
 def new_pipeline(
     chosen: PipelineOptions, runner: beam.runners.PipelineRunner | None = None
 ) -> beam.Pipeline:
-    """Return an empty pipeline.
-
-    Raises:
-        ConfigError: Beam refuses an option's value.
-    """
+    """Return an empty pipeline."""
     try:
         return beam.Pipeline(runner=runner, options=chosen)
     except ValueError as error:
@@ -299,7 +410,6 @@ def usable_cores() -> int:
 
 
 def _check_placeholders(options: RunOptions, chosen: PipelineOptions) -> None:
-    """Raise for a placeholder of a shipped config that the user has not replaced."""
     own = {name: value for name, value in options.describe().items() if name != "beam"}
     for name, value in (own | chosen.get_all_options(drop_default=True)).items():
         if _PLACEHOLDER.search(str(value)):
@@ -310,7 +420,6 @@ def _check_placeholders(options: RunOptions, chosen: PipelineOptions) -> None:
 
 
 def _check_local(flags: Sequence[str]) -> None:
-    """Raise for options that ask Beam for other workers than those of `--workers`."""
     for flag in flags:
         name = flag.partition("=")[0]
         if name in _DIRECT_OPTIONS:
@@ -327,20 +436,19 @@ def _check_local(flags: Sequence[str]) -> None:
 
 
 def _at_once(parsed: PipelineOptions, *, on_gpu: bool) -> int:
-    """Return how many elements a worker process of this machine works on at the same time."""
-    given: int | None = parsed.view_as(DebugOptions).number_of_worker_harness_threads
-    return given or (_AT_ONCE_ON_GPU if on_gpu else 1)
+    threads: int | None = parsed.view_as(DebugOptions).number_of_worker_harness_threads
+    return threads or (_AT_ONCE_ON_GPU if on_gpu else 1)
 
 
 def _given_runner(flags: Sequence[str]) -> str | None:
     """Return the runner named in Beam's options; the last one counts, as it does for Beam."""
-    found = None
+    runner = None
     for position, flag in enumerate(flags):
         name, equals, value = flag.partition("=")
         if name == "--runner":
             value = value if equals else next(iter(flags[position + 1 : position + 2]), "")
-            found = value.rpartition(".")[2].lower().removesuffix("runner")
-    return found
+            runner = value.rpartition(".")[2].lower().removesuffix("runner")
+    return runner
 
 
 def _check_flags(flags: Sequence[str], *, all_known: bool) -> None:

@@ -1,41 +1,234 @@
-"""The end of a run: totals, the summary and, last of all, the success marker."""
+"""The end of a run: packs, index, totals, the summary and, last of all, the success marker."""
 
+import gzip
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from io import BytesIO
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 import apache_beam as beam
+from apache_beam.typehints import no_annotations
 
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.record import describe_tables
-from bertscore_beam.idf.saved import note_path
-from bertscore_beam.idf.steps import is_incomplete
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.run import pool
-from bertscore_beam.run.events import event
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.success import declare_success, is_marked_by
-from bertscore_beam.runs.index import delete_index, write_index
-from bertscore_beam.score.group_steps import GroupRun
-from bertscore_beam.score.group_table import GroupRow
-from bertscore_beam.score.index_steps import IndexRun
-from bertscore_beam.score.pack_steps import PackRecords
-from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.records import IDF_FILE, delete_packed, delete_plans
-from bertscore_beam.score.rejects import FILES_FILE, rejected_files
-from bertscore_beam.score.run_groups import read_groups, write_groups
-from bertscore_beam.score.run_parts import indexed_parts, parts_of_run
-from bertscore_beam.score.settings import EVERY_LANGUAGE
-from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.summary import (
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.idf import IdfTables, describe_tables, is_incomplete, note_path
+from bertscore_beam.records import (
+    EVERY_LANGUAGE,
+    FILES_FILE,
+    IDF_FILE,
+    WORDS,
+    Bucket,
+    FailedSplit,
+    Fragment,
+    GroupRow,
+    PartRecord,
+    PieceRun,
+    ReusedPart,
     RunTotals,
     SplitResult,
+    declare_index,
+    delete_index,
+    delete_packed,
+    delete_plans,
     judge,
+    num_packs,
+    pack_of,
+    read_groups,
+    read_pieces,
+    rejected_files,
+    runs_to_index,
     summary_of_languages,
+    write_bucket,
+    write_groups,
+    write_index,
+    write_pack,
 )
+from bertscore_beam.run import (
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    Each,
+    OutputFolder,
+    RunStep,
+    declare_success,
+    event,
+    is_marked_by,
+    pool,
+)
+from bertscore_beam.score.group_steps import GroupRun, indexed_parts, parts_of_run
+from bertscore_beam.score.plan_settings import ScoreSpec
+
+# Pack the records of a run in its pipeline, so that its end need not read a file for each part.
+
+_Accumulator: TypeAlias = tuple[list[bytes], list[bytes]]
+_LINES_AT_ONCE = 1000
+"""Lines of a pack that wait in memory before they are compressed: about a megabyte of them."""
+
+
+@dataclass
+class PackRecords(beam.PTransform):
+    """SplitResults -> names of the packs written of the records.
+
+    The single records stay until the run is finished: they tell what is done if it is not.
+    """
+
+    spec: ScoreSpec
+
+    def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[str]:
+        """Spread the records over the packs; they cross the stage boundary compressed."""
+        spec = self.spec
+        write = beam.Map(_write_pack, folder=spec.folder, generation=spec.record_generation)
+        return (
+            results
+            # (number of the pack, record as a line)
+            | "ChoosePack" >> beam.FlatMap(_in_pack, num_packs(spec.goal.parts))
+            | "GroupByPack" >> beam.CombinePerKey(CompressLines())
+            | "WritePack" >> write
+        )
+
+
+def _in_pack(result: SplitResult, packs: int) -> Iterator[tuple[int, bytes]]:
+    if not isinstance(result, FailedSplit):
+        record = result.record if isinstance(result, ReusedPart) else result
+        yield pack_of(record.part_name, packs), record.to_json()
+
+
+class CompressLines(beam.CombineFn):
+    """Lines of bytes -> gzip members that hold them, in any order.
+
+    A line compressed by itself stays twice as large. An accumulator is (members, lines).
+    """
+
+    def create_accumulator(self) -> _Accumulator:
+        """Return an accumulator without lines."""
+        return [], []
+
+    def add_input(self, accumulator: _Accumulator, line: bytes) -> _Accumulator:
+        """Add a line, which contains no line break."""
+        accumulator[1].append(line)
+        return accumulator if len(accumulator[1]) < _LINES_AT_ONCE else self.compact(accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[_Accumulator]) -> _Accumulator:
+        """Return an accumulator with the lines of all."""
+        members, lines = self.create_accumulator()
+        for accumulator in accumulators:
+            members += accumulator[0]
+            lines += accumulator[1]
+        return members, lines
+
+    def compact(self, accumulator: _Accumulator) -> _Accumulator:
+        """Compress the lines that are not compressed yet."""
+        members, lines = accumulator
+        if lines:
+            members = [*members, gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)]
+        return members, []
+
+    def extract_output(self, accumulator: _Accumulator) -> bytes:
+        """Return gzip members, one after the other, with a line break after each line."""
+        return b"".join(self.compact(accumulator)[0])
+
+
+def _write_pack(pack: tuple[int, bytes], *, folder: OutputFolder, generation: int) -> str:
+    number, members = pack
+    with gzip.open(BytesIO(members)) as file:  # `gzip.decompress` copies the rest for each member
+        return write_pack(folder, generation, number, file.read().splitlines())
+
+
+# The index of a run, in its pipeline: built from the pieces of its parts by all workers.
+#
+#     totals --> runs of pieces --> Reshuffle --> rows by bucket --GroupByKey--> files of a bucket
+#
+# Rows cross as entries of 48 bytes, some dozens of one bucket together: no machine sorts them all.
+
+
+@dataclass
+class IndexRun(beam.PTransform):
+    """The totals of a run -> None, when its index is written.
+
+    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
+    """
+
+    spec: ScoreSpec
+    idf: Any
+    packs: Any
+
+    @no_annotations  # Beam has no type hint for the side input
+    def expand(self, totals: beam.PCollection[RunTotals]) -> beam.PCollection[None]:
+        """Group entries by bucket."""
+        folder = self.spec.folder
+        read = Each(partial(read_pieces, folder=folder), attrgetter("name"))
+        found = (
+            totals
+            # PieceRun: names of parts, known when every split has been tried.
+            | "PiecesOfRun" >> beam.FlatMap(_runs, self.idf, self.packs, spec=self.spec)
+            | "SpreadPieces" >> beam.Reshuffle()
+            | "ReadPieces"
+            >> beam.ParDo(RunStep(read)).with_output_types(tuple[tuple[str, int, int], Any])
+        )
+        signatures, reasons = (
+            beam.pvalue.AsList(
+                found
+                | f"{name}OfPieces" >> beam.FlatMap(words).with_output_types(str)
+                | f"{name}Once" >> beam.Distinct()
+            )
+            for name, words in (("Signatures", _signatures), ("Reasons", _reasons))
+        )
+        written = (
+            found
+            | "OfBuckets" >> beam.Filter(_is_of_bucket)
+            # (bucket, its rows): 48 MB each.
+            | "GroupByBucket" >> beam.GroupByKey()
+            | "WriteBucket" >> beam.Map(_write_bucket, signatures, reasons, folder=folder)
+        )
+        return (
+            written
+            | "BucketsWritten" >> beam.combiners.ToList()
+            | "DeclareIndex" >> beam.Map(_declare, signatures, reasons, folder=folder)
+        )
+
+
+def _runs(
+    _: RunTotals, idf: IdfTables | None, packs: Sequence[str], *, spec: ScoreSpec
+) -> Iterator[PieceRun]:
+    return runs_to_index(spec.folder, indexed_parts(parts_of_run(spec, idf).records()))
+
+
+def _is_of_bucket(found: tuple[Bucket, Fragment]) -> bool:
+    return found[0][2] != WORDS
+
+
+def _signatures(found: tuple[Bucket, Fragment]) -> Iterable[str]:
+    return () if _is_of_bucket(found) else found[1][1].values()
+
+
+def _reasons(found: tuple[Bucket, Fragment]) -> Iterable[str]:
+    return () if _is_of_bucket(found) else found[1][2].values()
+
+
+def _write_bucket(
+    grouped: tuple[Bucket, Iterable[Fragment]],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+    *,
+    folder: OutputFolder,
+) -> tuple[Bucket, int]:
+    bucket, fragments = grouped
+    return write_bucket(folder, bucket, fragments, sorted(signatures), sorted(reasons))
+
+
+def _declare(
+    written: Sequence[tuple[Bucket, int]],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+    *,
+    folder: OutputFolder,
+) -> None:
+    if written:  # otherwise it was there, or there is no row
+        declare_index(folder, written, sorted(signatures), sorted(reasons))
+
 
 logger = logging.getLogger(__name__)
 
@@ -45,17 +238,11 @@ class FinishRun(beam.PTransform):
     """SplitResults -> summary, written with the success marker.
 
     If the run is detached, no launcher turns the summary into an exit status. So the job fails here
-    if the run is not a success, and otherwise cleans up the folder.
-
-    Attributes:
-        spec: The run.
-        idf: Singleton with the idf tables, or None.
-        index_by_bucket: Whether the workers build the index together. Otherwise one process does.
+    if the run is not a success, and otherwise cleans up the folder. `idf` is a singleton, or None.
     """
 
     spec: ScoreSpec
     idf: beam.PCollection[IdfTables] | None = None
-    index_by_bucket: bool = False
 
     def expand(self, results: beam.PCollection[SplitResult]) -> beam.PCollection[RunTotals]:
         """Add up, then write; the output is a single element."""
@@ -65,7 +252,7 @@ class FinishRun(beam.PTransform):
         each = results | "TotalsOfSplit" >> beam.Map(RunTotals.of)
         totals = each | "AddUp" >> beam.CombineGlobally(RunTotals.sum)
         indexed = None
-        if self.index_by_bucket and self.spec.index:
+        if self.spec.is_remote and self.spec.index:  # its workers build the index together
             indexed = beam.pvalue.AsList(totals | "IndexRun" >> IndexRun(self.spec, idf, packs))
         if not self.spec.group_by:
             return totals | "WriteSummary" >> beam.Map(_finish, idf, packs, indexed, spec=self.spec)
@@ -81,7 +268,7 @@ def finish_run(
     idf: IdfTables | None,
     groups: Sequence[GroupRow] | None = None,
 ) -> bool:
-    """Write `_summary.json`, and `_SUCCESS` after it if the run is a success.
+    """Write `_summary.json`, and `_SUCCESS` after it if the run is a success; tell whether it is.
 
     The totals of the workers are not enough: every part in the folder must have a record with this
     run's settings and idf table, and the recorded size. With an idf table that leaves out a file
@@ -91,11 +278,7 @@ def finish_run(
         spec: The run.
         new: Totals of this run.
         idf: The tables that the tokens were weighted with.
-        groups: The groups of the run, in any order; None to read them from the parts here, if there
-            are any to be read.
-
-    Returns:
-        Whether the run is a success.
+        groups: The groups of the run, in any order; None to read them from the parts here.
 
     Raises:
         FolderLostError: Another run has taken the folder over.

@@ -1,4 +1,4 @@
-"""The groups of a run, in its pipeline: read from its parts when all of them are written.
+"""The parts of a finished pipeline, and the statistics of their groups.
 
     totals --> the parts --> Reshuffle --> statistics of parts --> of groups --> rows
 
@@ -8,7 +8,7 @@ columns need no scores. The columns that are read are a small share of a part.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -17,26 +17,77 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.typehints import no_annotations
 
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.run.run_step import RunStep, Spread
-from bertscore_beam.run.step import Each
-from bertscore_beam.score.group_table import GroupRow, group_row
-from bertscore_beam.score.groups import GroupedPart, add_merging
-from bertscore_beam.score.run_parts import parts_of_run
-from bertscore_beam.score.spec import ScoreSpec
+from bertscore_beam.dump import Plan, Splits, plan_from_bytes
+from bertscore_beam.idf import IdfTables
+from bertscore_beam.records import (
+    Ending,
+    FolderRecords,
+    GroupedPart,
+    GroupRow,
+    IndexedParts,
+    PartRecord,
+    RunTotals,
+    add_merging,
+    by_bin,
+    ending_of,
+    files_of_run,
+    find_records,
+    group_row,
+    num_packs,
+    read_sizes,
+)
+from bertscore_beam.run import PLAN_FILE, Each, RunStep, Spread
+from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.steps import group_part
-from bertscore_beam.score.summary import RunTotals
-from bertscore_core.score_statistics import ScoreStatistics
+from bertscore_core.stats import ScoreStatistics
+
+# The parts of a run at its end: those that are there and valid, and the splits without one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """The parts of a run."""
+
+    plan: Plan
+    found: FolderRecords
+    ending: Ending
+
+    @property
+    def missing(self) -> Splits:
+        """The splits without a valid part."""
+        return Splits.of(self.plan.splits).where(self.ending.is_missing)
+
+    def records(self) -> Iterator[PartRecord]:
+        """Yield the records of its valid parts: in the order of the plan, bin by bin."""
+        for places, some, found in by_bin(Splits.of(self.plan.splits), self.found.records):
+            for place, split in zip(places, some, strict=True):
+                if not self.ending.is_missing[place]:
+                    yield found[split.part_name]
+
+
+def parts_of_run(spec: ScoreSpec, idf: IdfTables | None) -> RunParts:
+    """Look at the folder of a run whose splits have all been tried."""
+    folder = spec.folder
+    plan = plan_from_bytes(folder.read(PLAN_FILE), folder.root)
+    found = find_records(folder, spec.record_generation, num_packs(len(plan.splits)))
+    sizes = read_sizes(folder, files_of_run(folder), plan, found.records)
+    fingerprint = "" if idf is None else idf.fingerprint
+    ending = ending_of(plan, found.records, sizes, spec.digest, fingerprint, spec.settings.labels)
+    return RunParts(plan=plan, found=found, ending=ending)
+
+
+def indexed_parts(records: Iterable[PartRecord]) -> IndexedParts:
+    """Return what `records.index` needs of records."""
+    return IndexedParts.of(
+        (record.part_name, record.texts_digest, record.num_rows) for record in records
+    )
 
 
 @dataclass
 class GroupRun(beam.PTransform):
     """The totals of a run -> a row for each group, and one for all rows together.
 
-    Attributes:
-        spec: The run.
-        idf: Side input with the idf tables, or None.
-        packs: Side input that is there when the records are packed, or None.
+    `idf` is a side input with the idf tables, or None; `packs` is there when records are packed.
     """
 
     spec: ScoreSpec
@@ -87,9 +138,9 @@ class MergeStatistics(beam.CombineFn):
     ) -> list[ScoreStatistics]:
         """Merge what several workers have added up."""
         merged: list[ScoreStatistics] = []
-        for some in accumulators:
-            for one in some:
-                add_merging(merged, one)
+        for accumulator in accumulators:
+            for statistics in accumulator:
+                add_merging(merged, statistics)
         return merged
 
     def compact(self, accumulator: list[ScoreStatistics]) -> list[ScoreStatistics]:
@@ -103,5 +154,5 @@ class MergeStatistics(beam.CombineFn):
 
 def _row(key: str, data: bytes) -> GroupRow:
     group = json.loads(key)
-    found = ScoreStatistics.from_bytes(data)
-    return group_row(None if group is None else tuple(group), found)
+    statistics = ScoreStatistics.from_bytes(data)
+    return group_row(None if group is None else tuple(group), statistics)

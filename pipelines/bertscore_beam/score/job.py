@@ -16,69 +16,80 @@ from typing import Any
 
 import apache_beam as beam
 
-from bertscore_beam.dump.saved_plan import plan_to_bytes
-from bertscore_beam.dump.text.imports import TextFile
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.record import table_warnings
-from bertscore_beam.idf.sample import repeats_in_sample
-from bertscore_beam.idf.saved import load_idf
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.ending import worker_errors
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS
-from bertscore_beam.run.folder import (
+from bertscore_beam.dump import TextFile, plan_to_bytes
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.idf import load_idf, repeats_in_sample, table_fields, table_warnings
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.records import (
+    FILES_FILE,
+    GROUPS_FILE,
+    IDF_FILE,
+    PARTS_FOLDER,
+    PENDING_FILE,
+    REJECTED_ROWS_FOLDER as REJECTED_ROWS,
+    REJECTS_FOLDER,
+    ROWS_FOLDER,
+    RowSetting,
+    RunGoal,
+    RunSettings,
+    RunTotals,
+    delete_plans,
+    foreign_records,
+    keep_records,
+    record_name,
+    record_path,
+    rows_file,
+    rows_path,
+    show_groups_scored,
+)
+from bertscore_beam.run import (
+    BROKEN,
+    DONE,
     PLAN_FILE,
     RUN_FILE,
+    SPLIT_ROWS,
     SUCCESS_FILE,
     SUMMARY_FILE,
+    TOO_MANY_REJECTS,
+    Amounts,
+    JobKind,
+    Outcome,
     OutputFolder,
+    ReadPlan,
+    Runner,
+    RunOnDevice,
+    Say,
+    Shown,
+    Stage,
+    delete_input,
+    import_stage,
+    keep_imports,
+    lacking,
     read_run,
+    slow_words,
+    worker_errors,
 )
-from bertscore_beam.run.import_stage import import_stage
-from bertscore_beam.run.import_text import delete_input, keep_imports, lacking, slow_words
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.progress import Amounts
-from bertscore_beam.run.read_plan import ReadPlan
-from bertscore_beam.run.run_step import RunOnDevice
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.split_size import SPLIT_ROWS
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.runs.row_scores import ROWS_FOLDER, rows_file
-from bertscore_beam.score.estimate import estimate_words
 from bertscore_beam.score.finish import FinishRun, finish_run
-from bertscore_beam.score.group_table import GROUPS_FILE
-from bertscore_beam.score.idf_table import IdfSource, WithIdf, idf_table
-from bertscore_beam.score.kept_plan import keep_plan
-from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.score.plan_settings import rows_without_setting, table_fields
+from bertscore_beam.score.idf_of_run import IdfSource, WithIdf, idf_table
+from bertscore_beam.score.plan_settings import ScoreSpec
 from bertscore_beam.score.prepare import (
     ScoreJob,
     ScorePlan,
+    keep_plan,
     plan_again,
     plan_score,
     resume_score,
 )
-from bertscore_beam.score.records import (
-    IDF_FILE,
-    PENDING_FILE,
-    delete_plans,
-    foreign_records,
-    keep_records,
-)
-from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
-from bertscore_beam.score.rejects import ROWS_FOLDER as REJECTED_ROWS
-from bertscore_beam.score.settings import RowSetting, RunSettings
-from bertscore_beam.score.show import gate_words, show_plan, show_summary
-from bertscore_beam.score.show_groups import show_groups_scored
-from bertscore_beam.score.show_languages import (
+from bertscore_beam.score.show_run import (
+    gate_words,
+    run_warnings,
     show_languages_planned,
     show_languages_scored,
+    show_plan,
+    show_summary,
     without_setting_words,
 )
-from bertscore_beam.score.show_warnings import run_warnings
-from bertscore_beam.score.spec import ScoreSpec
 from bertscore_beam.score.steps import ScoreSplits
-from bertscore_beam.score.summary import RunGoal, RunTotals
 from bertscore_core import ScorerConfig, Signature, SignatureError
 from bertscore_core.baseline import idf_mismatch
 
@@ -86,19 +97,12 @@ from bertscore_core.baseline import idf_mismatch
 def show_score(planned: ScorePlan) -> tuple[Shown, ...]:
     """Describe what a run would do."""
     job = resume_score(planned, OutputFolder(planned.output))
-    fields, words = planned.fields, None
+    words = None
     if job.idf.must_count and not planned.plan.sketched:
-        words = repeats_in_sample(planned.plan.splits, fields.reference_column, fields.idf)
-    warnings = [one for one in (words, slow_words(planned.texts)) if one]
-    shown = show_plan(
-        job,
-        planned.reuse,
-        estimate_words(job),
-        warnings,
-        num_groups=planned.plan.census.num_groups,
-        backend=planned.device_words,
-    )
-    return shown, *show_languages_planned(planned.settings)
+        words = repeats_in_sample(planned.plan.splits, planned.fields)
+    warnings = [text for text in (words, slow_words(planned.texts)) if text]
+    languages = show_languages_planned(planned.settings, planned.plan.census.languages)
+    return show_plan(job, warnings), *languages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +114,15 @@ class ScoreRun:
         idf: Where the idf table is.
         stage: Its pipeline; None if there is nothing to score.
         texts: Files of text that must be imported again for it.
-        keep_input: Whether imports stay when the run is a success.
     """
 
     spec: ScoreSpec
     idf: IdfSource
     stage: Stage | None
     texts: Stage | None
-    keep_input: bool
 
 
-def score_texts(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
+def texts_to_import(planned: ScorePlan, folder: OutputFolder) -> tuple[TextFile, ...]:
     """Return the files of text to import before the run can be planned.
 
     Raises:
@@ -139,10 +141,9 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
         FolderLostError: Another run has taken the folder over.
     """
     job = resume_score(planned, folder)
-    if without := rows_without_setting(planned.settings):
-        say(without_setting_words(without, planned.settings.settings))
-    foreign = len(foreign_records(folder))
-    start_run(job)
+    if words := without_setting_words(planned.plan.census.languages, planned.settings):
+        say(words)
+    foreign = start_run(job)
     keep_imports(folder, planned.texts, job.imports)
     keep_plan(folder, planned.kept_as, planned.plan, planned.files)
     for notice in _idf_notices(planned):
@@ -166,30 +167,33 @@ def begin_score(planned: ScorePlan, folder: OutputFolder, say: Say) -> ScoreRun:
     if job.superseded:
         say(
             f"{len(job.superseded)} earlier parts did not fit the input as it is cut now "
-            "(other --split-rows or --split-bytes, changed files, or missing inputs): "
+            "(another --split-rows, changed files, or missing inputs): "
             "they were deleted, and their rows are scored again where they are still given."
         )
     return run_of(job, lacking(planned.texts, job.standing.work, job.imports))
 
 
 def _idf_notices(planned: ScorePlan) -> list[str]:
-    """Return a notice for each baseline that was made with other token weights than the run has."""
     weighted = planned.options.idf != "none"
-    baselines = [one for one in planned.settings.baselines.values() if one is not None]
-    found = (idf_mismatch(one, idf=weighted) for one in baselines)
-    return list(dict.fromkeys(words for words in found if words is not None))
+    baselines = [baseline for baseline in planned.baselines.values() if baseline is not None]
+    notices = (idf_mismatch(baseline, idf=weighted) for baseline in baselines)
+    return list(dict.fromkeys(words for words in notices if words is not None))
 
 
-def start_run(job: ScoreJob) -> None:
+def start_run(job: ScoreJob) -> int:
     """Write the plan of the run, and delete an earlier success and the parts to be replaced.
 
     If it is killed, the next run can continue: parts are deleted before their records, and a record
     without its part is ignored.
 
+    Returns:
+        How many records of an earlier version were deleted, too.
+
     Raises:
         FolderLostError: Another run has taken the folder over.
     """
-    folder, standing = job.spec.folder, job.standing
+    folder, standing, plan = job.spec.folder, job.standing, job.planned.plan
+    foreign = foreign_records(folder)
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
@@ -204,27 +208,28 @@ def start_run(job: ScoreJob) -> None:
     unsure = [split.part_name for split in standing.unsure]
     keep_records(folder, job.found, gone=parts, unsure=unsure)
     folder.delete(*notes)
-    folder.delete(*foreign_records(folder))
+    folder.delete(*foreign)
     for emptied in (PARTS_FOLDER, REJECTED_ROWS, ROWS_FOLDER):
         folder.delete_empty_folders(emptied)
     # `_run.json` last: it must not name the new settings before the old parts are deleted.
-    folder.write(PLAN_FILE, plan_to_bytes(job.plan))
-    folder.write(PENDING_FILE, plan_to_bytes(replace(job.plan, splits=job.standing.work)))
+    folder.write(PLAN_FILE, plan_to_bytes(plan))
+    folder.write(PENDING_FILE, plan_to_bytes(replace(plan, splits=standing.work)))
     folder.write_json(
         RUN_FILE,
         {
             "run": job.spec.run,
             "identity": dict(job.spec.identity),
             **_signatures(job.spec.settings),
-            "options": job.options.describe(),
-            "corpus": job.plan.digest,
-            "rows": job.plan.num_rows,
-            "parts": len(job.plan.splits),
-            SPLIT_ROWS: job.plan.split_rows,
+            "options": job.planned.options.describe(),
+            "corpus": plan.digest,
+            "rows": plan.num_rows,
+            "parts": len(plan.splits),
+            SPLIT_ROWS: plan.split_rows,
             "started": job.spec.goal.started,
             "reused": None if job.spec.reuse is None else job.spec.reuse.describe(),
         },
     )
+    return len(foreign)
 
 
 def _signatures(settings: RunSettings) -> dict[str, object]:
@@ -257,62 +262,40 @@ def run_of(job: ScoreJob, texts: Sequence[TextFile] = ()) -> ScoreRun:
         job: The job.
         texts: Files of text to import again.
     """
+    spec, plan = job.spec, job.planned.plan
     # A detached job is submitted in any case: its sender waits for the state of the job.
-    keep_input = job.options.keep_input
-    if not job.standing.work and not job.spec.detached:
-        return ScoreRun(spec=job.spec, idf=job.idf, stage=None, texts=None, keep_input=keep_input)
+    if not job.standing.work and not spec.detached:
+        return ScoreRun(spec=spec, idf=job.idf, stage=None, texts=None)
     rows = Amounts(
         (record_name(split.part_name), split.about_rows) for split in job.standing.pending
     )
+    runner = job.planned.runner
     stage = replace(
-        _stage(job.options, job.runner, job.spec, job.idf, job.plan.digest),
+        _stage(runner, spec, job.idf),
         folder=PARTS_FOLDER,
         amounts=rows,
-        before=job.plan.about_rows - rows.total,
-        first=(job.plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
+        before=plan.about_rows - rows.total,
+        first=(plan.about_rows if job.idf.must_count else 0, "rows counted for idf"),
         unit="rows",
-        started=job.spec.goal.started,
+        started=spec.goal.started,
     )
-    imports = import_stage(texts, job.runner, job.spec.folder) if texts else None
-    return ScoreRun(spec=job.spec, idf=job.idf, stage=stage, texts=imports, keep_input=keep_input)
+    imports = import_stage(texts, runner, spec.folder) if texts else None
+    return ScoreRun(spec=spec, idf=job.idf, stage=stage, texts=imports)
 
 
-def _stage(
-    options: ScoreOptions, runner: Runner, spec: ScoreSpec, idf: IdfSource, corpus: str
-) -> Stage:
-    build = partial(
-        build_score_pipeline,
-        spec=spec,
-        idf=idf,
-        corpus=corpus,
-        accelerator=options.accelerator,
-        is_remote=runner.is_remote,
+def _stage(runner: Runner, spec: ScoreSpec, idf: IdfSource) -> Stage:
+    return Stage(
+        name="score", runner=runner, build=partial(build_score_pipeline, spec=spec, idf=idf)
     )
-    return Stage(name="score", runner=runner, build=build)
 
 
-def build_score_pipeline(
-    root: beam.Pipeline,
-    *,
-    spec: ScoreSpec,
-    idf: IdfSource,
-    corpus: str,
-    accelerator: str | None = None,
-    is_remote: bool = False,
-) -> None:
+def build_score_pipeline(root: beam.Pipeline, *, spec: ScoreSpec, idf: IdfSource) -> None:
     """Add the scoring job to a pipeline; it reads the plan that `start_run` writes.
 
-    Only splits, the idf table and part records cross a stage boundary, never a text or a score.
-
-    Args:
-        root: The pipeline.
-        spec: The run.
-        idf: Where its idf table is.
-        corpus: Digest of the corpus, by versions of its files.
-        accelerator: GPU for the workers that score; None for none.
-        is_remote: Whether its workers are not those of this machine.
+    Only splits, the idf table and part records cross a stage boundary, never a text; scores only
+    where a runner's workers build the index, as digests with 48 bytes a row.
     """
-    table = idf_table(root, spec, idf, corpus)
+    table = idf_table(root, spec, idf)
     results = (
         root
         # SplitRun: what to read, a few hundred bytes for each split.
@@ -320,9 +303,9 @@ def build_score_pipeline(
         | "ReadPending" >> ReadPlan(spec.folder.path(PENDING_FILE), spec.workers)
         | "WithIdf" >> WithIdf(table, idf.path)
         # PartRecord, ReusedPart or FailedSplit: the result of each split.
-        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), accelerator)
+        | "ScoreSplits" >> RunOnDevice(ScoreSplits(spec), spec.accelerator)
     )
-    _ = results | "FinishRun" >> FinishRun(spec, table, is_remote)
+    _ = results | "FinishRun" >> FinishRun(spec, table)
 
 
 def conclude_score(run: ScoreRun) -> Outcome:
@@ -346,7 +329,7 @@ def conclude_score(run: ScoreRun) -> Outcome:
     delete_plans(folder)
     with worker_errors():  # a summary that is missing after all is the run's fault
         summary = json.loads(folder.read(SUMMARY_FILE))
-    if summary["success"] and not run.keep_input:
+    if summary["success"] and not run.spec.keep_input:
         delete_input(folder)
     status, warnings = _verdict(run.spec, summary)
     warnings = [
@@ -367,7 +350,6 @@ def conclude_score(run: ScoreRun) -> Outcome:
 
 
 def _verdict(spec: ScoreSpec, summary: dict[str, Any]) -> tuple[int, list[str]]:
-    """Return the exit status of a run, and the reasons if it is not a success."""
     rejects = mask_credentials(spec.folder.path(REJECTS_FOLDER))
     if summary["success"]:
         return DONE, []
@@ -405,9 +387,11 @@ def sketch_score(options: ScoreOptions, runner: Runner) -> Iterator[Stage]:
         goal=RunGoal(),
         group_by=options.group_by,
         index=options.index,
+        accelerator=options.accelerator,
+        is_remote=runner.is_remote,
     )
     idf = IdfSource() if path == "none" else IdfSource(path=path, must_count=counts)
-    yield _stage(options, runner, spec, idf, corpus="")
+    yield _stage(runner, spec, idf)
 
 
 SCORE = JobKind(
@@ -417,7 +401,7 @@ SCORE = JobKind(
     begin=begin_score,
     stages=score_stages,
     conclude=conclude_score,
-    texts=score_texts,
+    texts=texts_to_import,
     again=plan_again,
     may_detach=True,
 )

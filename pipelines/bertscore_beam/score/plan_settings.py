@@ -1,28 +1,35 @@
-"""Settle the settings of a run: one for all rows, or one for each language.
+"""Settle the settings of a run for its workers, and the scorers that each has loaded.
 
 The languages of a dump are counted when the run is planned: so every setting that a row may ask for
 is checked before any model runs.
 """
 
-from collections import Counter
+import os
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.language_codes import NO_CODE, NO_LANGUAGE, by_name
-from bertscore_beam.dump.texts import Reason
-from bertscore_beam.idf.row_keys import idf_columns
-from bertscore_beam.options.languages import OTHERS
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.pool import ask
-from bertscore_beam.score.settings import (
+from bertscore_beam.dump import NO_CODE, NO_LANGUAGE, Reason, TableFields, by_name
+from bertscore_beam.options import OTHERS, ScoreOptions
+from bertscore_beam.records import (
     EVERY_LANGUAGE,
+    EarlierSource,
     RowSetting,
+    RunGoal,
     RunSettings,
     check_own_baselines,
 )
-from bertscore_beam.scorer import KnownWorkers, Workers, scorer_config, settle_workers
+from bertscore_beam.run import (
+    KnownWorkers,
+    OutputFolder,
+    Workers,
+    ask,
+    load_scorer,
+    scorer_config,
+    settle_workers,
+)
 from bertscore_core import (
     Baseline,
     BaselineNotFoundError,
@@ -34,31 +41,106 @@ from bertscore_core import (
 from bertscore_core.scorer_config import model_part
 
 if TYPE_CHECKING:
-    from bertscore_core import Settings
+    from bertscore_core import BertScorer, Settings
+    from bertscore_core.model import DeviceQueue
+
+# The scorers that a worker has loaded, within a bound on their memory.
+#
+# A model is loaded once for all languages that share it. Where the models of a run do not fit, the
+# one that was used longest ago is dropped before another is loaded. The weights of a model take
+# about the size of their files.
+
+_SHARE = 2
+"""Default bound: the memory of the device divided by this. The rest is for texts and embeddings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSettings:
-    """The settings of a run, and the rows of each language.
+class ModelMemory:
+    """How much memory the models of a worker may take.
 
     Attributes:
-        settings: The settings.
-        rows: Rows of each language; empty if all rows are scored alike.
-        baselines: What the scores of each language are rescaled with; None for nothing.
+        limit: Bytes; None for half of the device's memory, divided by the processes.
+        processes: Processes that share the device's memory; None if that is not known: one for a
+            GPU, else one for each core.
     """
 
-    settings: RunSettings
-    rows: Mapping[str, int] = field(default_factory=dict)
-    baselines: Mapping[str, Baseline | None]
+    limit: int | None = None
+    processes: int | None = 1
+
+    def bound(self, device: str) -> int:
+        """Return the bound in bytes for a device of this machine."""
+        if self.limit is not None:
+            return self.limit
+        import torch  # here, since it takes seconds
+
+        from bertscore_core.model import resolve_device
+
+        chosen = resolve_device(device)
+        if chosen.type == "cuda":
+            total, processes = torch.cuda.get_device_properties(chosen).total_memory, 1
+        else:
+            total, processes = _machine_memory(), os.cpu_count() or 1
+        return int(total) // _SHARE // (self.processes or processes)
 
 
-def table_fields(options: ScoreOptions) -> TableFields:
-    """Return the columns of texts, and those that decide how rows are scored."""
-    return TableFields(
-        candidate_column=options.candidate_column,
-        reference_column=options.reference_column,
-        idf=idf_columns(options),
-    )
+@dataclass(kw_only=True)
+class _Loaded:
+    """A loaded model: its size, and the scorers that share it by the label of their setting."""
+
+    size: int
+    scorer: "BertScorer"
+    by_label: "dict[str, BertScorer]" = field(default_factory=dict)
+
+
+class LoadedScorers:
+    """A scorer for each setting, loaded when it is first needed.
+
+    Threads may share it. A model that is dropped while another thread uses it stays in memory until
+    that thread is done with it.
+    """
+
+    def __init__(self, memory: ModelMemory | None = None) -> None:
+        self._memory = ModelMemory() if memory is None else memory
+        self._loaded: OrderedDict[ScorerConfig, _Loaded] = OrderedDict()
+        self._queue: DeviceQueue | None = None  # of the device, which is known with the first
+        self._lock = threading.Lock()
+
+    def __call__(self, setting: RowSetting) -> "BertScorer":
+        """Return the scorer of a setting."""
+        model = model_part(setting.config)
+        with self._lock:
+            if model not in self._loaded:
+                self._make_room(setting)
+                scorer = load_scorer(setting.config, setting.signature.backend, self._queue)
+                self._queue = scorer.queue
+                self._loaded[model] = _Loaded(size=setting.weight_bytes, scorer=scorer)
+            self._loaded.move_to_end(model)
+            loaded = self._loaded[model]
+            if setting.label not in loaded.by_label:
+                loaded.by_label[setting.label] = loaded.scorer.sharing_model(setting.config)
+            return loaded.by_label[setting.label]
+
+    def has(self, setting: RowSetting) -> bool:
+        """Tell whether the model of a setting is loaded."""
+        return model_part(setting.config) in self._loaded
+
+    def _make_room(self, setting: RowSetting) -> None:
+        """Drop models until that of a setting fits, or none is left."""
+        bound = self._memory.bound(setting.config.device)
+        while self._loaded and self._size() + setting.weight_bytes > bound:
+            self._loaded.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(loaded.size for loaded in self._loaded.values())
+
+
+def _machine_memory() -> int:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            return min(total, int(file.read()))
+    except (OSError, ValueError):  # no such file, or "max"
+        return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +150,6 @@ class SettledLanguages:
     Attributes:
         by_language: The setting of each language; of all rows under `EVERY_LANGUAGE`.
         missing: The reason of each language that has no setting.
-        baselines: What the scores of each language are rescaled with; None for nothing.
         first_error: The first error that is now a reason; "" for none.
     """
 
@@ -107,30 +188,19 @@ def settle_named(options: ScoreOptions, workers: Workers) -> SettledLanguages:
 
 def settle_languages(
     options: ScoreOptions, workers: Workers, named: SettledLanguages, rows: Mapping[str, int]
-) -> PlannedSettings:
-    """Settle the languages of the input that are not named.
-
-    Args:
-        options: The options of the run.
-        workers: Its workers.
-        named: What `settle_named` returned.
-        rows: Rows of each language in the input.
-
-    Raises:
-        ConfigError: No language has a setting, or two would be rescaled with one table.
-    """
+) -> SettledLanguages:
+    """Settle the languages of the input, with their rows, that are not named; return all."""
     if options.language_column is None:
-        return PlannedSettings(settings=named.settings(options), baselines=named.baselines)
+        return named
     # `RunSettings.reason` has that of the two that are no languages.
     known = {NO_LANGUAGE, NO_CODE, *named.by_language}
     others = [language for language in by_name(rows) if language not in known]
     settled = named.with_others(_settled(options, workers, others))
-    settings = settled.settings(options)
-    if rows and not settings.by_language.keys() & rows.keys():
+    if rows and not settled.by_language.keys() & rows.keys():
         raise _nothing_left(options, rows, settled.first_error)
     if not options.allow_shared_baseline:
         check_own_baselines(settled.baselines)
-    return PlannedSettings(settings=settings, rows=rows, baselines=settled.baselines)
+    return settled
 
 
 def _settled(options: ScoreOptions, workers: Workers, languages: Iterable[str]) -> SettledLanguages:
@@ -149,8 +219,10 @@ def settle_each(
         BertScoreError: A language is named, and its setting cannot work; or its model cannot be
             used.
     """
-    settling, named = _Settling(workers), frozenset(options.languages or ())
+    named = frozenset(options.languages or ())
+    models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
     by_language: dict[str, RowSetting] = {}
+    baselines: dict[str, Baseline | None] = {}
     missing: dict[str, Reason] = {}
     first_error = ""
     for language in languages:
@@ -160,7 +232,7 @@ def settle_each(
             missing[language] = Reason.LANGUAGE_WITHOUT_SETTING
             continue
         try:
-            by_language[language] = settling.settle(language, scorer_config(chosen, workers))
+            config, settings = _settle(scorer_config(chosen, workers), workers, models)
         except BertScoreError as error:
             if alone:
                 raise
@@ -169,62 +241,42 @@ def settle_each(
                 raise type(error)(f"language {language!r}: {error}") from error
             missing[language] = reason
             first_error = first_error or str(error)
+        else:
+            by_language[language] = _setting(config, settings)
+            baselines[language] = settings.baseline
     return SettledLanguages(
-        by_language=by_language,
-        missing=missing,
-        baselines=settling.baselines,
-        first_error=first_error,
+        by_language=by_language, missing=missing, baselines=baselines, first_error=first_error
     )
 
 
-def _baseline_row(settings: "Settings") -> tuple[float, float, float] | None:
-    """Return what raw scores are rescaled with; float32 numbers, which Python's floats hold."""
-    if settings.baseline is None:
-        return None
-    precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
-    return precision, recall, f1
+def _settle(
+    config: ScorerConfig,
+    workers: Workers,
+    models: "dict[ScorerConfig, tuple[ScorerConfig, Settings]]",
+) -> "tuple[ScorerConfig, Settings]":
+    from bertscore_core.config import share_model  # here, since it takes seconds
+
+    model = model_part(config)
+    if model not in models:
+        models[model] = settle_workers(config, workers)
+        return models[model]
+    worker, settings = models[model]
+    same = replace(config, backend=worker.backend, dtype=worker.dtype)
+    return same, share_model(settings, config)
 
 
 def _setting(config: ScorerConfig, settings: "Settings") -> RowSetting:
+    baseline = None
+    if settings.baseline is not None:  # float32 numbers, which Python's floats hold
+        precision, recall, f1 = settings.baseline.row(settings.num_layers).tolist()
+        baseline = precision, recall, f1
     return RowSetting(
         config=config,
         signature=settings.signature(),
         max_length=settings.tokenizer.max_length,
-        baseline=_baseline_row(settings),
+        baseline=baseline,
         weight_bytes=settings.files.loaded_bytes(),
     )
-
-
-class _Settling:
-    """Settles one language after the other, each model once.
-
-    Attributes:
-        baselines: What the scores of each language are rescaled with; None for nothing.
-    """
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._models: dict[ScorerConfig, tuple[ScorerConfig, Settings]] = {}
-        self.baselines: dict[str, Baseline | None] = {}
-
-    def settle(self, language: str, config: ScorerConfig) -> RowSetting:
-        """Settle a language.
-
-        Raises:
-            BertScoreError: It cannot work.
-        """
-        from bertscore_core.config import share_model  # here, since it takes seconds
-
-        model = model_part(config)
-        if model in self._models:
-            worker, settings = self._models[model]
-            settings = share_model(settings, config)
-            config = replace(config, backend=worker.backend)
-        else:
-            config, settings = settle_workers(config, self._workers)
-            self._models[model] = config, settings
-        self.baselines[language] = settings.baseline
-        return _setting(config, settings)
 
 
 def _nothing_left(options: ScoreOptions, rows: Mapping[str, int], first_error: str) -> ConfigError:
@@ -251,12 +303,48 @@ def _reason_of(error: BertScoreError) -> Reason | None:
     return None
 
 
-def rows_without_setting(planned: PlannedSettings) -> Counter[str]:
-    """Return the rows of each language that has no setting."""
-    return Counter(
-        {
-            language: number
-            for language, number in planned.rows.items()
-            if planned.settings.reason(language) is not None
-        }
-    )
+# The settings of a scoring run for its workers.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSpec:
+    """The settings of a scoring run for its workers.
+
+    Attributes:
+        run: Identifies this run; a new one for each.
+        folder: Output folder of the run.
+        settings: How the rows of each language are scored.
+        identity: What must be equal for two runs to share the output folder.
+        digest: Digest of the run's identity, in the record of every part.
+        goal: What the totals are compared with at the end of the run.
+        model_memory: How much memory the models of a worker may take.
+        detached: Whether no launcher waits for the end of the job.
+        reuse: The earlier run that rows take their scores from; None for none.
+        group_by: Columns whose values are the groups of the summary; none for no groups.
+        index: Whether the run ends with an index of its rows for later runs.
+        workers: How many runs of splits are worked on at the same time; None if that is not known.
+        record_generation: Generation of the packs that the run writes of its records.
+        corpus: Digest of the corpus, by versions of its files.
+        accelerator: GPU for the workers that score; None for none.
+        is_remote: Whether its workers are not those of this machine.
+        keep_input: Whether imports stay when the run is a success.
+    """
+
+    run: str
+    folder: OutputFolder
+    settings: RunSettings
+    identity: Mapping[str, str]
+    fields: TableFields
+    digest: str
+    goal: RunGoal
+    model_memory: ModelMemory = field(default_factory=ModelMemory)
+    detached: bool = False
+    reuse: EarlierSource | None = None
+    group_by: tuple[str, ...] = ()
+    index: bool = True
+    workers: int | None = None
+    record_generation: int = 1
+    corpus: str = ""
+    accelerator: str | None = None
+    is_remote: bool = False
+    keep_input: bool = False

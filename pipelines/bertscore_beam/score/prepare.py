@@ -5,63 +5,143 @@
 No model is loaded and nothing is written.
 """
 
+import hashlib
+import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import chain
 
-from bertscore_beam.dump.census import take_census
-from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.plan import Plan, Resources, check_all_reached
-from bertscore_beam.dump.plan_files import named_columns, plan_inputs
-from bertscore_beam.dump.text.imports import Imports, TextFile, texts_among
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute, join
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.idf.saved import load_idf
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.options.score import IDF_WORDS, ScoreOptions
-from bertscore_beam.run.folder import OutputFolder, read_run
-from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
-from bertscore_beam.run.import_text import imports_among
-from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.split_size import given_split_rows
-from bertscore_beam.runs.row_scores import rows_file
-from bertscore_beam.runs.source import UNCOUNTED, Reuse, find_reuse
-from bertscore_beam.score.given_idf import check_given_idf, check_groups
-from bertscore_beam.score.idf_table import IdfSource, find_idf
-from bertscore_beam.score.kept_plan import kept_name, read_kept
-from bertscore_beam.score.other_texts import check_same_texts
-from bertscore_beam.score.part_record import record_path
-from bertscore_beam.score.plan_settings import (
-    PlannedSettings,
-    settle_languages,
-    settle_named,
-    table_fields,
+from bertscore_beam.dump import (
+    MOST_SPLIT_BYTES,
+    Imports,
+    InputFile,
+    Plan,
+    Resources,
+    Splits,
+    TableFields,
+    TextFile,
+    check_all_reached,
+    expand_inputs,
+    named_columns,
+    plan_from_bytes,
+    plan_inputs,
+    plan_to_bytes,
+    take_census,
+    texts_among,
 )
-from bertscore_beam.score.record_packs import num_packs
-from bertscore_beam.score.records import FolderRecords, files_of_run, find_records, read_sizes
-from bertscore_beam.score.rejects import rows_path
-from bertscore_beam.score.resume import (
+from bertscore_beam.dump.text import PARSER
+from bertscore_beam.files import absolute, join, list_files, mask_credentials, reaching
+from bertscore_beam.idf import IdfTables, load_idf, table_fields
+from bertscore_beam.options import IDF_WORDS, ScoreOptions
+from bertscore_beam.records import (
+    SHOWN_FAILURES,
+    UNCOUNTED,
+    FolderRecords,
+    Reuse,
+    RunGoal,
+    RunSettings,
     Standing,
+    check_given_idf,
+    check_groups,
     check_same_job,
+    check_same_texts,
     comparable,
+    files_of_run,
+    find_records,
+    find_reuse,
     input_of,
     job_identity,
     language_identity,
+    num_packs,
+    read_sizes,
+    record_path,
+    rows_file,
+    rows_path,
     standing_of,
     with_known_languages,
 )
-from bertscore_beam.score.scorers import ModelMemory
-from bertscore_beam.score.settings import RunSettings
-from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.summary import SHOWN_FAILURES, RunGoal
-from bertscore_beam.scorer import unseen_device_words
-from bertscore_core.errors import ConfigError
+from bertscore_beam.run import (
+    OutputFolder,
+    Runner,
+    check_same_command,
+    check_same_run,
+    check_stands_alone,
+    given_split_rows,
+    identity_digest,
+    imports_among,
+    read_run,
+    unseen_device_words,
+)
+from bertscore_beam.score.idf_of_run import IdfSource, find_idf
+from bertscore_beam.score.plan_settings import (
+    ModelMemory,
+    ScoreSpec,
+    settle_languages,
+    settle_named,
+)
+from bertscore_core import Baseline
+from bertscore_core.errors import ConfigError, InputError
+
+# The plan of a run, kept in its folder: if no input has changed, none is opened to plan again.
+#
+#     OUT/_manifest/plans/<digest>.pq    named by what the plan depends on
+#
+# The splits are a function of the files and of the options that cut them, and so is what the
+# columns of languages and groups hold. A file with the same path, size and version is the same
+# file. The plan holds no paths, which may contain credentials.
+
+PLANS_FOLDER = "_manifest/plans"
+
+
+def kept_name(files: Sequence[InputFile], *settings: object) -> str | None:
+    """Return the name under which the plan of some files is kept.
+
+    Returns:
+        None if a change of some file could not be seen.
+    """
+    if not all(file.version and file.trouble is None for file in files):
+        return None
+    known = [(file.path, file.size, file.version, file.root, file.input_format) for file in files]
+    text = json.dumps([version("bertscore-beam"), PARSER, settings, known], default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return f"{PLANS_FOLDER}/{digest}.pq"
+
+
+def read_kept(folder: OutputFolder, name: str | None, files: Sequence[InputFile]) -> Plan | None:
+    """Return the plan that is kept of these files under a name; None without one."""
+    (data,) = (None,) if name is None else folder.read_if_there(name)
+    if data is None:
+        return None
+    try:
+        plan = plan_from_bytes(data, str(name))
+        paths = [files[int(split.path)].path for split in plan.splits]
+        made = [split.data and folder.path(split.data) for split in plan.splits]
+        return replace(plan, splits=Splits.of(plan.splits).with_files(paths, made))
+    except (InputError, ValueError, IndexError):  # damaged: it is planned again
+        return None
+
+
+def keep_plan(
+    folder: OutputFolder, name: str | None, plan: Plan, files: Sequence[InputFile]
+) -> None:
+    """Keep a plan for later runs, in the place of earlier ones, unless it is kept already.
+
+    A plan with rejected files, or with splits that could not be counted, is not kept: they may be
+    read later without a change that is seen.
+    """
+    earlier = [f"{PLANS_FOLDER}/{file}" for file in folder.files(PLANS_FOLDER)]
+    is_whole = not plan.rejected_files and not plan.census.unread
+    if name is not None and name not in earlier and is_whole:
+        places = {file.path: str(place) for place, file in enumerate(files)}
+        root = folder.path("").rstrip("/") + "/"
+        paths = [places[split.path] for split in plan.splits]
+        data = [split.data.removeprefix(root) for split in plan.splits]
+        splits = Splits.of(plan.splits).with_files(paths, data)
+        folder.write(name, plan_to_bytes(replace(plan, splits=splits)))
+    folder.delete(*(file for file in earlier if file != name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +150,10 @@ class ScorePlan:
 
     Attributes:
         options: The options of the run.
-        runner: Its runner.
-        output: The output folder.
-        settings: The settings of its rows, and the rows of each language.
-        fields: The columns of texts.
+        settings: How the rows of each language are scored.
+        baselines: What the scores of each language are rescaled with; None for nothing.
         files: Input files, rejected ones included.
-        texts: Those of text.
         kept_as: Name under which the plan is kept for later runs; None if it is not.
-        plan: All splits.
         given_idf: The idf tables of `--idf PATH`; None without.
         started: When the run began, in seconds since the epoch.
         reuse: What `--reuse` leads to; None without it.
@@ -86,7 +162,8 @@ class ScorePlan:
     options: ScoreOptions
     runner: Runner
     output: str
-    settings: PlannedSettings
+    settings: RunSettings
+    baselines: Mapping[str, Baseline | None]
     fields: TableFields
     files: tuple[InputFile, ...]
     texts: tuple[TextFile, ...]
@@ -99,7 +176,7 @@ class ScorePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        setting = next(iter(self.settings.settings.by_language.values()), None)
+        setting = next(iter(self.settings.by_language.values()), None)
         if setting is None:  # no language is known before text is imported
             return None
         return unseen_device_words(self.options, self.runner, setting.config)
@@ -110,22 +187,17 @@ class ScoreJob:
     """A scoring run compared with its output folder.
 
     Attributes:
-        spec: The settings for its workers.
+        spec: What its workers need of it.
         found: The records of the folder.
-        options: The options of the run.
-        runner: Its runner.
-        plan: All splits.
         standing: The result of the comparison.
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
         idf: Where the idf table is.
         imports: The imports of the folder.
     """
 
+    planned: ScorePlan
     spec: ScoreSpec
     found: FolderRecords
-    options: ScoreOptions
-    runner: Runner
-    plan: Plan
     standing: Standing
     superseded: tuple[str, ...]
     idf: IdfSource
@@ -180,9 +252,10 @@ def plan_score(
             needs_rows=bool(options.language_column or options.group_by),
         )
         kept_as, plan = _plan_of(files, options, runner, imports, target_rows)
-        settings = settle_languages(options, runner, named, plan.census.languages)
+        settled = settle_languages(options, runner, named, plan.census.languages)
+        settings = settled.settings(options)
     if given_idf is not None:
-        check_given_idf(given_idf, settings.settings)
+        check_given_idf(given_idf, settings)
     if options.idf == "corpus":
         check_all_reached(plan)
     return ScorePlan(
@@ -190,6 +263,7 @@ def plan_score(
         runner=runner,
         output=output,
         settings=settings,
+        baselines=settled.baselines,
         fields=fields,
         files=tuple(files),
         texts=texts,
@@ -197,7 +271,7 @@ def plan_score(
         plan=plan,
         given_idf=given_idf,
         started=started,
-        reuse=_find_reuse(options, output, settings.settings, given_idf),
+        reuse=_find_reuse(options, output, settings, given_idf),
     )
 
 
@@ -208,7 +282,7 @@ def plan_again(planned: ScorePlan) -> ScorePlan:
 
 
 def _named_columns(options: ScoreOptions) -> tuple[str, ...]:
-    choosing = table_fields(options).idf.options
+    choosing = table_fields(options).choosing
     return named_columns(options.candidate_column, options.reference_column, choosing)
 
 
@@ -233,22 +307,22 @@ def _plan_of(
     Returns:
         The name under which the plan is kept, None for none, and the plan.
     """
-    choosing = table_fields(options).idf.options
+    choosing = table_fields(options).choosing
     output = imports.folder
     columns = (options.candidate_column, options.reference_column, choosing)
-    settings = (*columns, options.group_by, options.split_bytes, output)
+    settings = (*columns, options.group_by, MOST_SPLIT_BYTES, output)
     # Without a number of rows it is chosen by the rows of all files, so these must be opened.
     if target_rows is not None:
         name = kept_name(files, *settings, target_rows)
-        kept = read_kept(OutputFolder(output), name, files)
-        if kept is not None:
-            return name, kept
+        earlier = read_kept(OutputFolder(output), name, files)
+        if earlier is not None:
+            return name, earlier
     plan = plan_inputs(
         files,
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
         target_rows=target_rows,
-        target_bytes=options.split_bytes,
+        target_bytes=MOST_SPLIT_BYTES,
         resources=Resources(
             workers=runner.expected_workers,
             files_in_flight=options.files_in_flight,
@@ -269,20 +343,20 @@ def _plan_of(
 def _find_reuse(
     options: ScoreOptions, output: str, settings: RunSettings, given_idf: IdfTables | None
 ) -> Reuse | None:
-    """Find the earlier run of `--reuse`, before any model runs."""
     if options.reuse is None:
         return None
-    if given_idf is None:
-        made = [setting.signature for setting in settings.by_language.values()]
-        now = [replace(one, idf=UNCOUNTED) if options.idf == "corpus" else one for one in made]
-    else:
-        now = [
+    if given_idf is not None:
+        signatures = [
             settings.by_language[key.language].final_signature(table)
             for key, table in given_idf.tables.items()
             if key.language in settings.by_language
         ]
+    else:
+        signatures = [setting.signature for setting in settings.by_language.values()]
+        if options.idf == "corpus":
+            signatures = [replace(signature, idf=UNCOUNTED) for signature in signatures]
     with reaching("reuse", options.reuse):
-        return find_reuse(options.reuse, output, now)
+        return find_reuse(options.reuse, output, signatures)
 
 
 def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
@@ -298,7 +372,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     files = files_of_run(folder)
     check_stands_alone(folder.root, files.others)
     idf = _idf_source(planned, folder)
-    settings = planned.settings.settings.with_idf(idf.label)
+    settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
     digest = identity_digest(identity)
     check_same_command(folder, identity)
@@ -312,13 +386,16 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
             check_same_job(records, digest)
-        finished = (one for one in records if sizes.get(one.part_name) == one.part_bytes)
+        finished = (
+            record for record in records if sizes.get(record.part_name) == record.part_bytes
+        )
         if not plan.sketched:
             check_same_texts(folder, plan, finished, planned.fields, previous)
     standing = standing_of(plan, records, sizes, digest, idf.fingerprint, settings.labels)
     gone = _parts_of_missing_inputs(plan, standing)
     to_delete, to_report = (gone, ()) if options.overwrite else ((), gone)
     return ScoreJob(
+        planned=planned,
         spec=ScoreSpec(
             run=uuid.uuid4().hex,
             folder=folder,
@@ -337,11 +414,12 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
             workers=planned.runner.elements_at_once,
             # The start of the run may write a generation itself.
             record_generation=found.latest + 2,
+            corpus=plan.digest,
+            accelerator=options.accelerator,
+            is_remote=planned.runner.is_remote,
+            keep_input=options.keep_input,
         ),
         found=found,
-        options=options,
-        runner=planned.runner,
-        plan=plan,
         standing=standing,
         superseded=(*standing.stale, *to_delete),
         idf=idf,
@@ -350,7 +428,6 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
 
 
 def _goal(planned: ScorePlan, standing: Standing, orphans: tuple[str, ...]) -> RunGoal:
-    """Return what the totals of the run are compared with at its end."""
     options, plan = planned.options, planned.plan
     return RunGoal(
         parts=len(plan.splits),
@@ -380,7 +457,6 @@ def _parts_of_missing_inputs(plan: Plan, standing: Standing) -> tuple[str, ...]:
 
 
 def _idf_source(planned: ScorePlan, folder: OutputFolder) -> IdfSource:
-    """Find out where the idf table is and whether it must be counted."""
     if planned.options.idf == "none":
         return IdfSource()
     if planned.given_idf is not None:

@@ -16,46 +16,81 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from bertscore_beam.dump.parquet import UNREADABLE
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.files.listing import list_files
-from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.reach import reaching
-from bertscore_beam.idf.saved import note_path
-from bertscore_beam.options.rescale import RescaleOptions
-from bertscore_beam.run.ending import worker_errors
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder, read_run
-from bertscore_beam.run.identity import check_same_command, check_same_run, identity_digest
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.neighbours import check_stands_alone
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.split_size import SPLIT_ROWS
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.success import declare_success
-from bertscore_beam.runs.row_scores import rows_file
-from bertscore_beam.score.finish import index_rows
-from bertscore_beam.score.finished import open_finished
-from bertscore_beam.score.group_table import GROUPS_FILE
-from bertscore_beam.score.part_record import PartRecord, record_path
-from bertscore_beam.score.records import (
+import numpy as np
+
+from bertscore_beam.dump import UNREADABLE, columns, has_utc_times, open_parquet, write_part
+from bertscore_beam.files import absolute, list_files, mask_credentials, reaching
+from bertscore_beam.idf import note_path
+from bertscore_beam.options import RescaleOptions
+from bertscore_beam.records import (
+    FILES_FILE,
+    GROUPS_FILE,
     IDF_FILE,
+    REJECTS_FOLDER,
+    PartRecord,
     files_of_run,
     find_records,
     keep_records,
+    open_finished,
     pack_written,
+    read_groups,
     read_part_sizes,
+    record_path,
+    rows_file,
+    rows_path,
+    show_groups_scored,
+    write_groups,
 )
-from bertscore_beam.score.rejects import FILES_FILE, REJECTS_FOLDER, rows_path
-from bertscore_beam.score.rescale_part import rescaled_part
-from bertscore_beam.score.run_groups import read_groups, write_groups
-from bertscore_beam.score.show import show_summary
-from bertscore_beam.score.show_groups import show_groups_scored
-from bertscore_beam.scorer import read_baseline
+from bertscore_beam.run import (
+    RUN_FILE,
+    SPLIT_ROWS,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    Runner,
+    Say,
+    Shown,
+    Stage,
+    check_same_command,
+    check_same_run,
+    check_stands_alone,
+    declare_success,
+    identity_digest,
+    read_baseline,
+    read_run,
+    worker_errors,
+)
+from bertscore_beam.score.finish import index_rows
+from bertscore_beam.score.rows import rows_of_part, taken_rows
+from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
+from bertscore_beam.score.show_run import show_summary
+from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
-from bertscore_core.signature import Signature
 from bertscore_core.tokens import FloatArray
+
+# Rescale one part of a run from its raw scores.
+
+
+def rescaled_part(path: str, row: FloatArray, signature: Signature) -> tuple[bytes, ScoreSummary]:
+    """Return a part as `score --rescale` would have written it, and the sums over its rows."""
+    with open_parquet(path) as (file, _):
+        table, utc_times = file.read(), has_utc_times(file.schema)
+    inputs, before = columns.split_scores(table)
+    rows = rows_of_part(before)
+    taken, _ = taken_rows(rows, np.flatnonzero(rows.found), row)
+    pairs = ScoredPairs.joined(rows.reasons.tolist(), [taken])
+    after = score_columns(
+        pairs,
+        rescaled=True,
+        windowed=columns.WINDOWS in before,
+        listed=columns.BEST_REFERENCE in before,
+    )
+    scored = columns.append_scores(inputs, after, part_metadata(signature))
+    return write_part(scored, utc_times=utc_times), pairs.summary()
+
 
 IDF_FILES = (IDF_FILE, note_path(IDF_FILE))
 """The idf tables of a run, and what is noted of them."""
@@ -69,14 +104,9 @@ class RescalePlan:
     """A run to rescale, checked.
 
     Attributes:
-        options: The options.
-        source: Its folder.
-        output: The output folder.
         run: Its `_run.json`.
         summary: Its `_summary.json`.
-        signature: The signature of the scores to be written.
         row: Precision, recall and F1 of the baseline. Shape (3,), float32.
-        records: The records of its parts.
         started: When the command began, in seconds since the epoch.
         notice: That scores and baseline differ in idf weights; None if they do not.
     """
@@ -108,9 +138,6 @@ class RescaleJob:
     """A run that is being rescaled.
 
     Attributes:
-        planned: The run.
-        folder: The output folder, locked.
-        run: Identifies the new run.
         done: Records of the parts that an earlier try has written, by part name.
     """
 
@@ -121,15 +148,10 @@ class RescaleJob:
 
 
 def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
-    """Check everything; nothing is written.
-
-    Raises:
-        ConfigError: The folder holds no finished scoring run, or the baseline does not fit it.
-        OSError: A folder cannot be reached.
-    """
+    """Check everything; nothing is written."""
     started = time.time()
-    given = open_finished(options.run)
-    source, run, summary = given.folder, given.run, given.summary
+    finished = open_finished(options.run)
+    source, run, summary = finished.folder, finished.run, finished.summary
     with reaching("output", options.output):
         output = absolute(options.output)
         if output == source.root:
@@ -149,18 +171,13 @@ def plan_rescale(options: RescaleOptions, runner: Runner) -> RescalePlan:
         summary=summary,
         signature=replace(signature, baseline=f"{baseline.name}@{baseline.fingerprint}"),
         row=baseline.row(int(signature.num_layers)),
-        records=given.records,
+        records=finished.records,
         started=started,
         notice=idf_mismatch(baseline, idf=signature.idf != "none"),
     )
 
 
 def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
-    """Return the signature of all scores of a run.
-
-    Raises:
-        ConfigError: It names none, so the run cannot be rescaled with one baseline.
-    """
     with suppress(SignatureError, KeyError, AttributeError):
         return Signature.parse(summary["signature"])
     raise ConfigError(
@@ -173,11 +190,6 @@ def _sole_signature(summary: dict[str, Any], source: OutputFolder) -> Signature:
 def _fitting_baseline(
     options: RescaleOptions, run: dict[str, Any], signature: Signature
 ) -> Baseline:
-    """Read the baseline, and check it as `score --baseline` does.
-
-    Raises:
-        ConfigError: It is no table, or was made with another model, or lacks the layer.
-    """
     language = options.language or run.get("options", {}).get("language")
     with reaching("baseline", options.baseline):
         baseline = read_baseline(
@@ -205,12 +217,7 @@ def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
 
 
 def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
-    """Compare the run with the locked folder, delete what is not of it, and start.
-
-    Raises:
-        SignatureError: The folder holds other scores.
-        FolderLostError: Another run has taken the folder over.
-    """
+    """Compare the run with the locked folder, delete what is not of it, and start."""
     check_same_command(folder, planned.identity)
     if not planned.options.overwrite:
         check_same_run(read_run(folder), planned.identity)
@@ -245,7 +252,6 @@ def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> Resca
 
 
 def _run_notes(job: RescaleJob) -> dict[str, Any]:
-    """Return the content of `_run.json`."""
     planned = job.planned
     kept = {name: planned.run.get(name) for name in ("corpus", "rows", "parts", SPLIT_ROWS)}
     before = Signature.parse(planned.run["signature"])
@@ -266,12 +272,7 @@ def _run_notes(job: RescaleJob) -> dict[str, Any]:
 
 
 def conclude_rescale(job: RescaleJob) -> Outcome:
-    """Write the parts, the index, the summary and the marker.
-
-    Raises:
-        FolderLostError: Another run has taken the folder over.
-        RuntimeError: The run that is rescaled has changed meanwhile.
-    """
+    """Write the parts, the index, the summary and the marker."""
     planned, folder = job.planned, job.folder
     with worker_errors():
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -314,7 +315,6 @@ def _rescale_one(job: RescaleJob, record: PartRecord) -> PartRecord:
 
 
 def _copy(job: RescaleJob, names: list[str]) -> None:
-    """Copy files of the run as they are."""
     for name in names:
         job.folder.write(name, job.planned.source.read(name))
 

@@ -1,8 +1,8 @@
-"""Score pairs that can be scored, and give a reason for the others.
+"""Score pairs that can be scored, take earlier scores, and give a reason for the others.
 
 `score_table` takes a table through four stages:
 
-1. `PairTexts.of_table`: the texts of every row, or the reason why it cannot be scored;
+1. `PairTexts.of_rows`: the texts of every row, or the reason why it cannot be scored;
 2. `rows_by_setting`: the rows that can be scored, by the setting of their language and their idf
    table; a row without a table gets a reason before;
 3. `score_rows`: the scores of the rows of one setting, once for each setting; rows that an earlier
@@ -14,44 +14,138 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump.columns import TableFields, column_of
-from bertscore_beam.dump.languages import languages_of
-from bertscore_beam.dump.text_digests import digest_texts
-from bertscore_beam.dump.texts import (
+from bertscore_beam.dump import (
+    Digests,
     Reason,
+    Rows,
+    Split,
     Text,
     candidate_reason,
+    columns,
+    digest_texts,
     only_strings,
     reference_reason,
-    reference_texts,
     texts_from_column,
 )
-from bertscore_beam.idf.row_keys import NO_KEY, RowKeys, row_keys
-from bertscore_beam.idf.tables import IdfKey, IdfTables
-from bertscore_beam.runs.lookup import FoundRows
-from bertscore_beam.runs.row_scores import SignedRows
-from bertscore_beam.score.earlier import Find, offered_rows, taken_rows
-from bertscore_beam.score.scored_pairs import ScoredPairs, ScoredRows
-from bertscore_beam.score.scored_table import ScoredTable, with_scores
-from bertscore_beam.score.scorers import Scorers
-from bertscore_beam.score.settings import RowSetting, RunSettings
-from bertscore_core import (
-    IdfTable,
-    Scores,
-    Signature,
-    TokenWeights,
+from bertscore_beam.idf import NO_KEY, IdfKey, IdfTables, RowKeys, row_keys
+from bertscore_beam.records import (
+    VALUES,
+    EarlierSource,
+    FoundRows,
+    RowScores,
+    RowSetting,
+    RunSettings,
+    SignedRows,
+    encode_reasons,
+    open_earlier,
 )
-from bertscore_core.work import Work
+from bertscore_beam.score.plan_settings import LoadedScorers
+from bertscore_beam.score.scored_table import ScoredPairs, ScoredRows, ScoredTable, with_scores
+from bertscore_core import IdfTable, Scores, Signature, TokenWeights
+from bertscore_core.baseline import rescale
+from bertscore_core.tokens import Work
 
 if TYPE_CHECKING:
     from bertscore_core import BertScorer
+
+# Scores that rows take from an earlier run, and what a part offers to later runs.
+#
+#     digests --find--> FoundRows --taken_rows--> ScoredRows     instead of the encoder
+#     a part --rows_of_part--> FoundRows --taken_rows            to rescale it without its input
+#     ScoredPairs --offered_rows--> RowScores                    written beside the part
+#
+# Raw scores are taken, and rescaled as the scorer does it. So the baselines may differ.
+
+Find: TypeAlias = Callable[[Digests, SignedRows], FoundRows]
+"""Looks the rows of a table up: by the digests of their texts, and how they are to be scored."""
+
+
+def finder(source: EarlierSource | None, split: Split) -> Find | None:
+    """Return what looks the rows of a split up; None without an earlier run."""
+    if source is None:
+        return None
+
+    def find(digests: Digests, signed: SignedRows) -> FoundRows:
+        positions = split.row_offset + np.arange(len(digests))
+        earlier = open_earlier(source.root, source.run)
+        return earlier.find(split.input_name, positions, digests, signed)
+
+    return find
+
+
+def rows_of_part(scores: Mapping[str, pa.Array]) -> FoundRows:
+    """Return the scores of a part as those of earlier rows; rows that were not encoded have none.
+
+    Args:
+        scores: Its score columns by name. Raw scores are those before rescaling, if it was done.
+    """
+    found = FoundRows.none(len(scores[columns.F1]))
+    raw = {f"raw_{name}": scores[column] for name, column in columns.SCORES.items()}
+    for name in set(VALUES.names or ()) - {"reason"}:
+        column = scores.get(f"bertscore_{name}", raw.get(name))
+        if column is not None:  # some are only in parts whose rows may differ in them
+            nothing = pa.scalar(np.nan if name in raw else 0).cast(column.type)
+            found.values[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
+    found.found[:] = scores[columns.CANDIDATE_TOKENS].is_valid().to_numpy(zero_copy_only=False)
+    found.reasons[:] = scores[columns.ERROR].to_pylist()
+    return found
+
+
+def taken_rows(
+    found: FoundRows, rows: npt.NDArray[np.int64], baseline: npt.ArrayLike | None
+) -> tuple[ScoredRows, npt.NDArray[np.int64]]:
+    """Return the rows that have earlier scores, and the positions of those that have none.
+
+    Args:
+        found: Which rows of their table were found. Shape (N,).
+        rows: Positions of the rows in the table. Shape (M,).
+        baseline: Precision, recall and F1 to rescale with; None to keep raw scores. Shape (3,).
+    """
+    is_found = found.found[rows]
+    values = found.values[rows[is_found]]
+    words = found.reasons[rows[is_found]]
+    raw = np.stack([values[f"raw_{name}"] for name in columns.SCORES], axis=-1)
+    final = raw if baseline is None else rescale(raw, np.array(baseline, np.float32))
+    scores = Scores(
+        precision=final[:, 0],
+        recall=final[:, 1],
+        f1=final[:, 2],
+        raw_precision=raw[:, 0],
+        raw_recall=raw[:, 1],
+        raw_f1=raw[:, 2],
+        best_reference=values["best_reference"].copy(),
+        candidate_tokens=values["candidate_tokens"].copy(),
+        reference_tokens=values["reference_tokens"].copy(),
+        truncated=values["truncated"].copy(),
+        windows=values["windows"].copy(),
+        too_long=np.zeros(len(values), dtype=np.bool_),  # such rows have no scores to take
+        empty_candidate=words == Reason.EMPTY_CANDIDATE,
+        empty_reference=words == Reason.EMPTY_REFERENCE,
+        counted_as_empty=words == Reason.COUNTED_AS_EMPTY,
+        only_special=words == Reason.ONLY_SPECIAL_TOKENS,
+    )
+    taken = ScoredRows(rows=rows[is_found], scores=scores, reasons=words.tolist(), work=Work())
+    return taken, rows[~is_found]
+
+
+def offered_rows(pairs: ScoredPairs, digests: Digests, signed: SignedRows) -> RowScores:
+    """Return the raw scores of a table's rows for later runs."""
+    values = np.zeros(len(pairs), dtype=VALUES)
+    codes, words = encode_reasons(pairs.reasons)
+    for name in VALUES.names or ():
+        if name != "reason":
+            values[name][pairs.rows] = getattr(pairs.scores, name)
+    values["reason"] = codes
+    unscored = np.ones(len(pairs), dtype=np.bool_)
+    unscored[pairs.rows[pairs.scores.scored]] = False
+    values["raw_precision"][unscored] = np.nan
+    return RowScores(digests=digests, values=values, signed=signed, reasons=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +156,11 @@ class PairTexts:
         candidates: One text each. Shape (N,).
         references: The references of each candidate, None for a null. Shape (N,).
         reasons: Why a pair cannot be scored; None if it can. Shape (N,).
-        languages: The language of each pair. Shape (N,). Empty if all are scored alike.
     """
 
     candidates: Sequence[Text]
     references: Sequence[Sequence[Text] | None]
     reasons: Sequence[str | None]
-    languages: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -85,35 +177,22 @@ class PairTexts:
         )
 
     @classmethod
-    def of_table(
-        cls,
-        table: pa.Table,
-        fields: TableFields,
-        settings: RunSettings,
-        unreadable: Mapping[int, str],
-    ) -> "PairTexts":
-        """Read the texts of a table, and the languages of its rows; see `score_table`."""
-        texts = cls.of(
-            texts_from_column(column_of(table, fields.candidate_column)),
-            reference_texts(column_of(table, fields.reference_column)),
-        )
-        if fields.language_column is not None:
-            languages = languages_of(column_of(table, fields.language_column))
-            texts = texts.in_languages(languages, settings)
+    def of_rows(cls, rows: Rows, settings: RunSettings) -> "PairTexts":
+        """Read the texts of rows; what their lines could not give comes before other reasons."""
+        texts = cls.of(texts_from_column(rows.candidates), rows.reference_texts)
+        if rows.fields.language is not None:
+            texts = texts.in_languages(rows.languages, settings)
+        if rows.lines is None:
+            return texts
+        unreadable = rows.lines.reasons
         reasons = [unreadable.get(row, reason) for row, reason in enumerate(texts.reasons)]
         return replace(texts, reasons=reasons)
 
     def in_languages(self, languages: Sequence[str], settings: RunSettings) -> "PairTexts":
-        """Return the same pairs with their languages; one without a setting is a reason."""
+        """Give pairs whose language has no setting their reason."""
         missing = {language: settings.reason(language) for language in set(languages)}
-        return replace(
-            self,
-            reasons=[
-                reason or missing[language]
-                for reason, language in zip(self.reasons, languages, strict=True)
-            ],
-            languages=languages,
-        )
+        pairs = zip(self.reasons, languages, strict=True)
+        return replace(self, reasons=[reason or missing[language] for reason, language in pairs])
 
     @property
     def usable(self) -> npt.NDArray[np.int64]:
@@ -127,8 +206,6 @@ class RowsOfSetting:
     """The rows of a table that are scored with one setting and one idf table.
 
     Attributes:
-        setting: The setting.
-        key: What chooses the idf table.
         rows: Their positions in the table, ascending. Shape (M,).
     """
 
@@ -149,11 +226,6 @@ class RowProgress:
     """How much of a table is scored. Another thread may ask for it meanwhile."""
 
     def __init__(self, rows: int) -> None:
-        """Begin with nothing.
-
-        Args:
-            rows: Rows of the table.
-        """
         self._rows = rows
         self._begun: list[tuple[int, Work]] = []
 
@@ -174,100 +246,68 @@ class RowProgress:
 
 
 def score_table(
-    scorers: Scorers,
-    table: pa.Table,
-    fields: TableFields,
+    scorers: LoadedScorers,
+    rows: Rows,
     *,
     settings: RunSettings,
     idf: IdfTables | None,
-    unreadable: Mapping[int, str] = MappingProxyType({}),
     find: Find | None = None,
     progress: "RowProgress | None" = None,
 ) -> ScoredTable:
     """Score every row that can be scored; no row is dropped and the order is kept.
 
     Args:
-        scorers: Returns the loaded scorer of a setting.
-        table: Input rows with all their columns.
-        fields: The columns of texts, of languages, and of groups if there are tables of groups.
-        settings: How the rows of each language are scored. The part's metadata has the signatures
-            with the fingerprints of the idf tables.
+        scorers: Needed only for rows that are not found in an earlier run.
+        rows: The input, with all its columns.
+        settings: How the rows of each language are scored.
         idf: The idf tables, if the scorers use idf weights.
-        unreadable: Reason of each row that could not be read, and whose columns are null.
-        find: Looks rows up in an earlier run; None without one. A scorer is needed only for rows
-            that are not found.
+        find: Looks rows up in an earlier run; None without one.
         progress: Follows the work, if given.
 
     Raises:
-        ConfigError: A column is missing, has a wrong type, or is named like a score column.
+        ConfigError: The table has score columns already.
     """
-    texts = PairTexts.of_table(table, fields, settings, unreadable)
-    texts, subsets = _chosen_rows(scorers, texts, row_keys(table, fields.idf), settings, idf)
-    digests = digest_texts(
-        column_of(table, fields.candidate_column), column_of(table, fields.reference_column)
-    )
-    signed = SignedRows.of(table.num_rows, [(one.rows, one.signature(idf)) for one in subsets])
+    texts = PairTexts.of_rows(rows, settings)
+    texts, subsets = _chosen_rows(scorers, texts, row_keys(rows), settings, idf)
+    digests = digest_texts(rows.candidates, rows.references)
+    signed = SignedRows.of(len(rows), [(subset.rows, subset.signature(idf)) for subset in subsets])
     found = None if find is None else find(digests, signed)
-    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
-    return with_scores(
-        table,
-        fields,
-        texts.languages,
-        pairs,
-        settings=settings,
-        idf=idf,
-        reused=_reused_rows(table.num_rows, subsets, found),
-        offered=offered_rows(pairs, digests, signed),
-    )
-
-
-def _reused_rows(
-    number: int, subsets: Sequence[RowsOfSetting], found: FoundRows | None
-) -> npt.NDArray[np.bool_]:
-    """Return which rows take the scores of an earlier run. Shape (number,)."""
-    reused = np.zeros(number, dtype=np.bool_)
+    reused = np.zeros(len(rows), dtype=np.bool_)
     if found is not None:
-        for one in subsets:
-            reused[one.rows] = found.found[one.rows]
-    return reused
+        for subset in subsets:
+            reused[subset.rows] = found.found[subset.rows]
+    pairs = score_subsets(scorers, texts, subsets, idf=idf, found=found, progress=progress)
+    offered = offered_rows(pairs, digests, signed)
+    return with_scores(rows, pairs, settings=settings, idf=idf, reused=reused, offered=offered)
 
 
 def score_texts(
-    scorers: Scorers,
+    scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
     *,
     settings: RunSettings,
     idf: IdfTables | None,
 ) -> ScoredPairs:
-    """Score every pair that can be scored, each with the setting and the idf table of its key.
-
-    Args:
-        scorers: Returns the loaded scorer of a setting.
-        texts: The pairs.
-        keys: The key of each pair.
-        settings: How the pairs of each language are scored.
-        idf: The idf tables, if the scorers use idf weights.
-    """
+    """Score every pair that can be scored, each with the setting and the idf table of its key."""
     texts, subsets = _chosen_rows(scorers, texts, keys, settings, idf)
     return score_subsets(scorers, texts, subsets, idf=idf)
 
 
 def _chosen_rows(
-    scorers: Scorers,
+    scorers: LoadedScorers,
     texts: PairTexts,
     keys: RowKeys,
     settings: RunSettings,
     idf: IdfTables | None,
 ) -> tuple[PairTexts, list[RowsOfSetting]]:
-    """Give pairs without an idf table their reason, and return the others by their setting."""
     if idf is not None:
         texts = _without_table_rejected(texts, keys, idf)
     return texts, rows_by_setting(texts, keys, settings, scorers.has)
 
 
 def score_subsets(
-    scorers: Scorers,
+    scorers: LoadedScorers,
     texts: PairTexts,
     subsets: Sequence[RowsOfSetting],
     *,
@@ -277,13 +317,7 @@ def score_subsets(
 ) -> ScoredPairs:
     """Score the rows of each setting, and put all rows together.
 
-    Args:
-        scorers: Returns the loaded scorer of a setting.
-        texts: The pairs.
-        subsets: The rows of each setting.
-        idf: The idf tables, if the scorers use idf weights.
-        found: Rows that an earlier run has scored alike take its scores; None without one.
-        progress: Follows the work, if given.
+    Rows that `found` has, of an earlier run that has scored them alike, take its scores.
     """
     progress = RowProgress(len(texts.reasons)) if progress is None else progress
     scored: list[ScoredRows] = []
@@ -332,7 +366,6 @@ def rows_by_setting(
 
 
 def _without_table_rejected(texts: PairTexts, keys: RowKeys, idf: IdfTables) -> PairTexts:
-    """Give a reason to the rows that have no idf table, if they have none yet."""
     known = [idf.get(key) is not None for key in keys.keys]
     reasons = list(texts.reasons)
     for row in texts.usable.tolist():
@@ -352,14 +385,9 @@ def score_rows(
     weights: TokenWeights,
     work: Work | None = None,
 ) -> ScoredRows:
-    """Score some pairs with one scorer.
+    """Score the pairs at some positions, none of which has a reason, with one scorer.
 
-    Args:
-        scorer: The loaded scorer.
-        texts: The texts.
-        rows: Positions of the pairs, none of which has a reason. Shape (M,).
-        weights: Token weights.
-        work: Where the work of the device is counted; None to begin a new count.
+    The work of the device is counted in `work`.
     """
     work = Work() if work is None else work
     positions = rows.tolist()
@@ -372,7 +400,6 @@ def score_rows(
 
 
 def _score_reasons(scores: Scores) -> list[str | None]:
-    """Return the reason of each encoded pair, None without one."""
     reasons = np.full(len(scores), None, dtype=object)
     reasons[scores.counted_as_empty] = Reason.COUNTED_AS_EMPTY
     reasons[scores.only_special] = Reason.ONLY_SPECIAL_TOKENS

@@ -1,25 +1,151 @@
 """A table with score columns after its own: scores, reasons and signatures as Arrow columns."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import TableFields, column_of, is_list
-from bertscore_beam.dump.parts import SIGNATURE_KEY, SIGNATURES_KEY
-from bertscore_beam.dump.scripts import count_other_scripts
-from bertscore_beam.dump.texts import countable_references
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.runs.row_scores import RowScores
-from bertscore_beam.score.language_rows import LanguageRows
-from bertscore_beam.score.scored_pairs import ScoredPairs
-from bertscore_beam.score.settings import RunSettings
-from bertscore_core import ScoreSummary, Signature
-from bertscore_core.tokens import BoolArray
-from bertscore_core.work import Work
+from bertscore_beam.dump import (
+    SIGNATURE_KEY,
+    SIGNATURES_KEY,
+    Rows,
+    columns,
+    count_other_scripts,
+    is_list,
+)
+from bertscore_beam.idf import IdfTables
+from bertscore_beam.records import LanguageRows, RowScores, RunSettings
+from bertscore_core import Scores, ScoreSummary, Signature
+from bertscore_core.tokens import BoolArray, Work
+
+# Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
+#
+#     several ScoredRows --ScoredPairs.joined--> ScoredPairs --by_column--> score columns
+#
+# This module does not use Beam.
+
+ScoreColumn: TypeAlias = "np.ma.MaskedArray[Any, Any]"
+"""Values of a score column, masked where there are none. Shape (N,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredRows:
+    """The M rows of a table that were scored with one setting.
+
+    Attributes:
+        rows: Their positions in the table, ascending. Shape (M,).
+        scores: Their scores; `scores.scored` says which are numbers.
+        reasons: Why a row has no scores, or scores to check; None otherwise. Shape (M,).
+    """
+
+    rows: npt.NDArray[np.int64]
+    scores: Scores
+    reasons: list[str | None]
+    work: Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredPairs:
+    """N pairs, with scores for those that can be scored.
+
+    Attributes:
+        rows: Positions of the M encoded pairs, ascending. Shape (M,).
+        scores: Scores of these pairs; `scores.scored` says which are numbers.
+        reasons: Why a pair has no scores, or scores to check; None otherwise. Shape (N,).
+        work: The work of the device.
+    """
+
+    rows: npt.NDArray[np.int64]
+    scores: Scores
+    reasons: list[str | None]
+    work: Work
+
+    @classmethod
+    def joined(cls, reasons: Sequence[str | None], subsets: Sequence[ScoredRows]) -> "ScoredPairs":
+        """Put scored rows, disjoint sets of a table, together in the order of the table.
+
+        `reasons` says why a row was not scored at all. Shape (N,).
+        """
+        rows = np.concatenate([np.zeros(0, dtype=np.int64), *(part.rows for part in subsets)])
+        order = np.argsort(rows)
+        every_reason = list(reasons)
+        work = Work()
+        for part in subsets:
+            for row, reason in zip(part.rows.tolist(), part.reasons, strict=True):
+                every_reason[row] = reason
+            work += part.work
+        return cls(
+            rows=rows[order],
+            scores=Scores.joined([part.scores for part in subsets]).select(order),
+            reasons=[None if reason is None else str(reason) for reason in every_reason],
+            work=work,
+        )
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def summary(self, among: npt.NDArray[np.bool_] | None = None) -> ScoreSummary:
+        """Return the sums over the pairs.
+
+        Args:
+            among: Which pairs to add up; None for all. Shape (N,).
+        """
+        chosen = np.ones(len(self), dtype=np.bool_) if among is None else among
+        scored = self.scores.scored & chosen[self.rows]
+        reasons = (self.reasons[row] for row in np.flatnonzero(chosen).tolist())
+        return ScoreSummary.of(
+            self.scores.precision[scored],
+            self.scores.recall[scored],
+            self.scores.f1[scored],
+            truncated=self.scores.truncated[scored],
+            windowed=self.scores.windows[scored] > 1,
+            rows=int(np.count_nonzero(chosen)),
+            reasons=Counter(reason for reason in reasons if reason is not None),
+            rejected_reasons=Counter(
+                reason for row, reason in self.rejected().items() if chosen[row]
+            ),
+        )
+
+    def rejected(self) -> dict[int, str]:
+        """Return the reason of each pair without scores, by its position."""
+        scored = set(self.rows[self.scores.scored].tolist())
+        return {
+            row: reason
+            for row, reason in enumerate(self.reasons)
+            if reason is not None and row not in scored
+        }
+
+    def by_column(self, *, rescaled: bool, windowed: bool = False) -> dict[str, ScoreColumn]:
+        """Return the scores of all N pairs by column, without the reasons; see `score_columns`."""
+        scores, scored = self.scores, self.scores.scored
+        seen = ~self.scores.too_long  # the tokens of others were not counted to the end
+        measures = {column: name for name, column in columns.SCORES.items()}
+        if rescaled:
+            measures |= {column: f"raw_{name}" for name, column in columns.RAW_SCORES.items()}
+        result = {
+            column: self._lay_out(getattr(scores, name), scored)
+            for column, name in measures.items()
+        }
+        result[columns.BEST_REFERENCE] = self._lay_out(scores.best_reference, scored)
+        result[columns.CANDIDATE_TOKENS] = self._lay_out(scores.candidate_tokens, seen)
+        result[columns.REFERENCE_TOKENS] = self._lay_out(scores.reference_tokens, seen)
+        result[columns.TRUNCATED] = self._lay_out(scores.truncated, seen)
+        if windowed:
+            result[columns.WINDOWS] = self._lay_out(scores.windows, seen)
+        return result
+
+    def _lay_out(self, values: npt.NDArray[Any], filled: npt.NDArray[np.bool_]) -> ScoreColumn:
+        laid_out = np.zeros(len(self), dtype=values.dtype)
+        missing = np.ones(len(self), dtype=np.bool_)
+        laid_out[self.rows] = values
+        missing[self.rows] = ~filled
+        return np.ma.MaskedArray(laid_out, mask=missing)
+
 
 SCHEMA_VERSION = "1"
 """Version of the names and meanings of the score columns, in every part's metadata."""
@@ -33,7 +159,6 @@ class ScoredTable:
 
     Attributes:
         table: All rows, in their order.
-        summary: Sums over the rows.
         rejected: Reason of each row without scores, by its position in the table.
         work: The work of the device.
         languages: The rows of each language; empty if all rows are scored alike.
@@ -54,9 +179,7 @@ class ScoredTable:
 
 
 def with_scores(
-    table: pa.Table,
-    fields: TableFields,
-    languages: Sequence[str],
+    rows: Rows,
     pairs: ScoredPairs,
     *,
     settings: RunSettings,
@@ -64,28 +187,21 @@ def with_scores(
     reused: BoolArray,
     offered: RowScores,
 ) -> ScoredTable:
-    """Append the score columns to a table.
+    """Append the score columns to the columns of the input.
 
-    Args:
-        table: Rows of the input.
-        fields: The columns of texts.
-        languages: Language of each row; empty if all rows are scored alike.
-        pairs: The scores of the rows.
-        settings: The settings they were scored with.
-        idf: The idf table, if they were weighted.
-        reused: Which rows took the scores of an earlier run. Shape (rows,).
-        offered: The raw scores of the rows, for later runs.
+    `reused` says which rows took the scores of an earlier run, and `offered` holds the raw scores
+    of the rows for later runs.
     """
     added = score_columns(
         pairs,
         rescaled=settings.rescaled,
         windowed=settings.windowed,
-        listed=is_list(column_of(table, fields.reference_column).type),
+        listed=is_list(rows.references.type),
     )
     if settings.sole is None:
         signatures = settings.signatures(idf)
-        added[columns.SIGNATURE] = _signature_column(pairs, languages, signatures)
-        present = set(languages)
+        added[columns.SIGNATURE] = _signature_column(pairs, rows.languages, signatures)
+        present = set(rows.languages)
         metadata = metadata_by_language(
             {language: text for language, text in signatures.items() if language in present}
         )
@@ -93,15 +209,14 @@ def with_scores(
         metadata = part_metadata(settings.sole.final_signature(idf))
     others = 0
     if settings.script_language:
-        groups = countable_references(column_of(table, fields.reference_column))
-        firsts = [group[0] for group in groups if group]
+        firsts = [group[0] for group in rows.countable if group]
         others = count_other_scripts(firsts, settings.script_language)
     return ScoredTable(
-        table=columns.append_scores(table, added, metadata),
+        table=columns.append_scores(rows.table, added, metadata),
         summary=pairs.summary(),
         rejected=pairs.rejected(),
         work=pairs.work,
-        languages=_by_language(pairs, languages, settings),
+        languages=_by_language(pairs, rows.languages, settings),
         other_scripts=others,
         reused=reused,
         offered=offered,
@@ -113,16 +228,13 @@ def score_columns(
 ) -> dict[str, pa.Array]:
     """Return the scores and reasons of pairs as Arrow columns by name.
 
-    Args:
-        pairs: The pairs.
-        rescaled: Whether to include the raw scores.
-        windowed: Whether to include the number of windows.
-        listed: Whether to include the best reference, since there are lists of references.
+    `rescaled` runs also have the raw scores, `windowed` ones the number of windows, and `listed`
+    references the best of them.
     """
-    found = pairs.by_column(rescaled=rescaled, windowed=windowed)
+    by_column = pairs.by_column(rescaled=rescaled, windowed=windowed)
     if not listed:
-        del found[columns.BEST_REFERENCE]
-    added = {name: pa.array(column.data, mask=column.mask) for name, column in found.items()}
+        del by_column[columns.BEST_REFERENCE]
+    added = {name: pa.array(column.data, mask=column.mask) for name, column in by_column.items()}
     return {**added, columns.ERROR: pa.array(pairs.reasons, type=pa.string())}
 
 
@@ -145,11 +257,10 @@ def _signature_column(
 def _by_language(
     pairs: ScoredPairs, languages: Sequence[str], settings: RunSettings
 ) -> dict[str, LanguageRows]:
-    """Return the rows of each language."""
-    found = np.array(languages, dtype=object)
+    codes = np.array(languages, dtype=object)
     return {
         language: LanguageRows(
-            label=settings.label(language), summary=pairs.summary(found == language)
+            label=settings.label(language), summary=pairs.summary(codes == language)
         )
         for language in sorted(set(languages))
     }

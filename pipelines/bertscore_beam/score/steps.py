@@ -8,40 +8,45 @@ compared; after that, groups are read from parts.
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from bertscore_beam.dump.groups import Group
-from bertscore_beam.dump.parquet import UNREADABLE
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.read_split import SplitReader, SplitRows
-from bertscore_beam.dump.row_digests import RowDigests
-from bertscore_beam.dump.runs import SplitRun
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.files.credentials import mask_credentials
-from bertscore_beam.idf.counts import SplitCount
-from bertscore_beam.idf.saved import SavedIdf
-from bertscore_beam.idf.steps import Counting, content_of
-from bertscore_beam.idf.tables import IdfTables
-from bertscore_beam.loading import spare_the_collector
-from bertscore_beam.run import at_work, counters
-from bertscore_beam.run.events import event
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.runs.row_scores import rows_file, rows_to_bytes
-from bertscore_beam.score.earlier import finder
-from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.groups import GroupedPart, statistics_of_part
-from bertscore_beam.score.part_record import PartRecord, record_name, record_path
-from bertscore_beam.score.records import read_record
-from bertscore_beam.score.rejects import rejected_rows, rows_path
-from bertscore_beam.score.resume import may_be_valid
-from bertscore_beam.score.reuse import reuse_part
-from bertscore_beam.score.reused_rows import packed_rows
-from bertscore_beam.score.rows import RowProgress, score_table
+from bertscore_beam.dump import (
+    UNREADABLE,
+    Group,
+    RowDigests,
+    Rows,
+    Split,
+    SplitReader,
+    SplitRun,
+    digest_references,
+    write_part,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.idf import Counting, IdfTables, SavedIdf, SplitCount
+from bertscore_beam.records import (
+    EarlierRecords,
+    FailedSplit,
+    GroupedPart,
+    PartRecord,
+    ReusedPart,
+    SplitResult,
+    may_be_valid,
+    packed_rows,
+    read_record,
+    record_name,
+    record_path,
+    rejected_rows,
+    reuse_part,
+    rows_file,
+    rows_path,
+    rows_to_bytes,
+    statistics_of_part,
+)
+from bertscore_beam.run import OutputFolder, at_work, counters, event, spare_the_collector
+from bertscore_beam.score.plan_settings import LoadedScorers, ScoreSpec
+from bertscore_beam.score.rows import RowProgress, finder, score_table
 from bertscore_beam.score.scored_table import ScoredTable
-from bertscore_beam.score.scorers import LoadedScorers, Scorers
-from bertscore_beam.score.spec import ScoreSpec
-from bertscore_beam.score.summary import FailedSplit, ReusedPart, SplitResult
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +61,7 @@ class ToScore:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSplits:
-    """The step that scores splits. A batch holds pairs of one split only.
-
-    Attributes:
-        spec: The run.
-    """
+    """The step that scores splits. A batch holds pairs of one split only."""
 
     spec: ScoreSpec
 
@@ -83,22 +84,13 @@ class ScoreSplits:
 
 
 def score_run(
-    chosen: ToScore, spec: ScoreSpec, scorers: Scorers, earlier: EarlierRecords
+    chosen: ToScore, spec: ScoreSpec, scorers: LoadedScorers, earlier: EarlierRecords
 ) -> Iterator[SplitResult]:
-    """Score splits one after the other, unless their parts are still valid.
+    """Score splits one after the other, unless their parts are still valid; yield their results.
 
     A part whose texts are the same is kept, or written again with its scores. With an incomplete
     idf table no split is scored, and all earlier parts are kept. A repeated call writes the same
     bytes, and does not score again what has a record.
-
-    Args:
-        chosen: The splits, and their idf tables.
-        spec: The run.
-        scorers: The loaded scorers.
-        earlier: Finds the records of earlier parts.
-
-    Yields:
-        The result of each split.
     """
     splits, idf = chosen.run.splits, chosen.idf
     reader = SplitReader(splits)
@@ -118,7 +110,7 @@ def _score_split(
     found: PartRecord | None,
     reader: SplitReader,
     spec: ScoreSpec,
-    scorers: Scorers,
+    scorers: LoadedScorers,
 ) -> SplitResult:
     problem, fingerprint = ("", "") if idf is None else (idf.problem, idf.fingerprint)
     is_reusable = found is not None and may_be_valid(
@@ -129,19 +121,13 @@ def _score_split(
         return _reused(ReusedPart(record=record, rewritten=False))
     try:
         with at_work.doing(record_name(split.part_name), lambda: 0.0):
-            rows = reader.read(split)
+            given = reader.read(split)
+            rows = Rows(given.table, spec.fields, given.lines)
     except UNREADABLE as error:
         return _failed(split, mask_credentials(f"{type(error).__name__}: {error}"))
     if problem:
         return _failed(split, problem)
-    digests = RowDigests.of(
-        rows.table,
-        spec.fields.candidate_column,
-        spec.fields.reference_column,
-        spec.fields.idf.names,
-        utc_times=split.utc_times,
-        lines=rows.lines,
-    )
+    digests = RowDigests.of(rows, utc_times=split.utc_times)
     if record is not None:
         part = reuse_part(spec.folder, record, split, rows.table, digests)
         if part is not None:
@@ -164,17 +150,15 @@ def _score_split(
 
 
 def _score(
-    split: Split, rows: SplitRows, idf: IdfTables | None, spec: ScoreSpec, scorers: Scorers
+    split: Split, rows: Rows, idf: IdfTables | None, spec: ScoreSpec, scorers: LoadedScorers
 ) -> ScoredTable:
-    progress = RowProgress(len(rows.table))
+    progress = RowProgress(len(rows))
     with at_work.doing(record_name(split.part_name), lambda: progress.share):
         scored = score_table(
             scorers,
-            rows.table,
-            spec.fields,
+            rows,
             settings=spec.settings,
             idf=idf,
-            unreadable={} if rows.lines is None else rows.lines.reasons,
             find=finder(spec.reuse, split),
             progress=progress,
         )
@@ -186,7 +170,7 @@ def _score(
 
 def _write(
     split: Split,
-    rows: SplitRows,
+    rows: Rows,
     digests: RowDigests,
     scored: ScoredTable,
     spec: ScoreSpec,
@@ -210,9 +194,6 @@ def _write(
         seconds=seconds,
         work=scored.work,
         part_bytes=len(data),
-    )
-    record = replace(
-        record,
         dropped={} if rows.lines is None else dict(rows.lines.dropped),
         reused=int(scored.reused.sum()),
         reused_rows=packed_rows(scored.reused),
@@ -257,49 +238,30 @@ def _reused(part: ReusedPart) -> ReusedPart:
     return part
 
 
-def digest_run(
-    run: SplitRun,
-    *,
-    counting: Counting,
-    folder: OutputFolder,
-    job_digest: str,
-    labels: Mapping[str, str] | None,
-) -> Iterator[SplitCount]:
-    """Digest the references of splits; from the records of their parts if these are current.
-
-    Args:
-        run: The splits.
-        counting: What would be counted.
-        folder: Output folder of the run.
-        job_digest: Digest of the run's identity, as in the records.
-        labels: Label of the setting of each language; None if all rows are scored alike.
-    """
-    reader = SplitReader(run.splits, counting.read_columns)
+def digest_run(run: SplitRun, *, counting: Counting, spec: ScoreSpec) -> Iterator[SplitCount]:
+    """Digest the references of splits; from the records of their parts if these are current."""
+    labels = spec.settings.labels
+    reader = SplitReader(run.splits, counting.fields.counted)
     for split in run.splits:
-        record = read_record(folder, split.part_name)
-        is_same_job = record is not None and may_be_valid(split, record, job_digest, None, labels)
+        record = read_record(spec.folder, split.part_name)
+        is_same_job = record is not None and may_be_valid(split, record, spec.digest, None, labels)
         try:
             if record is not None and is_same_job and record.is_current(split):
-                rows, digest = record.num_rows, record.digests.references
+                number, digest = record.num_rows, record.digests.references
             else:
-                table = reader.read(split).table
-                rows, digest = table.num_rows, counting.digest_of(table)
+                rows = counting.rows_of(split, reader)
+                number, digest = len(rows), digest_references(rows)
         except UNREADABLE as error:
             logger.warning("not compared: %s", mask_credentials(str(error)))
             yield SplitCount(unreadable=1)
         else:
-            yield SplitCount(content=content_of(split, rows, digest, counting.columns))
+            yield SplitCount(content=counting.content_of(split, number, digest))
 
 
 def group_part(
     part: GroupedPart, *, folder: OutputFolder, by: tuple[str, ...]
 ) -> Iterator[tuple[str, bytes]]:
     """Read the statistics of each group of a part, and of all its rows.
-
-    Args:
-        part: The part.
-        folder: Output folder of the run.
-        by: The columns whose values are groups.
 
     Yields:
         (group as JSON, statistics as bytes)
@@ -311,5 +273,4 @@ def group_part(
 
 
 def _key(group: Group | None) -> str:
-    """Return a group as a text that is the same in every process."""
     return json.dumps(group)

@@ -10,32 +10,107 @@ import time
 import uuid
 from collections.abc import Iterator
 
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.run.job import JobKind, Say
-from bertscore_beam.run.outcome import Outcome
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.run.success import declare_success
-from bertscore_beam.tune.judgements import no_judgements
-from bertscore_beam.tune.others import other_scores
-from bertscore_beam.tune.plan import TuneJob, TunePlan, weightings_of
-from bertscore_beam.tune.prepare import check_folder, plan_tune
-from bertscore_beam.tune.results import evaluate
-from bertscore_beam.tune.scores import ModelScores, ScoreParts
-from bertscore_beam.tune.show import show_plan, show_results
-from bertscore_beam.tune.stages import score_stage, score_with_model, write_parts
-from bertscore_beam.tune.write import RESULT_FILES, write_results
-from bertscore_core import ScorerConfig
+from bertscore_beam.files import absolute, list_files, reaching
+from bertscore_beam.run import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    SUMMARY_FILE,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    Runner,
+    Say,
+    Stage,
+    check_same_command,
+    check_same_run,
+    check_stands_alone,
+    declare_success,
+    read_layers,
+    read_run,
+    settle_workers,
+    with_scoring,
+)
+from bertscore_beam.tune.judgements import no_judgements, read_judgements
+from bertscore_beam.tune.layer_scores import ModelScores, ScoreParts
+from bertscore_beam.tune.other_metrics import other_scores
+from bertscore_beam.tune.result_files import RESULT_FILES, write_results
+from bertscore_beam.tune.scoring_stage import score_stage, score_with_model, write_parts
+from bertscore_beam.tune.show_tune import show_plan, show_results
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_beam.tune.tune_plan import TuneJob, TuneModel, TunePlan, cut_parts, weightings_of
+from bertscore_beam.tune.tune_results import evaluate
+from bertscore_core import EMBEDDED_MODEL, ConfigError, ScorerConfig
+from bertscore_core.model import check_layer
+
+# Check and plan a tuning run: judgements are read, but no model is loaded and nothing written.
+
+
+def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
+    """Check everything a run needs."""
+    models = tuple(_model(options, runner, name) for name in options.models or (EMBEDDED_MODEL,))
+    if len({model.digest for model in models}) < len(models):
+        raise ConfigError(
+            f"two of the models are the same: got {', '.join(model.name for model in models)}; "
+            "expected different ones. Leave one out."
+        )
+    if options.registry is not None:
+        with reaching("registry", options.registry):
+            read_layers(options.registry)  # a file that cannot be read must not cost the run
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        runner.check_output(output)
+        check_stands_alone(output, list_files(output))
+    with reaching("judgements", *options.judgements):
+        judgements = read_judgements(options, output)
+    plan = TunePlan(
+        options=options,
+        runner=runner,
+        output=output,
+        judgements=judgements,
+        models=models,
+        parts=cut_parts(judgements, options.split_rows),
+    )
+    # Before the lock is written, so that a refused run leaves no trace in the folder.
+    with reaching("output", options.output):
+        check_folder(plan, OutputFolder(output))
+    return plan
+
+
+def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
+    """Check that the output folder is new, or one of this command."""
+    check_same_command(folder, plan.identity)
+    if not plan.options.overwrite:
+        check_same_run(read_run(folder), plan.identity)
+
+
+def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
+    asked = ScorerConfig(
+        model=name,
+        all_layers=True,
+        layer_semantics="cut",
+        empty="zero",  # as in `score`
+        idf=options.idf != "none",
+        max_length=options.max_length,
+        revision=options.revision,
+    )
+    config, settings = settle_workers(with_scoring(asked, options, runner), runner)
+    files = settings.files
+    chosen = options.chosen_layers
+    layers = tuple(range(files.depth + 1)) if chosen is None else tuple(sorted(chosen))
+    for layer in layers:
+        check_layer(layer, files.depth, files.name)
+    return TuneModel(
+        name=files.name,
+        config=config,
+        settings=settings,
+        signature=settings.signature(),
+        layers=layers,
+        default=None if files.spec is None else files.spec.num_layers,
+    )
 
 
 def begin_tune(plan: TunePlan, folder: OutputFolder, say: Say) -> TuneJob:
-    """Write down whose folder this is and the texts of the workers, and delete earlier results.
-
-    Raises:
-        FolderLostError: The folder belongs to another run by now.
-        SignatureError: Another command has worked on it since it was checked.
-    """
+    """Write down whose folder this is and the texts of the workers, and delete earlier results."""
     check_folder(plan, folder)
     job = TuneJob(plan=plan, folder=folder, run=uuid.uuid4().hex, started=time.time(), say=say)
     folder.delete(SUCCESS_FILE)  # before the results: no success without them
@@ -62,11 +137,7 @@ def tune_stages(job: TuneJob) -> Iterator[Stage]:
 
 
 def conclude_tune(job: TuneJob) -> Outcome:
-    """Mark the success, and return what is shown.
-
-    Raises:
-        FolderLostError: The folder belongs to another run by now.
-    """
+    """Mark the success, and return what is shown."""
     summary = job.folder.read_json(SUMMARY_FILE)
     declare_success(job.folder, job.run)
     return Outcome(
@@ -88,9 +159,7 @@ def sketch_tune(options: TuneOptions, runner: Runner) -> Iterator[Stage]:
         parts=(),
     )
     job = TuneJob(plan=plan, folder=folder, run="", started=0.0, say=lambda _: None)
-    scoring = ScoreParts(
-        config=ScorerConfig(), backend="", folder=folder, weightings=weightings_of(options)
-    )
+    scoring = ScoreParts(ScorerConfig(), "", folder, weightings_of(options), scores="")
     yield score_stage(job, scoring)
 
 

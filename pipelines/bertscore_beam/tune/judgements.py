@@ -1,26 +1,130 @@
 """Judgements of people: texts with a score or a label, read and checked before any model runs."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.plan import Plan, check_all_reached
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import SplitReader, SplitRows, read_text
-from bertscore_beam.dump.splits import MOST_SPLIT_ROWS
-from bertscore_beam.dump.texts import only_strings
-from bertscore_beam.options.base import DEFAULT_SPLIT_BYTES
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.score.rows import PairTexts
-from bertscore_beam.tune.read import JudgedRows
-from bertscore_core.agreement import check_pairs
-from bertscore_core.agreement.inputs import Doubles
+from bertscore_beam.dump import (
+    MOST_SPLIT_BYTES,
+    MOST_SPLIT_ROWS,
+    Plan,
+    SplitReader,
+    SplitRows,
+    check_all_reached,
+    column_of,
+    expand_inputs,
+    only_strings,
+    plan_inputs,
+    read_text,
+    reference_texts,
+    texts_from_column,
+    values_as_text,
+)
+from bertscore_beam.score import PairTexts
+from bertscore_beam.tune.tune_options import TuneOptions
 from bertscore_core.errors import InputError
+from bertscore_core.stats import Doubles, check_pairs
+
+# Read the rows of files with judgements; each file keeps its own types.
+
+_TRUTH = {"true": "1", "false": "0"}
+"""How truth values are written in files of text."""
+
+_LACKS = {
+    "people": "no_score_of_people",
+    "labels": "no_label",
+    "group": "no_group",
+    "system": "no_system",
+    "item": "no_item",
+}
+"""Why a row cannot be used that has no value of one of these."""
+
+Values = dict[str, Sequence[Any]]
+"""Rows as they were read, usable or not: texts, and for the columns that are given a value or none
+(None or NaN) for each row, by what it is."""
+
+
+def _read(rows: SplitRows, options: TuneOptions) -> Values:
+    table, bad = rows.table, {} if rows.lines is None else rows.lines.reasons
+    values: Values = {
+        "candidates": texts_from_column(column_of(table, options.candidate_column)),
+        "references": reference_texts(column_of(table, options.reference_column)),
+        "bad_lines": [bad.get(row) for row in range(len(table))],
+    }
+    if options.score_column is not None:
+        values["people"] = _numbers(table, options.score_column, "--score-column").tolist()
+    if options.label_column is not None:
+        values["labels"] = _labels(table, options.label_column).tolist()
+    keys = {"group": options.by, "system": options.system_column, "item": options.item_column}
+    return values | {what: _keys(table, name) for what, name in keys.items() if name is not None}
+
+
+def _keys(table: pa.Table, name: str) -> list[str | None]:
+    """Return the values of a column of keys. An empty text is none: files of text have no null."""
+    return [value or None for value in values_as_text(_plain(table, name))]
+
+
+def _plain(table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = column_of(table, name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column
+
+
+def _labels(table: pa.Table, name: str) -> Doubles:
+    values = _numbers(table, name, "--label-column")
+    wrong = np.isfinite(values) & ~np.isin(values, (0.0, 1.0))
+    if wrong.any():
+        raise InputError(
+            f"the column {name!r} holds no labels: got {values[wrong][0]:g} in {wrong.sum()} rows; "
+            "expected 0 or 1, or false or true. Convert it, or name another one with "
+            "--label-column."
+        )
+    return values
+
+
+def _numbers(table: pa.Table, name: str, option: str) -> Doubles:
+    column = _plain(table, name)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _parsed(column, name, option)
+    try:
+        values = pc.cast(column, pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"the column {name!r} holds no numbers: got type {column.type}; expected a number in "
+            f"each row, or null. Convert it, or name another one with {option}."
+        ) from error
+    return np.array(values, dtype=np.float64)
+
+
+def _parsed(column: pa.ChunkedArray, name: str, option: str) -> pa.ChunkedArray:
+    texts = [None if text is None else text.strip().lower() for text in column.to_pylist()]
+    values: list[float | None] = []
+    wrong = []
+    for row, text in enumerate(texts):
+        try:
+            values.append(float(_TRUTH.get(text, text)) if text else None)
+        except ValueError:
+            wrong.append(row)
+    if wrong:
+        raise InputError(
+            f"the column {name!r} holds texts that are no numbers: got {len(wrong):,} of them in "
+            f"{len(texts):,} rows, the first in row {wrong[0]:,} (counted from 0 in its part of "
+            f"the input); expected a number in each row, or none. Mend it, or name another one "
+            f"with {option}."
+        )
+    return pa.chunked_array([pa.array(values, pa.float64())])
+
 
 WHOLE = ""
 """The group of all rows, where there is no column of groups."""
@@ -35,12 +139,11 @@ class Judgements:
     Attributes:
         candidates: One text each.
         references: One or several texts each.
-        people: Scores of people, higher for better texts; None without a column of them.
-        labels: 1.0 for a paraphrase, 0.0 for none; None without a column of them.
+        people: Scores of people, higher for better texts. This and the next are None without a
+            column of them, as are systems and items.
+        labels: 1.0 for a paraphrase, 0.0 for none.
         names: Names of the groups, sorted.
         groups: Position of each row's group in `names`. Shape (N,).
-        systems: The system of each row; None without a column of them.
-        items: The item of each row; None without a column of them.
         rows: Where each row was in the input, counted over all files. Shape (N,).
         left_out: Rows of the input that cannot be used, by reason.
     """
@@ -57,7 +160,6 @@ class Judgements:
     left_out: Mapping[str, int]
 
     def __len__(self) -> int:
-        """Return the number of rows, N."""
         return len(self.candidates)
 
     def of_group(self, group: int) -> npt.NDArray[np.int64]:
@@ -96,9 +198,7 @@ def no_judgements() -> Judgements:
 def read_judgements(options: TuneOptions, output: str) -> Judgements:
     """Read and check judgements.
 
-    Args:
-        options: The files and columns.
-        output: The output folder, which is never read.
+    The output folder is never read.
 
     Raises:
         InputError: A file cannot be read, a column is missing or does not hold what it should, or
@@ -107,10 +207,11 @@ def read_judgements(options: TuneOptions, output: str) -> Judgements:
     """
     plan = _plan(options, output)
     wanted = [options.candidate_column, options.reference_column, *_columns(options)]
-    pieces = [JudgedRows.of(rows, options) for rows in _rows(plan, wanted)]
-    found = _usable(JudgedRows.join(pieces), options.lower_is_better)
-    _check(found, options)
-    return found
+    pieces = [_read(rows, options) for rows in _rows(plan, wanted)]
+    joined = {name: list(chain.from_iterable(map(itemgetter(name), pieces))) for name in pieces[0]}
+    judgements = _usable(joined, options.lower_is_better)
+    _check(judgements, options)
+    return judgements
 
 
 def _rows(plan: Plan, wanted: Sequence[str]) -> Iterator[SplitRows]:
@@ -131,7 +232,7 @@ def _plan(options: TuneOptions, output: str) -> Plan:
         candidate_column=options.candidate_column,
         reference_column=options.reference_column,
         target_rows=MOST_SPLIT_ROWS,
-        target_bytes=DEFAULT_SPLIT_BYTES,
+        target_bytes=MOST_SPLIT_BYTES,
         choosing=_columns(options),
     )
     check_all_reached(plan)
@@ -146,67 +247,49 @@ def _plan(options: TuneOptions, output: str) -> Plan:
 
 
 def _columns(options: TuneOptions) -> dict[str, str]:
-    """Return the option that names each column beside the texts."""
     named = {
         "--score-column": options.score_column,
         "--label-column": options.label_column,
         "--by": options.by,
-        "--system-column": options.system_column,
-        "--item-column": options.item_column,
+        "--system": options.system_column,
+        "--key": options.item_column,
     }
     return {column: option for option, column in named.items() if column is not None}
 
 
-def _usable(read: JudgedRows, lower_is_better: bool) -> Judgements:
-    """Take the rows that have all they need."""
-    texts = PairTexts.of(read.candidates, read.references)
+def _usable(values: Mapping[str, Sequence[Any]], lower_is_better: bool) -> Judgements:
+    texts = PairTexts.of(values["candidates"], values["references"])
     reasons = [
-        read.bad_lines.get(row) or reason or next(_missing(row, read), None)
-        for row, reason in enumerate(texts.reasons)
+        bad or reason for bad, reason in zip(values["bad_lines"], texts.reasons, strict=True)
     ]
+    for name, lack in _LACKS.items():
+        for row, value in enumerate(values.get(name, ())):
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                reasons[row] = reasons[row] or lack
     rows = np.array([row for row, reason in enumerate(reasons) if reason is None], dtype=np.int64)
-    groups = _taken(read.keys.get("group"), rows)
+
+    def taken(name: str) -> Any:
+        return np.array([values[name][row] for row in rows]) if name in values else None
+
+    groups, people = taken("group"), taken("people")
     names, numbers = np.unique(
-        np.array([WHOLE] * len(rows), dtype=str) if groups is None else groups, return_inverse=True
+        np.full(len(rows), WHOLE) if groups is None else groups, return_inverse=True
     )
-    people = None if read.people is None else read.people[rows]
     return Judgements(
         candidates=[str(texts.candidates[row]) for row in rows],
         references=[only_strings(texts.references[row]) for row in rows],
         people=-people if people is not None and lower_is_better else people,
-        labels=None if read.labels is None else read.labels[rows],
-        names=tuple(str(name) for name in names),
+        labels=taken("labels"),
+        names=tuple(map(str, names)),
         groups=numbers.astype(np.int64),
-        systems=_taken(read.keys.get("system"), rows),
-        items=_taken(read.keys.get("item"), rows),
+        systems=taken("system"),
+        items=taken("item"),
         rows=rows,
         left_out=dict(sorted(Counter(reason for reason in reasons if reason).items())),
     )
 
 
-def _missing(row: int, read: JudgedRows) -> Iterator[str]:
-    """Yield what a row lacks beside its texts."""
-    if read.people is not None and not np.isfinite(read.people[row]):
-        yield "no_score_of_people"
-    if read.labels is not None and not np.isfinite(read.labels[row]):
-        yield "no_label"
-    for what, values in read.keys.items():
-        if values[row] is None:
-            yield f"no_{what}"
-
-
-def _taken(
-    values: Sequence[str | None] | None, rows: npt.NDArray[np.int64]
-) -> npt.NDArray[np.str_] | None:
-    return None if values is None else np.array([values[row] for row in rows], dtype=str)
-
-
 def _check(judgements: Judgements, options: TuneOptions) -> None:
-    """Check that every group has enough rows and systems, and judgements that differ.
-
-    Raises:
-        InputError: One has not, or so many rows of an item that pairs of them cannot be formed.
-    """
     left_out = "".join(f", {many:,} {why}" for why, many in judgements.left_out.items())
     if not len(judgements):
         raise InputError(
@@ -238,13 +321,12 @@ def _check(judgements: Judgements, options: TuneOptions) -> None:
 def _check_items_and_systems(
     judgements: Judgements, own: npt.NDArray[np.int64], where: str, statistic: str
 ) -> None:
-    """Check that the rows of a group have items and systems by which they can be compared."""
     if judgements.items is not None:
         items = judgements.items[own]
         if (items == items[0]).all():
             raise InputError(
                 f"the judgements{where} are all of one item: got it in {len(own)} rows; expected "
-                "several, since errors follow from how items differ. Check --item-column, or "
+                "several, since errors follow from how items differ. Check --key, or "
                 "leave it out."
             )
         check_pairs(items)

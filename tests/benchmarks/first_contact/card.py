@@ -32,8 +32,8 @@ def run(checks: Checks, given: Given) -> None:
         with checks.guarded(f"product, {dtype}"):
             measure_product(checks, given, dtype)
     if given.on_gpu:
-        with checks.guarded("product, tf32"):
-            measure_tf32(checks)
+        exact = not torch.backends.cuda.matmul.allow_tf32
+        checks.check("products of float32 are exact by default", exact)
         with checks.guarded("copies"):
             measure_copies(checks, given)
     else:
@@ -74,19 +74,6 @@ def measure_product(checks: Checks, given: Given, dtype: str) -> None:
     kind = "cuda" if given.on_gpu else "cpu"
     peak = gemm.measure(dtype, kind, seconds=0.05 if given.quick else 1.0)
     checks.note(f"product, {dtype}", tflops=peak.best / 1e12)
-
-
-def measure_tf32(checks: Checks) -> None:
-    """Measure the product of float32 numbers that is rounded to TF32, which no score uses."""
-    exact = torch.backends.cuda.matmul.allow_tf32
-    checks.check("products of float32 are exact by default", not exact, f"allow_tf32 is {exact}")
-    try:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        checks.note(
-            "product, tf32", tflops=gemm.measure("float32", "cuda", seconds=1.0).best / 1e12
-        )
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = exact
 
 
 def measure_copies(checks: Checks, given: Given) -> None:

@@ -10,8 +10,7 @@ from bertscore_core import BertScorer, ScorerConfig
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.report import Checks
 from tests.golden import texts
-from tests.support.tiny_families import LAYERS, MAX_LENGTH
-from tests.support.tiny_models import FAMILIES, build_tiny_model
+from tests.support.tiny_models import FAMILIES, LAYERS, MAX_LENGTH, build_tiny_model
 
 TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-3, "float16": 1e-3}
 """How far F1 may be from float32 on the CPU."""

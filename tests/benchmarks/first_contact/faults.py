@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.launch import ROOT
 from tests.benchmarks.first_contact.report import Checks

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertscore_core.resolve import resolve_model
+from bertscore_core.model import resolve_model
 from tests.benchmarks.first_contact.launch import KIT, ROOT
 
 MOST_BYTES = 64 << 20

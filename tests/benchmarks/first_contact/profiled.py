@@ -10,7 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity
 
 from bertscore_core import BertScorer
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.report import Checks
 from tests.benchmarks.texts import mixed

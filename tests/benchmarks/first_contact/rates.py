@@ -6,23 +6,20 @@ from typing import Any
 import torch
 
 from bertscore_core import BertScorer
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.benchmarks import gemm
 from tests.benchmarks.first_contact.card import seconds_on_device
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.report import Checks, stopwatch
 from tests.benchmarks.harness import Shape
 from tests.benchmarks.models import BenchModel
+from tests.benchmarks.roofline import HALF_BYTES
 from tests.benchmarks.texts import fixed
 
 LENGTHS, QUICK_LENGTHS = (28, 512), (12, 28)
 
 REACHED = 0.8
 """Share of the largest product's rate that an encoder's products reach."""
-
-BYTES_PER_NUMBER = 84
-"""Bytes that a token moves in a layer outside its products, for each number of its embedding:
-norms, activations, residuals and casts, one kernel each."""
 
 LEAST = 0.5
 """Share of the prediction below which something must be wrong."""
@@ -38,7 +35,7 @@ class Limits:
     def tokens_per_second(self, shape: Shape, tokens: int) -> float:
         """Predict the rate: products and memory traffic, one after the other."""
         computing = shape.flops([tokens]) / tokens / (REACHED * self.flops)
-        moving = shape.layers * BYTES_PER_NUMBER * shape.hidden / self.bytes
+        moving = shape.layers * HALF_BYTES * shape.hidden / self.bytes
         return 1 / (computing + moving)
 
 

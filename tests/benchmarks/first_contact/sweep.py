@@ -1,15 +1,14 @@
 """Part 6: tokens a batch, and each way of saving time switched on and off."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from unittest import mock
 
 import torch
 
-from bertscore_core import BertScorer, encoder, matching_triton
+from bertscore_core import BertScorer
+from bertscore_core.match import matching_triton
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.rates import best_of
 from tests.benchmarks.first_contact.report import Checks, stopwatch
@@ -27,11 +26,11 @@ def run(checks: Checks, given: Given) -> None:
     pairs = mixed(10 if given.quick else 10_000 if given.on_gpu else 300, mean_tokens=30)
     ends = time.monotonic() + given.seconds - 20
     base: dict[str, float] = {}
-    for name, options, context in variants(given):
+    for name, options in variants(given):
         if time.monotonic() > ends:
             checks.skip(name, "no time was left")
             continue
-        with checks.guarded(name), context():
+        with checks.guarded(name):
             scorer = given.scorer(model, dtype, **options)
             base[name] = measure(checks, name, scorer, pairs, base)
             del scorer
@@ -50,24 +49,14 @@ def run(checks: Checks, given: Given) -> None:
     checks.note("torch.compile, compiling included", seconds=taken[0])
 
 
-def variants(given: Given) -> list[tuple[str, dict[str, Any], Callable[[], Any]]]:
-    """Return what is tried: its name, the scorer's options, and what surrounds it."""
-    usual = mock.patch.object(encoder, "__doc__", encoder.__doc__)  # changes nothing
-    tried: list[tuple[str, dict[str, Any], Callable[[], Any]]] = [
-        ("as by default", {}, lambda: usual),
-        ("texts padded", {"attention": "sdpa"}, lambda: usual),
-        ("weights cast in each pass", {}, casting_each_time),
-    ]
+def variants(given: Given) -> list[tuple[str, dict[str, Any]]]:
+    """Return what is tried: its name, and the scorer's options."""
     sizes = BATCH_TOKENS if given.on_gpu else BATCH_TOKENS[:2]
-    more = [(f"{size} tokens a batch", {"max_batch_tokens": size}, lambda: usual) for size in sizes]
-    return [tried[0], *more, *tried[1:]]
-
-
-@contextmanager
-def casting_each_time() -> Iterator[None]:
-    """Leave the weights of encoders that are loaded now in float32, so that autocast casts them."""
-    with mock.patch.object(encoder, "cast_products", return_value=None):
-        yield
+    return [
+        ("as by default", {}),
+        *((f"{size} tokens a batch", {"max_batch_tokens": size}) for size in sizes),
+        ("texts padded", {"attention": "sdpa"}),
+    ]
 
 
 def measure(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertscore_core import BertScorer
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.launch import ROOT
 from tests.benchmarks.first_contact.report import Checks, stopwatch

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bertscore_beam.run.exit_status import DONE
+from bertscore_beam.run import DONE, OutputFolder, hold
 from tests.support.crawls import make_crawl, read_tables, run_baseline
 from tests.support.wet import CRAWL
 
@@ -50,3 +50,17 @@ def finished(tmp_path_factory, crawl, model):
 def tables(finished):
     """Return the files of its tables by name."""
     return read_tables(finished)
+
+
+@pytest.fixture
+def output(finished, tmp_path):
+    """Return a copy of its folder."""
+    return shutil.copytree(finished, tmp_path / "out")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return an output folder whose lock is held."""
+    root = str(tmp_path / "run")
+    with hold(root, say=print, lost=print) as lock:
+        yield OutputFolder(root, lock)

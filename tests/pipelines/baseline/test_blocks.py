@@ -3,30 +3,21 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from bertscore_beam.baseline import blocks as module
-from bertscore_beam.baseline import layout
-from bertscore_beam.baseline.blocks import (
+from bertscore_beam.baseline import (
+    SENTENCES_FOLDER,
     BlockRecord,
     BlockWriter,
     ReadFile,
     SentenceIndex,
+    blocks as module,
     read_block,
+    record_path,
 )
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import hold
+from bertscore_beam.run import OutputFolder, hold
 
 LANGUAGES = ("de", "en", "fr")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Return an output folder whose lock is held."""
-    root = str(tmp_path / "run")
-    with hold(root, say=print, lost=print) as lock:
-        yield OutputFolder(root, lock)
 
 
 def texts_of(file, language, number):
@@ -56,9 +47,9 @@ def write(folder, name, files):
 
 
 def read(folder, index, language, names):
-    found = index.blocks(language, names)
-    tables = [read_block(folder, block, ("text",)) for block in found]
-    assert [len(table) for table in tables] == [block.rows for block in found]
+    result = index.blocks(language, names)
+    tables = [read_block(folder, block, ("text",)) for block in result]
+    assert [len(table) for table in tables] == [block.rows for block in result]
     return [text for table in tables for text in table["text"].to_pylist()]
 
 
@@ -98,13 +89,13 @@ def test_any_files_of_a_language_are_read_back_whatever_the_parts(
 
 
 def parts_of(root):
-    return [name for name in OutputFolder(root).files(layout.SENTENCES_FOLDER) if ".pq" in name]
+    return [name for name in OutputFolder(root).files(SENTENCES_FOLDER) if ".pq" in name]
 
 
 def test_each_language_is_a_row_group_and_one_without_sentences_takes_no_room(folder):
     write(folder, "b", [("x", {"en": 2, "de": 3, "fr": 0}), ("y", {"en": 4})])
     write(folder, "empty", [("z", {"en": 0})])
-    files = folder.files(layout.SENTENCES_FOLDER)
+    files = folder.files(SENTENCES_FOLDER)
     assert list(files) == ["b.0.pq", "b.json", "empty.json"]
     part = pq.ParquetFile(folder.path("_sentences/b.0.pq"))
     assert part.num_row_groups == 2
@@ -122,7 +113,7 @@ def test_each_language_is_a_row_group_and_one_without_sentences_takes_no_room(fo
 
 def test_record_is_read_as_it_was_written(folder):
     write(folder, "b", [("x", {"en": 2}), ("y", {"en": 1, "de": 1})])
-    data = folder.read(layout.record_path("b"))
+    data = folder.read(record_path("b"))
     record = BlockRecord.from_json(data)
     assert record.to_json() == data
     assert record.files[1] == read_file("y", {"en": 1, "de": 1})
@@ -143,10 +134,10 @@ def test_index_reads_a_record_once_and_forgets_what_is_gone(folder, monkeypatch)
     monkeypatch.setattr(OutputFolder, "read_if_there", counted)
     write(folder, "b", [("y", {"en": 1})])
     index.refresh()
-    assert asked == [layout.record_path("b")]
-    folder.delete(layout.record_path("a"))
+    assert asked == [record_path("b")]
+    folder.delete(record_path("a"))
     index.refresh()
-    assert asked == [layout.record_path("b")]
+    assert asked == [record_path("b")]
     assert not index.has("en", "x")
     assert index.has("en", "y")
     assert index.unrecorded() == ["_sentences/a.0.pq"]

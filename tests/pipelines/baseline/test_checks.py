@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bertscore_beam.baseline.checks import CHECKS, FEW_PAIRS, check_moments
-from bertscore_core.moments import Moments
+from bertscore_beam.baseline import CHECKS, FEW_PAIRS, check_moments
+from bertscore_core.stats import Moments
 
 
 def moments(pairs: int, hosts: int | None = 200) -> Moments:

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 
-from bertscore_beam.run.exit_status import BROKEN, DONE, UNUSABLE
+from bertscore_beam.run import BROKEN, DONE, UNUSABLE
 from tests.support.crawls import (
     TABLES,
     crawl_files,
@@ -31,8 +31,8 @@ def test_each_fault_that_passes_costs_a_retry(tmp_path, crawl, model, names, tab
     faults = {f"/{name}": of_file for name, of_file in zip(names, several, strict=True)}
     with web_server(crawl, faults) as web:
         assert run_baseline(f"{web.url}/", tmp_path / "out", model, *SOON) == DONE
-    kept = tuple(name for name in TABLES if not name.endswith(".json"))
-    assert read_tables(tmp_path / "out", kept) == {name: tables[name] for name in kept}
+    unchanged = tuple(name for name in TABLES if not name.endswith(".json"))
+    assert read_tables(tmp_path / "out", unchanged) == {name: tables[name] for name in unchanged}
     assert description(tmp_path / "out")["source"]["retries"] == 12
 
 
@@ -48,8 +48,8 @@ def test_file_that_cannot_be_read_ends_the_run_and_is_tried_again(
         assert "could not be read, more than --max-reject-fraction 0.01 allows" in said
         assert run_baseline(f"{web.url}/", output, model, *flags) == DONE
         paths = [request.path for request in web.requests]
-    kept = tuple(name for name in TABLES if name.endswith(".tsv"))
-    assert read_tables(output, kept) == {name: tables[name] for name in kept}
+    unchanged = tuple(name for name in TABLES if name.endswith(".tsv"))
+    assert read_tables(output, unchanged) == {name: tables[name] for name in unchanged}
     assert paths.count(f"/{names[1]}") == 1  # what was read is not read again
     assert not list((output / "_failed").rglob("*.json"))
 
@@ -77,10 +77,10 @@ def crawl_with_broken_records(root, broken, pages):
     """Write a crawl of one file, one record a member, with wrong lengths in so many of them."""
     (whole,) = crawl_files(1, pages=pages)
     members = [member(content) for content in gzip.decompress(whole).split(SPLIT)[1:]]
-    first, *others = [SPLIT + gzip.decompress(each) for each in members]
+    first, *others = [SPLIT + gzip.decompress(item) for item in members]
     wrong = [
-        LENGTH.sub(lambda found: b"Content-Length: %d" % (int(found[1]) + 5), each)
-        for each in others[:broken]
+        LENGTH.sub(lambda found: b"Content-Length: %d" % (int(found[1]) + 5), item)
+        for item in others[:broken]
     ]
     write_crawl(root, [b"".join(map(member, [first, *wrong, *others[broken:]]))])
     return root

@@ -2,23 +2,24 @@
 
 import pytest
 
-from bertscore_beam.baseline import extract
-from bertscore_beam.baseline import fetch as module
-from bertscore_beam.baseline.blocks import SentenceIndex
-from bertscore_beam.baseline.extract import ExtractSettings, extract_block
-from bertscore_beam.baseline.fetch import (
+from bertscore_beam.baseline import (
+    ExtractSettings,
+    FileBlock,
+    SentenceFile,
+    SentenceIndex,
+    blocks_of_files,
+    extract,
+    extract as module,
+    extract_block,
     fetch_file,
     labels_fetched,
     lanes_of_files,
+    record_path,
     waves_of_files,
 )
-from bertscore_beam.baseline.inputs import FileBlock, SentenceFile, blocks_of_files
 from bertscore_beam.cli.main import main
-from bertscore_beam.crawl.fetch import FetchPolicy
-from bertscore_beam.crawl.sentences import PageRules
-from bertscore_beam.run.exit_status import DONE
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import hold
+from bertscore_beam.crawl import FetchPolicy, PageRules
+from bertscore_beam.run import DONE
 from tests.support.crawls import baseline, crawl_files, make_crawl, read_tables, run_baseline
 from tests.support.web import web_server
 
@@ -34,10 +35,10 @@ def files_of(number, scheme="http://host.example/"):
 
 @pytest.mark.parametrize(("files", "downloads"), [(0, 4), (3, 4), (10, 4), (10, 1)])
 def test_no_more_lanes_than_downloads_and_every_file_in_one(files, downloads):
-    given = files_of(files)
-    lanes = lanes_of_files(given, downloads)
+    sources = files_of(files)
+    lanes = lanes_of_files(sources, downloads)
     assert len(lanes) == min(files, downloads)
-    assert sorted(file.name for lane in lanes for file in lane) == [file.name for file in given]
+    assert sorted(file.name for lane in lanes for file in lane) == [file.name for file in sources]
 
 
 def test_fetched_files_take_bounded_room_and_others_take_none(tmp_path):
@@ -54,25 +55,17 @@ def test_fetched_files_take_bounded_room_and_others_take_none(tmp_path):
     [(0, 0, 0), (1, 1, 1), (100, 100, 1), (128, 64, 2), (3_000, 188, 16)],
 )
 def test_blocks_are_few_for_the_folder_and_many_for_the_workers(files, blocks, largest):
-    found = blocks_of_files(files_of(files))
-    assert len(found) == blocks == len({block.name for block in found})
-    assert max([len(block.files) for block in found], default=0) == largest
-    assert [file for block in found for file in block.files] == files_of(files)
+    result = blocks_of_files(files_of(files))
+    assert len(result) == blocks == len({block.name for block in result})
+    assert max([len(block.files) for block in result], default=0) == largest
+    assert [file for block in result for file in block.files] == files_of(files)
 
 
 def test_each_file_of_given_sentences_is_a_block_of_its_own():
-    given = [
+    sources = [
         SentenceFile(name=str(n), path="/x", languages=("en",), given=True) for n in range(500)
     ]
-    assert len(blocks_of_files(given)) == 500
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Return an output folder whose lock is held."""
-    root = str(tmp_path / "run")
-    with hold(root, say=print, lost=print) as lock:
-        yield OutputFolder(root, lock)
+    assert len(blocks_of_files(sources)) == 500
 
 
 def settings_of(folder):
@@ -90,7 +83,7 @@ def test_fetched_file_is_read_from_the_folder_and_deleted(folder):
     block = FileBlock(files=(file,))
     assert list(extract_block(block, settings_of(folder))) == ["f0000"]  # the server is gone
     assert folder.files("_fetched") == {}
-    record = module.layout.record_path(block.name)
+    record = record_path(block.name)
     written = folder.read(record)
     assert b"attempt 1: 503" in written
     assert list(extract_block(block, settings_of(folder))) == []  # as when a bundle is tried again

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.exit_status import DONE
+from bertscore_beam.run import DONE
 from bertscore_core import BertScorer, IdfTable, ScorerConfig, Signature
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description, run_given
@@ -50,11 +50,11 @@ def weights(made):
 def test_weights_are_counted_over_the_sentences_of_the_pairs(made, weighing):
     pairs = paired(made)
     texts = [*pairs["candidate"].to_pylist(), *pairs["reference"].to_pylist()]
-    found = weights(made)
-    assert found.frequencies == weighing.count_idf(texts).frequencies
-    assert found.frequencies.num_documents == 300
+    result = weights(made)
+    assert result.frequencies == weighing.count_idf(texts).frequencies
+    assert result.frequencies.num_documents == 300
     signatures = [Signature.parse(description(made, name)["signature"]) for name in (TABLE, PLAIN)]
-    assert [one.idf for one in signatures] == [found.fingerprint, "none"]
+    assert [first.idf for first in signatures] == [result.fingerprint, "none"]
 
 
 def test_means_are_those_of_weighted_scores(made, weighing):

@@ -9,13 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.baseline.moments import sum_scores
-from bertscore_beam.baseline.sample import read_sample
-from bertscore_beam.crawl.pairing import HOST_COLUMNS
-from bertscore_beam.run.exit_status import DONE, TOO_MANY_REJECTS
-from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.baseline import read_sample, sum_scores
+from bertscore_beam.crawl import HOST_COLUMNS
+from bertscore_beam.run import DONE, TOO_MANY_REJECTS, OutputFolder
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
-from bertscore_core.work import Work
+from bertscore_core.tokens import Work
 from tests.support.crawls import LANGUAGES, description, read_tables, run_baseline
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -45,9 +43,9 @@ def test_pairs_with_a_text_of_nothing_but_special_tokens_are_left_out(model):
         "reference": ["a dog barked", "the cat", "[CLS]", "a"],
     }
     pairs = pa.table(texts | hosts)
-    found = sum_scores(scorer, pairs, Work())
+    result = sum_scores(scorer, pairs, Work())
     expected = sum_scores(scorer, pairs.slice(0, 1), Work())
-    np.testing.assert_allclose(found.means, expected.means, atol=INVARIANCE_ATOL)
+    np.testing.assert_allclose(result.means, expected.means, atol=INVARIANCE_ATOL)
 
 
 def test_no_sentence_is_in_two_pairs_or_from_another_language(finished):
@@ -81,9 +79,9 @@ def test_crawl_that_is_too_small_is_reported(tmp_path, crawl, model, capsys):
     said = capsys.readouterr().err
     assert "the sample was too small" in said
     assert "expected 20,000" in said
-    found = description(output, "de/bert.json")
-    assert found["pairs"] < found["pairs_wanted"] == 10_000
-    assert len(found["source"]["files"]) == 4  # all there are
+    result = description(output, "de/bert.json")
+    assert result["pairs"] < result["pairs_wanted"] == 10_000
+    assert len(result["source"]["files"]) == 4  # all there are
 
 
 def test_language_that_is_not_there_gets_no_table(tmp_path, crawl, model, capsys):
@@ -109,10 +107,10 @@ def test_two_processes_make_the_same_tables(tmp_path, crawl, model, tables):
 
 
 def test_order_of_the_list_makes_no_difference(tmp_path, crawl, model, names, tables):
-    other = shutil.copytree(crawl, tmp_path / "crawl")
-    listing = other / "crawl-data" / CRAWL / "wet.paths.gz"
+    second = shutil.copytree(crawl, tmp_path / "crawl")
+    listing = second / "crawl-data" / CRAWL / "wet.paths.gz"
     listing.write_bytes(listing_bytes(names[::-1]))
-    assert run_baseline(other, tmp_path / "out", model) == DONE
+    assert run_baseline(second, tmp_path / "out", model) == DONE
     assert read_tables(tmp_path / "out") == tables
 
 

@@ -1,26 +1,15 @@
 """A baseline run that has lost its folder leaves it to the run that has it now."""
 
-import shutil
 from dataclasses import replace
 
 import pytest
 
-from bertscore_beam.baseline.job import begin_baseline
-from bertscore_beam.baseline.prepare import prepare_baseline
-from bertscore_beam.baseline.source import SourceFiles
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.options.baseline import BaselineOptions
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import FolderLostError, RunLock
-from bertscore_beam.run.runner import Runner
+from bertscore_beam.baseline import BaselineOptions, SourceFiles, begin_baseline, prepare_baseline
+from bertscore_beam.files import TEMPORARY_PREFIX
+from bertscore_beam.options import read_options
+from bertscore_beam.run import FolderLostError, OutputFolder, RunLock, Runner
 from tests.support.crawls import baseline
 from tests.support.lost_folder import assert_nothing_changes_after_loss, files_below
-
-
-@pytest.fixture
-def output(finished, tmp_path):
-    return shutil.copytree(finished, tmp_path / "out")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.exit_status import DONE
+from bertscore_beam.run import DONE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description
 from tests.support.dumps import read_output

@@ -2,9 +2,8 @@
 
 import pytest
 
-from bertscore_beam.baseline.prepare import prepare_baseline, usual_models
-from bertscore_beam.options.baseline import BaselineOptions
-from bertscore_beam.run.runner import Runner
+from bertscore_beam.baseline import BaselineOptions, prepare_baseline, usual_models
+from bertscore_beam.run import Runner
 from bertscore_core import ConfigError
 
 FLINK = ("--runner=FlinkRunner", "--job_endpoint=embed")

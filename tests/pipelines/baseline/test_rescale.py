@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.run import DONE, UNUSABLE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description, run_given
 from tests.support.dumps import read_output
@@ -45,7 +45,7 @@ def test_scores_are_not_rescaled_by_the_table_of_another_model(
 def test_held_out_pairs_rescale_to_zero_and_equal_ones_to_one(tmp_path, scorer):
     """On other pairs of the same kind of text: within 3 errors of 0; equal texts give exactly 1."""
     texts = sentences("en", 6000, 5)
-    file, other = tmp_path / "made.txt", tmp_path / "held-out.parquet"
+    file, second = tmp_path / "made.txt", tmp_path / "held-out.parquet"
     file.write_text("\n".join(texts[:4000]))
     output, scored = tmp_path / "out", tmp_path / "scored"
     assert run_given("all-MiniLM-L6-v2", output, file, pairs=2000) == DONE
@@ -54,14 +54,14 @@ def test_held_out_pairs_rescale_to_zero_and_equal_ones_to_one(tmp_path, scorer):
         "candidate": [*held_out[:1000], held_out[0]],
         "reference": [*held_out[1000:], held_out[0]],
     }
-    pq.write_table(pa.table(rows), other)
+    pq.write_table(pa.table(rows), second)
     flags = ["--model", "all-MiniLM-L6-v2", "--language", "en", "--rescale", "--baseline", output]
-    words = ["score", "--input", other, "--output", scored, *flags, "--device", "cpu"]
+    words = ["score", "--input", second, "--output", scored, *flags, "--device", "cpu"]
     assert main([str(word) for word in words]) == DONE
-    found = read_output(scored).to_pydict()
+    result = read_output(scored).to_pydict()
     layer = description(output, "en/all-MiniLM-L6-v2.json")["layers"][6]
     for measure in ("precision", "recall", "f1"):
-        *values, equal = found[f"bertscore_{measure}"]
+        *values, equal = result[f"bertscore_{measure}"]
         made = layer[measure]
         error = np.hypot(
             np.std(values, ddof=1) / np.sqrt(len(values)),

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.files import TEMPORARY_PREFIX
+from bertscore_beam.run import DONE, UNUSABLE
 from bertscore_core import BertScorer, ScorerConfig, parse_baseline
 from tests.support.crawls import (
     LANGUAGES,
@@ -38,8 +38,8 @@ def test_run_killed_while_it_fetches_continues_with_what_it_has(tmp_path, crawl,
             kill_at(landmark, f"{web.url}/", output, model)
         assert run_baseline(f"{web.url}/", output, model, "--fetch-pause", "0.01") == DONE
         paths = [request.path for request in web.requests if request.path.endswith(".wet.gz")]
-    kept = [name for name in TABLES if not name.endswith(".json")]  # whose retries may differ
-    assert read_tables(output, kept) == {name: tables[name] for name in kept}
+    unchanged = [name for name in TABLES if not name.endswith(".json")]  # whose retries may differ
+    assert read_tables(output, unchanged) == {name: tables[name] for name in unchanged}
     assert len(paths) <= 4 + 2  # each file once, but for those that were under way
     assert not (output / "_fetched").exists()
     assert not list(output.rglob(f"{TEMPORARY_PREFIX}*"))
@@ -60,25 +60,28 @@ def kill_at(landmark, crawl, output, model):
     assert not (output / "_SUCCESS").exists() or process.returncode == 0
 
 
+def times_of(files):
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
 def test_language_added_later_gets_the_table_it_would_have_got(tmp_path, crawl, model, tables):
     output = tmp_path / "out"
     assert run_baseline(crawl, output, model, "--languages", "de") == DONE
-    before = {file: file.stat().st_mtime_ns for file in (output / "_sentences").rglob("*.pq")}
+    before = times_of((output / "_sentences").rglob("*.pq"))
     assert run_baseline(crawl, output, model) == DONE
     assert read_tables(output) == tables
-    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert times_of(before) == before
 
 
-def test_model_added_later_needs_no_crawl(tmp_path, finished, model, tiny_folder, tables):
-    output = shutil.copytree(finished, tmp_path / "out")
-    other = shutil.copytree(tiny_folder("t5"), tmp_path / "t5")
+def test_model_added_later_needs_no_crawl(tmp_path, output, model, tiny_folder, tables):
+    second = shutil.copytree(tiny_folder("t5"), tmp_path / "t5")
     nowhere = tmp_path / "nowhere"
-    both = ("--models", other, "--languages", *LANGUAGES)
+    both = ("--models", second, "--languages", *LANGUAGES)
     assert run_baseline(nowhere, output, model, *both) == DONE
     assert read_tables(output) == tables
     rows = parse_baseline((output / "de" / "t5.tsv").read_text(), "it").rows
     pairs = pa.concat_tables(map(pq.read_table, (output / "_pairs" / "de").glob("*.parquet")))
-    config = ScorerConfig(model=str(other), num_layers=1, device="cpu")
+    config = ScorerConfig(model=str(second), num_layers=1, device="cpu")
     alone = BertScorer(config).score(*(pairs[side].to_pylist() for side in pairs.column_names[:2]))
     np.testing.assert_allclose(rows[1, 2], alone.f1.mean(), atol=1e-5)
 
@@ -95,66 +98,84 @@ def test_output_around_the_folder_of_another_run_is_refused(
     assert read_tables(tmp_path / "all" / "july") == before
 
 
-def test_other_settings_are_refused_by_name(finished, crawl, model, capsys):
-    assert run_baseline(crawl, finished, model, "--seed", 4) == UNUSABLE
-    assert "seed: '3' there, '4' now" in capsys.readouterr().err
+def without(name):
+    """Return what makes a run one of an earlier version, which lacked this part of the identity."""
+
+    def spoil(output):
+        run = json.loads((output / "_run.json").read_text())
+        del run["identity"][name]
+        (output / "_run.json").write_text(json.dumps(run))
+        old = output / "_sentences" / "en" / "crawl-data" / "x.warc.wet.gz.json"
+        old.parent.mkdir(parents=True)
+        old.write_text("{}")
+
+    return spoil
 
 
-def test_folder_with_a_sample_by_an_older_rule_is_refused(
-    tmp_path, finished, crawl, model, tables, capsys
+def damage(output):
+    (output / "_run.json").write_bytes(b"{")
+
+
+def lose_sentences(output):
+    shutil.rmtree(output / "_pairs")
+    shutil.rmtree(output / "_sentences")
+
+
+FEWER = ("--pairs", 100)
+REFUSED = {
+    "other settings": (None, ("--seed", 4), "seed: '3' there, '4' now"),
+    "fewer pairs": (None, FEWER, "got 120 there, 100 now"),
+    "fewer pairs, only shown": (None, (*FEWER, "--dry-run"), "got 120 there, 100 now"),
+    "an older rule": (
+        without("sampling"),
+        (),
+        "sampling: None there, '2' now (version of the rule",
+    ),
+    "an older layout": (without("layout"), (), "in another way: got layout 1; expected 2"),
+    "a damaged file": (damage, (), "damaged"),
+    "lost sentences": (lose_sentences, (), "files are gone, such as 'crawl-data/"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_folder_in_which_a_run_cannot_continue_is_refused(
+    output, crawl, model, tables, capsys, kind
 ):
-    output = shutil.copytree(finished, tmp_path / "out")
-    run = json.loads((output / "_run.json").read_text())
-    del run["identity"]["sampling"]
-    (output / "_run.json").write_text(json.dumps(run))
-    assert run_baseline(crawl, output, model) == UNUSABLE
-    said = capsys.readouterr().err
-    assert "sampling: None there, '2' now (version of the rule that takes the sample" in said
+    spoil, more, words = REFUSED[kind]
+    if spoil:
+        spoil(output)
+    assert run_baseline(crawl, output, model, *more) == UNUSABLE
+    assert words in capsys.readouterr().err
     assert read_tables(output) == tables
 
 
+@pytest.mark.parametrize("spoil", [without("layout"), damage], ids=["an older layout", "damaged"])
+def test_folder_that_is_refused_can_be_overwritten(output, crawl, model, tables, spoil):
+    spoil(output)
+    assert run_baseline(crawl, output, model, "--overwrite") == DONE
+    assert read_tables(output) == tables
+    assert not list((output / "_sentences" / "en").rglob("*.json"))
+
+
 def test_fewer_pairs_or_another_model_never_take_a_table_away_unasked(
-    tmp_path, finished, crawl, model, namesake, tables, capsys
+    output, crawl, model, namesake, tables, capsys
 ):
-    output = shutil.copytree(finished, tmp_path / "out")
     for more in ((), ("--dry-run",)):
-        assert run_baseline(crawl, output, model, "--pairs", 100, *more) == UNUSABLE
-        assert "got 120 there, 100 now" in capsys.readouterr().err
         assert run_baseline(crawl, output, namesake, *more) == UNUSABLE
         assert "en/bert.tsv was made by another model of that name" in capsys.readouterr().err
     assert read_tables(output) == tables
     for table in tables:
         (output / table).unlink()
-    assert run_baseline(crawl, output, model, "--pairs", 100) == UNUSABLE  # sums are there
+    assert run_baseline(crawl, output, model, *FEWER) == UNUSABLE  # sums are there
     assert len(list((output / "_moments").rglob("*.npz"))) >= 2
-    fewer = ("--pairs", 100, "--languages", "en")
+    fewer = (*FEWER, "--languages", "en")
     assert run_baseline(crawl, output, namesake, *fewer, "--overwrite") == DONE
     assert description(output)["pairs"] == 100
     assert description(output)["signature"] != json.loads(tables["en/bert.json"])["signature"]
     assert run_baseline(crawl, output, namesake, *fewer) == DONE
 
 
-def test_folder_of_an_older_layout_is_refused_and_can_be_overwritten(
-    tmp_path, finished, crawl, model, tables, capsys
-):
-    output = shutil.copytree(finished, tmp_path / "out")
-    run = json.loads((output / "_run.json").read_text())
-    del run["identity"]["layout"]
-    (output / "_run.json").write_text(json.dumps(run))
-    old = output / "_sentences" / "en" / "crawl-data" / "x.warc.wet.gz.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    assert run_baseline(crawl, output, model) == UNUSABLE
-    said = capsys.readouterr().err
-    assert "laid out sentences in another way: got layout 1; expected 2" in said
-    assert "use --overwrite to start again" in said
-    assert run_baseline(crawl, output, model, "--overwrite") == DONE
-    assert read_tables(output) == tables
-    assert not old.exists()
-
-
-def test_what_a_killed_run_left_is_deleted(tmp_path, finished, crawl, model, tables):
-    output = shutil.copytree(finished, tmp_path / "out")
+def test_what_a_killed_run_left_is_deleted(output, crawl, model, tables):
     names = ("_fetched/a.wet.gz.raw", "_fetched/b.wet.gz.json", "_sentences/0123.0.pq")
     for name in names:
         (output / name).parent.mkdir(exist_ok=True)
@@ -162,16 +183,6 @@ def test_what_a_killed_run_left_is_deleted(tmp_path, finished, crawl, model, tab
     assert run_baseline(crawl, output, model) == DONE
     assert not any((output / name).exists() for name in names)
     assert read_tables(output) == tables
-
-
-def test_pairs_are_not_made_of_fewer_sentences_than_the_sample(
-    tmp_path, finished, crawl, model, capsys
-):
-    output = shutil.copytree(finished, tmp_path / "out")
-    shutil.rmtree(output / "_pairs")
-    shutil.rmtree(output / "_sentences")
-    assert run_baseline(crawl, output, model) == UNUSABLE
-    assert "files are gone, such as 'crawl-data/" in capsys.readouterr().err
 
 
 def test_command_that_was_mistyped_claims_no_folder(tmp_path, crawl, model, capsys):
@@ -200,10 +211,7 @@ def test_output_of_another_command_is_never_overwritten(tmp_path, finished, craw
     assert [path.name for path in scored.iterdir()] == ["_run.json"]
 
 
-def test_overwriting_starts_again_and_leaves_no_earlier_table(
-    tmp_path, finished, crawl, model, tables
-):
-    output = shutil.copytree(finished, tmp_path / "out")
+def test_overwriting_starts_again_and_leaves_no_earlier_table(output, crawl, model, tables):
     (output / "mine.tsv").write_text("kept")
     only = ("--seed", 4, "--languages", "en", "--overwrite")
     assert run_baseline(crawl, output, model, *only) == DONE
@@ -212,42 +220,29 @@ def test_overwriting_starts_again_and_leaves_no_earlier_table(
     assert sorted(path.name for path in output.rglob("*.tsv")) == ["bert.tsv", "mine.tsv"]
 
 
-def test_overwriting_with_equal_settings_continues(tmp_path, finished, crawl, model, tables):
-    output = shutil.copytree(finished, tmp_path / "out")
+def test_overwriting_with_equal_settings_continues(output, crawl, model, tables):
     (output / "en" / "bert.tsv").unlink()
-    before = {file: file.stat().st_mtime_ns for file in (output / "_moments").rglob("*.npz")}
+    before = times_of((output / "_moments").rglob("*.npz"))
     assert run_baseline(crawl, output, model, "--overwrite") == DONE
     assert read_tables(output) == tables
-    assert {file: file.stat().st_mtime_ns for file in before} == before
-
-
-def test_damaged_file_of_a_run_is_refused_and_can_be_overwritten(
-    tmp_path, finished, crawl, model, tables, capsys
-):
-    output = shutil.copytree(finished, tmp_path / "out")
-    (output / "_run.json").write_bytes(b"{")
-    assert run_baseline(crawl, output, model) == UNUSABLE
-    assert "damaged" in capsys.readouterr().err
-    assert run_baseline(crawl, output, model, "--overwrite") == DONE
-    assert read_tables(output) == tables
+    assert times_of(before) == before
 
 
 def test_fewer_files_than_before_give_what_they_would_have_given(tmp_path, crawl, model, capsys):
     more, fewer = tmp_path / "more", tmp_path / "fewer"
-    one = ("--languages", "en", "--pairs", 2_000)
-    assert run_baseline(crawl, more, model, *one) == DONE
-    assert run_baseline(crawl, more, model, *one, "--max-files", 1) == DONE
+    first = ("--languages", "en", "--pairs", 2_000)
+    assert run_baseline(crawl, more, model, *first) == DONE
+    assert run_baseline(crawl, more, model, *first, "--max-files", 1) == DONE
     assert "was made from another sample and was deleted" in capsys.readouterr().err
-    assert run_baseline(crawl, fewer, model, *one, "--max-files", 1) == DONE
+    assert run_baseline(crawl, fewer, model, *first, "--max-files", 1) == DONE
     names = ("en/bert.tsv", "en/bert.json")
     assert read_tables(more, names) == read_tables(fewer, names)
     assert len(description(more)["source"]["files"]) == 1
 
 
-def test_other_files_under_the_same_names_are_noticed(tmp_path, finished, crawl, model, capsys):
-    output = shutil.copytree(finished, tmp_path / "out")
-    other = shutil.copytree(crawl, tmp_path / "crawl")
-    listing = other / "crawl-data" / CRAWL / "wet.paths.gz"
+def test_other_files_under_the_same_names_are_noticed(tmp_path, output, crawl, model, capsys):
+    second = shutil.copytree(crawl, tmp_path / "crawl")
+    listing = second / "crawl-data" / CRAWL / "wet.paths.gz"
     listing.write_bytes(listing_bytes(["crawl-data/CC-MAIN-2026-30/another.warc.wet.gz"]))
-    assert run_baseline(other, output, model, "--pairs", 121) == UNUSABLE
+    assert run_baseline(second, output, model, "--pairs", 121) == UNUSABLE
     assert "other files" in capsys.readouterr().err

@@ -9,26 +9,27 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.baseline import layout
-from bertscore_beam.baseline import pair as pairs_module
-from bertscore_beam.baseline import sample as sample_module
-from bertscore_beam.baseline.blocks import SentenceBlock
-from bertscore_beam.baseline.pair import PairingPlan, PairSentences
-from bertscore_beam.baseline.records import PairsRecord
-from bertscore_beam.baseline.sample import (
-    CapHosts,
-    TakeLowest,
+from bertscore_beam.baseline import (
+    PairingPlan,
+    PairSentences,
+    PairsRecord,
+    SentenceBlock,
     TakeSample,
+    capping_hosts,
     lanes_of_blocks,
+    pair as pairs_module,
+    pairs_path,
+    pairs_record_path,
     read_sample,
     rows_by_value,
+    sample as sample_module,
     sample_digest,
+    taking_lowest,
     write_sample,
 )
-from bertscore_beam.crawl.sampling import (
+from bertscore_beam.crawl import (
     HostedSentences,
     cap_hosts,
     host_hash,
@@ -38,22 +39,22 @@ from bertscore_beam.crawl.sampling import (
     pairing_order,
     sentence_priority,
 )
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import hold
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, shown
 
 
 @given(st.lists(shown, max_size=5), st.integers(1, 3), st.integers(0, 10), st.randoms())
 def test_sample_of_parts_is_that_of_the_whole_in_any_order(parts, cap, count, generator):
-    caps, take = CapHosts(cap), TakeLowest(count)
+    caps, take = capping_hosts(cap), taking_lowest(count)
     blocks = list(map(as_hosted, parts))
     generator.shuffle(blocks)
     merged = caps.create_accumulator()
-    for found in blocks:
-        merged = caps.merge_accumulators((caps.add_input(caps.create_accumulator(), found), merged))
-    kept = cap_hosts(as_hosted([row for part in parts for row in part]), cap).priorities
-    halves = [take.add_input(take.create_accumulator(), half) for half in np.array_split(kept, 2)]
-    expected = sorted(set(kept.tolist()))[:count]
+    for result in blocks:
+        merged = caps.merge_accumulators(
+            (caps.add_input(caps.create_accumulator(), result), merged)
+        )
+    left = cap_hosts(as_hosted([row for part in parts for row in part]), cap).priorities
+    halves = [take.add_input(take.create_accumulator(), half) for half in np.array_split(left, 2)]
+    expected = sorted(set(left.tolist()))[:count]
     assert take.extract_output(take.merge_accumulators(halves)).tolist() == expected
     assert lowest([caps.extract_output(merged).priorities], count).tolist() == expected
 
@@ -67,18 +68,18 @@ def test_sample_of_parts_is_that_of_the_whole_in_any_order(parts, cap, count, ge
 )
 def test_the_time_of_a_merge_changes_nothing(parts, cap, count, few, cut):
     blocks = list(map(as_hosted, parts))
-    caps, take = CapHosts(cap), TakeLowest(count)
+    caps, take = capping_hosts(cap), taking_lowest(count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_module, "_FEW_ROWS", few)
         for combine, elements in ((caps, blocks), (take, [block.priorities for block in blocks])):
             merged = []
-            for some in (elements[:cut], elements[cut:]):
+            for part in (elements[:cut], elements[cut:]):
                 gathered = combine.create_accumulator()
-                for element in some:
+                for element in part:
                     gathered = combine.add_input(gathered, element)
                 merged.append(combine.compact(gathered) if len(merged) else gathered)
-            found = combine.extract_output(combine.merge_accumulators(merged))
-            np.testing.assert_array_equal(found, combine._merge(elements))
+            result = combine.extract_output(combine.merge_accumulators(merged))
+            np.testing.assert_array_equal(result, combine._merge(elements))
 
 
 def test_sorting_grows_with_the_hashes_and_not_with_their_square(monkeypatch):
@@ -91,14 +92,14 @@ def test_sorting_grows_with_the_hashes_and_not_with_their_square(monkeypatch):
 
     monkeypatch.setattr(sample_module, "cap_hosts", counted)
     generator = np.random.default_rng(5)
-    combine = CapHosts(1000)
+    combine = capping_hosts(1000)
     added, merged = combine.create_accumulator(), combine.create_accumulator()
     for _ in range(300):
         values = generator.integers(0, 1 << 63, 500, dtype=np.uint64)
         block = HostedSentences(values, values ^ np.uint64(1 << 40), values % np.uint64(900))
         added = combine.add_input(added, block)
-        one = combine.add_input(combine.create_accumulator(), block)
-        merged = combine.merge_accumulators([merged, one])
+        first = combine.add_input(combine.create_accumulator(), block)
+        merged = combine.merge_accumulators([merged, first])
     np.testing.assert_array_equal(combine.extract_output(added), combine.extract_output(merged))
     # Of 150,000 hashes: sorting all of them with every block would be 22 million for each way.
     assert sum(rows) < 2 * 4 * 150_000
@@ -106,9 +107,10 @@ def test_sorting_grows_with_the_hashes_and_not_with_their_square(monkeypatch):
 
 @given(few_hashes)
 def test_rows_are_dealt_out_by_their_value(values):
-    found = dict(rows_by_value(as_hashes(values)))
-    assert {value: rows.tolist() for value, rows in found.items()} == {
-        value: [row for row, other in enumerate(values) if other == value] for value in set(values)
+    result = dict(rows_by_value(as_hashes(values)))
+    assert {value: rows.tolist() for value, rows in result.items()} == {
+        value: [row for row, second in enumerate(values) if second == value]
+        for value in set(values)
     }
 
 
@@ -127,20 +129,12 @@ def test_lanes_hold_the_blocks_of_one_language_in_order():
         ("en", 2),
         ("fr", 1),
     ]
-    assert [each for lane in lanes for each in lane] == sorted(blocks, key=lambda b: b.language)
+    assert [item for lane in lanes for item in lane] == sorted(blocks, key=lambda b: b.language)
     assert lanes_of_blocks([]) == []
     assert [len(lane) for lane in lanes_of_blocks([block("en", str(n)) for n in range(65)])] == [
         64,
         1,
     ]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Return an output folder whose lock is held."""
-    root = str(tmp_path / "run")
-    with hold(root, say=print, lost=print) as lock:
-        yield OutputFolder(root, lock)
 
 
 @pytest.fixture
@@ -151,13 +145,13 @@ def written(folder):
     blocks = []
     for code, several in texts.items():
         for number in range(7):
-            some = [] if number == 6 else generator.sample(several, 25)
+            part = [] if number == 6 else generator.sample(several, 25)
             table = pa.table(
                 {
-                    "text": pa.array(some, pa.string()),
-                    "priority": as_hashes(sentence_priority(1, code, text) for text in some),
-                    "host_order": as_hashes(host_order(1, code, text) for text in some),
-                    "host": as_hashes(host_hash(text[-1]) for text in some),
+                    "text": pa.array(part, pa.string()),
+                    "priority": as_hashes(sentence_priority(1, code, text) for text in part),
+                    "host_order": as_hashes(host_order(1, code, text) for text in part),
+                    "host": as_hashes(host_hash(text[-1]) for text in part),
                 }
             )
             path = f"{code}-{number}.parquet"
@@ -167,7 +161,7 @@ def written(folder):
 
 
 def read_blocks(folder, blocks, language):
-    paths = [folder.path(each.path) for each in blocks if each.language == language]
+    paths = [folder.path(item.path) for item in blocks if item.language == language]
     tables = list(map(pq.read_table, paths))
     return pa.concat_tables(tables)
 
@@ -185,21 +179,19 @@ def test_samples_and_pairs_do_not_depend_on_the_lanes(folder, monkeypatch, writt
         expected[code] = lowest([cap_hosts(HostedSentences(*columns), 3).priorities], 24)
     lanes = lanes_of_blocks(written, size=size)
     with test_pipeline.TestPipeline() as pipeline:
-        found = pipeline | beam.Create(lanes) | TakeSample(folder=folder, count=24, host_cap=3)
-        assert_that(found, equal_to([(code, len(sample)) for code, sample in expected.items()]))
+        result = pipeline | beam.Create(lanes) | TakeSample(folder=folder, count=24, host_cap=3)
+        assert_that(result, equal_to([(code, len(sample)) for code, sample in expected.items()]))
     plans = {
         code: PairingPlan(sample=sample_digest(sample), bits=2, hosts_known=code == "en")
         for code, sample in expected.items()
     }
     with test_pipeline.TestPipeline() as pipeline:
-        found = pipeline | beam.Create(lanes) | PairSentences(folder=folder, seed=1, plans=plans)
-        assert_that(found, equal_to(["de", "en"]))
+        result = pipeline | beam.Create(lanes) | PairSentences(folder=folder, seed=1, plans=plans)
+        assert_that(result, equal_to(["de", "en"]))
     for code, sample in expected.items():
         np.testing.assert_array_equal(read_sample(folder, code), sample)
-        record = PairsRecord.from_json(folder.read(layout.pairs_record_path(code)))
-        tables = [
-            pq.read_table(folder.path(layout.pairs_path(code, part.name))) for part in record.parts
-        ]
+        record = PairsRecord.from_json(folder.read(pairs_record_path(code)))
+        tables = [pq.read_table(folder.path(pairs_path(code, part.name))) for part in record.parts]
         pairs = [pair for table in tables for pair in pairs_of(table)]
         unknown = {table["candidate_host"].null_count == len(table) for table in tables}
         assert unknown == {code != "en"}

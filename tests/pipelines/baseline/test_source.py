@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
+from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
 from tests.support.crawl_texts import sentences
 from tests.support.crawls import description, run_given
 
@@ -19,12 +19,26 @@ def test_text_and_parquet_give_the_same_table(tmp_path, model):
     plain.write_text("\n".join([*texts, "", *texts[:50]]))
     zipped.write_bytes(gzip.compress("\r\n".join(texts[::-1]).encode()))
     pq.write_table(pa.table({"text": [*texts, None]}), table)
-    found = set()
+    result = set()
     for file in (plain, zipped, table):
         output = tmp_path / f"of-{file.name}"
         assert run_given(model, output, file) == DONE
-        found.add((output / "en" / "bert.tsv").read_bytes())
-    assert len(found) == 1
+        result.add((output / "en" / "bert.tsv").read_bytes())
+    assert len(result) == 1
+
+
+GOOD = b"One.\nTwo.\n"
+
+
+@pytest.fixture
+def refused(tmp_path, model, capsys):
+    """Return what runs on files, and gives its status and what it said."""
+
+    def run(*files, **changes):
+        status = run_given(model, tmp_path / "out", *files, **changes)
+        return status, capsys.readouterr().err
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -35,11 +49,10 @@ def test_text_and_parquet_give_the_same_table(tmp_path, model):
         (b"\x1f\x8bxx", "cannot be read"),
     ],
 )
-def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, model, content, words, capsys):
-    file = tmp_path / "bad.txt"
-    file.write_bytes(content)
-    assert run_given(model, tmp_path / "out", file) == BROKEN
-    said = capsys.readouterr().err
+def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, refused, content, words):
+    (tmp_path / "bad.txt").write_bytes(content)
+    status, said = refused(tmp_path / "bad.txt")
+    assert status == BROKEN
     assert "bad.txt" in said
     assert words in said
     assert "Trying again will not help" in said
@@ -53,39 +66,31 @@ def test_bad_files_of_sentences_end_the_run_by_name(tmp_path, model, content, wo
         ({"text": [["One."]]}, "holds no texts: got list"),
     ],
 )
-def test_parquet_without_a_column_of_texts_is_refused_at_once(
-    tmp_path, model, column, words, capsys
-):
-    file = tmp_path / "wrong.parquet"
-    pq.write_table(pa.table(column), file)
-    assert run_given(model, tmp_path / "out", file) == UNUSABLE
-    said = capsys.readouterr().err
+def test_parquet_without_a_column_of_texts_is_refused_at_once(tmp_path, refused, column, words):
+    pq.write_table(pa.table(column), tmp_path / "wrong.parquet")
+    status, said = refused(tmp_path / "wrong.parquet")
+    assert status == UNUSABLE
     assert "wrong.parquet" in said
     assert words in said
     assert not (tmp_path / "out").exists()
 
 
-def test_link_that_leads_nowhere_is_named(tmp_path, model, capsys):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    (folder / "a.txt").write_text("One.\nTwo.\n")
-    (folder / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
-    assert run_given(model, tmp_path / "out", folder) == UNUSABLE
-    said = capsys.readouterr().err
+def test_link_that_leads_nowhere_is_named(tmp_path, refused):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_bytes(GOOD)
+    (tmp_path / "texts" / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    status, said = refused(tmp_path / "texts")
+    assert status == UNUSABLE
     assert "gone.txt" in said
     assert "Repair the link, or remove it" in said
 
 
-def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, model, capsys):
-    file = tmp_path / "few.txt"
-    file.write_text("One.\nTwo.\n")
-    output = tmp_path / "out"
-    assert run_given(model, output, file, pairs=1) == DONE
-    said = capsys.readouterr().err
-    assert (
-        "large: got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
-    )
-    assert [check["passed"] for check in description(output)["checks"]] == [None] * 3
+def test_table_of_one_pair_is_made_with_a_warning_and_no_check_passes(tmp_path, refused):
+    (tmp_path / "few.txt").write_bytes(GOOD)
+    status, said = refused(tmp_path / "few.txt", pairs=1)
+    assert status == DONE
+    assert "got en/bert.tsv one that is not known with 1 pairs (3 checks were not made)" in said
+    assert [check["passed"] for check in description(tmp_path / "out")["checks"]] == [None] * 3
 
 
 def test_other_sentences_are_refused_or_overwrite(tmp_path, model, capsys):
@@ -112,8 +117,8 @@ def test_sentences_of_one_language_come_together_and_of_two_stay_apart(tmp_path,
     words = ["baseline", "--output", tmp_path / "out", "--models", model, "--pairs", 1_000]
     words += ["--sentences", f"EN={folder}/1/s.txt", f"en={folder}/2", f"de={folder}/1/s.txt"]
     assert main(list(map(str, [*words, "--device", "cpu"]))) == DONE
-    found = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
-    assert [said["sample"]["sentences"] for said in found] == [400, 200]
+    result = [description(tmp_path / "out", f"{code}/bert.json") for code in ("en", "de")]
+    assert [said["sample"]["sentences"] for said in result] == [400, 200]
     said = capsys.readouterr().err
     assert "another crawl" not in said
     assert said.count("the sample was too small") == 1
@@ -148,8 +153,8 @@ def test_sentences_without_tokens_give_no_table_and_a_warning(tmp_path, capsys):
     assert not (output / "en").exists()
 
 
-def test_options_that_would_do_nothing_are_refused(tmp_path, model, capsys):
-    file = tmp_path / "a.txt"
-    file.write_text("One sentence.\n")
-    assert run_given(model, tmp_path / "out", file, max_files=3) == UNUSABLE
-    assert "'max_files' cannot be used: got 3" in capsys.readouterr().err
+def test_options_that_would_do_nothing_are_refused(tmp_path, refused):
+    (tmp_path / "a.txt").write_bytes(GOOD)
+    status, said = refused(tmp_path / "a.txt", max_files=3)
+    assert status == UNUSABLE
+    assert "'max_files' cannot be used: got 3" in said

@@ -1,10 +1,22 @@
 """The command line: what it prints, and what it writes."""
 
 import json
+import re
 
 import pytest
+import yaml
 
+from bertscore_beam.baseline import BaselineOptions
 from bertscore_beam.cli import main as cli
+from bertscore_beam.options import (
+    IdfOptions,
+    ImportOptions,
+    RescaleOptions,
+    ScoreOptions,
+    declared,
+    read_options,
+)
+from bertscore_beam.tune import TuneOptions
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import score_arguments as arguments
 
@@ -18,15 +30,6 @@ def test_with_json_errors_are_a_document_as_well(dump, tmp_path, capsys):
         assert printed.err == f"bertscore-beam: {document['error']}\n"
     assert cli.main(["models", "--json"]) == cli.DONE
     assert json.loads(capsys.readouterr().out)["languages"]["zh"] == "bert-base-chinese"
-
-
-@pytest.mark.parametrize("command", cli.COMMANDS)
-def test_every_command_lists_json_and_quiet(command, capsys):
-    with pytest.raises(SystemExit, match="0"):
-        cli.main([command, "--help"])
-    shown = capsys.readouterr().out
-    assert "--json" in shown
-    assert "--quiet" in shown
 
 
 @pytest.mark.job
@@ -139,22 +142,42 @@ def test_models_prints_the_registry(capsys):
     assert any("NeoBERT" in line and "needs code of its own" in line for line in lines)
 
 
-@pytest.mark.parametrize("command", ["score", "idf", "models"])
-def test_help_names_every_flag(command, capsys):
+@pytest.mark.parametrize(
+    ("command", "options", "needed"),
+    [
+        ("score", ScoreOptions, {"input": "in", "output": "out"}),
+        ("idf", IdfOptions, {"input": "in", "output": "out"}),
+        ("import", ImportOptions, {"input": "in", "output": "out"}),
+        ("rescale", RescaleOptions, {"run": "run", "baseline": "b.tsv", "output": "out"}),
+        ("baseline", BaselineOptions, {"languages": "en", "crawl": "C", "output": "out"}),
+        ("tune", TuneOptions, {"judgements": "j", "score_column": "human", "output": "out"}),
+    ],
+)
+def test_printed_config_has_every_option_and_is_read_back(
+    command, options, needed, capsys, tmp_path
+):
     with pytest.raises(SystemExit) as ended:
-        cli.main([command, "--help"])
+        cli.main([command, "--print-config"])
     assert ended.value.code == 0
-    assert "--" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    behind_signs = re.findall(r"^# ([a-z_]+): [A-Z_=]+$", printed, re.M)
+    assert {*behind_signs, *yaml.safe_load(printed)} == {one.name for one in declared(options)}
+    path = tmp_path / "my.yaml"
+    path.write_text(printed)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in needed.items()]
+    assert read_options(options, ["--config", str(path), *flags], "test") == read_options(
+        options, flags, "test"
+    )
 
 
 def test_help_says_what_is_needed_what_holds_otherwise_and_which_words(capsys):
     with pytest.raises(SystemExit):
-        cli.main(["score", "--help"])
+        cli.main(["score", "--help-all"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "Where the result is written (needed)" in shown
     assert "keeps the number of that run (default: auto)" in shown
-    assert "--dtype {float32,tf32,bfloat16,float16} " in shown
-    assert "stop --print-job" in shown  # a switch is off unless given, and a model has no default
+    assert "--dtype {auto,float32,bfloat16,float16} " in shown
+    assert "print the plan and stop (" not in shown  # a switch is off unless given
     assert "if no language is given --language" in shown
     assert "Beam's own options go after `--`" in shown
 

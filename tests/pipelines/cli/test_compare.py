@@ -1,18 +1,14 @@
-"""The command that compares baseline tables: what it takes, prints and draws."""
-
-import io
+"""The command that compares baseline tables: what it takes and prints."""
 
 import pytest
-from PIL import Image
 
+from bertscore_beam.baseline import compare_sides, open_side
 from bertscore_beam.cli import main as cli
-from bertscore_beam.cli.compare import compare_command
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.tables.difference import compare_sides
-from bertscore_beam.tables.sides import open_side
+from bertscore_beam.cli.main import perform
+from bertscore_beam.files import write_atomically
 from bertscore_core.baseline import find_baseline, format_baseline
 from bertscore_core.errors import ConfigError
-from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
+from tests.support.baseline_tables import compared, moments, write_made, write_rows
 
 
 def test_without_a_common_table_it_is_said_what_is_published_for_the_model(tmp_path):
@@ -21,7 +17,7 @@ def test_without_a_common_table_it_is_said_what_is_published_for_the_model(tmp_p
     words = r"published table for one: none; for roberta-large: en\. Name"
     for sides in ([str(tmp_path), "published"], ["published", str(tmp_path)]):
         with pytest.raises(ConfigError, match=words):
-            compare_command(sides)
+            perform(["baseline", "compare", *sides])
 
 
 def test_two_tables_are_compared_whatever_they_are_of(tmp_path, capsys):
@@ -82,40 +78,14 @@ def test_published_against_published_is_every_table_and_no_difference():
     assert {one.verdict for one in found} == {"the same numbers"}
 
 
-def test_a_picture_of_one_comparison_is_written_and_always_the_same(tmp_path, capsys):
-    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA + 0.001)
-    pictures = [tmp_path / "new" / "a.png", tmp_path / "b.png"]
-    for picture in pictures:
-        compared(capsys, path, "published", "--picture", picture)
-    first, again = (picture.read_bytes() for picture in pictures)
-    assert first == again
-    image = Image.open(io.BytesIO(first))
-    image.load()
-    assert image.format == "PNG"
-    assert 800 <= image.width <= 1800
-
-
-def test_a_picture_of_several_comparisons_is_refused(tmp_path):
-    picture = tmp_path / "a.png"
-    flags = ["--language", "cs", "--picture", str(picture)]
-    with pytest.raises(ConfigError, match=r"one comparison: got 4, cs/bert.*--language"):
-        compare_command(["published", "published", *flags])
-    assert not picture.exists()
-
-
-def test_a_picture_is_a_png():
-    with pytest.raises(ConfigError, match=r"ends in \.png"):
-        compare_command(["published", "published", "--picture", "a.svg"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["published"], "required: B"),
+        (["published"], "B is missing"),
         (["published", "published", "--langage", "en"], "--language"),
         (["published", "published", "third"], "unknown argument 'third'"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        compare_command(arguments)
+        perform(["baseline", "compare", *arguments])

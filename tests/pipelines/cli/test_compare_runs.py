@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.results import compare
-from bertscore_beam.run.exit_status import DONE, UNUSABLE, WORSE
+from bertscore_beam.compare import compare
+from bertscore_beam.run import DONE, UNUSABLE, WORSE
 from tests.support.made_runs import made_run, many_rows
 
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    """Resample less: what that gives is tested in tests/core/test_paired.py."""
+    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
     monkeypatch.setattr(compare, "RESAMPLES", 999)
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from bertscore_beam.cli.flex import command, launch
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.runner import Runner
+from bertscore_beam.cli.main import command, launch
+from bertscore_beam.options import ScoreOptions, read_options
+from bertscore_beam.run import Runner
 from bertscore_core import ConfigError
 
 LAUNCHER = [

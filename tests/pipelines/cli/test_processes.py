@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.holder import Holder
-from bertscore_beam.run.lock import LOCK_FILE
-from bertscore_beam.score.part_record import PARTS_FOLDER
+from bertscore_beam.files import write_atomically
+from bertscore_beam.records import PARTS_FOLDER
+from bertscore_beam.run import LOCK_FILE, Holder
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import score_arguments as arguments
 from tests.support.made_runs import made_run, scored
@@ -142,6 +141,8 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     run = str(made_run(tmp_path / "run", {"a": scored(np.array([0.5, 0.7]))}))
     commands = [
         (["score", "--inptu", "x"], cli.UNUSABLE),
+        (["score", "--input", str(tmp_path / "none*"), "-o", str(tmp_path / "o")], cli.UNUSABLE),
+        (["explain", run], cli.UNUSABLE),
         (["groups", run], cli.DONE),
         (["compare", run, run], cli.DONE),
         (["report", run, "-o", str(tmp_path / "page.html")], cli.DONE),
@@ -150,6 +151,8 @@ def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     loaded, said = loaded_by({"torch", "transformers", "apache_beam"}, commands, seconds=60)
     assert loaded == "[]"
     assert "Did you mean --input?" in said
+    assert "no input: " in said
+    assert "no row was chosen" in said
 
 
 @pytest.mark.process

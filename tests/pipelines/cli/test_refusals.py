@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import hold
+from bertscore_beam.run import hold
 from bertscore_core import DocumentFrequencies, IdfTable
-from tests.support.cached_models import cache_model
 from tests.support.dumps import write_dump
+from tests.support.encoders import cache_model
 from tests.support.jobs import score_arguments as arguments
 
 MODEL = "all-MiniLM-L6-v2"

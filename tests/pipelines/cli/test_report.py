@@ -83,7 +83,7 @@ def test_runs_of_other_settings_are_compared_if_forced_and_the_page_says_so(runs
 
 
 def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("bertscore_beam.results.report.collect.gather", lambda *_: 1 / 0)
+    monkeypatch.setattr("bertscore_beam.pages.report_rows.gather", lambda *_: 1 / 0)
     command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html"), "--json"]
     assert cli.main(command) == cli.BROKEN
     error = json.loads(capsys.readouterr().out)["error"]
@@ -92,7 +92,7 @@ def test_an_unexpected_error_promises_nothing_of_a_job(runs, tmp_path, capsys, m
 
 def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    for name in [name for name in sys.modules if name.startswith("bertscore_beam.results.report")]:
+    for name in [name for name in sys.modules if name.startswith("bertscore_beam.pages")]:
         monkeypatch.delitem(sys.modules, name)
     command = ["report", str(runs / "one"), "-o", str(tmp_path / "report.html")]
     assert cli.main(command) == cli.UNUSABLE

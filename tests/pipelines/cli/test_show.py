@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from bertscore_beam.cli.manner import Manner, printing
-from bertscore_beam.cli.show import answer, report, say, show
-from bertscore_beam.run.outcome import Outcome, Shown
+from bertscore_beam.cli.show import Manner, answer, printing, report, say, show
+from bertscore_beam.run import Outcome, Shown
 
 HEADED = Shown("Files", ("name", "rows"), [("a", "1"), ("b", "2")])
 CELLS = ["data/[red]/x", "[/]", "[bold]", "a\\[b]", ":x:.parquet", "[link=file:///a]b[/link]"]

@@ -5,9 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bertscore_beam.crawl.extract import extract_sentences
-from bertscore_beam.crawl.sampling import HostedSentences, cap_hosts, is_sampled, lowest, page_order
-from bertscore_beam.crawl.warc import Page
+from bertscore_beam.crawl import (
+    HostedSentences,
+    Page,
+    cap_hosts,
+    extract_sentences,
+    is_sampled,
+    lowest,
+    page_order,
+)
 from tests.support.crawl_texts import sentences
 
 SEED, PAGE_CAP, HOST_CAP = 4, 8, 10
@@ -26,15 +32,15 @@ class Crawl:
         self.is_long, self.is_of_large = {}, {}
         pages = []
         for host, length in zip(hosts, lengths, strict=True):
-            given = [next(texts) for _ in range(length)]
-            self.is_long |= dict.fromkeys(given, length == LONG)
-            self.is_of_large |= dict.fromkeys(given, host.startswith("large"))
+            sources = [next(texts) for _ in range(length)]
+            self.is_long |= dict.fromkeys(sources, length == LONG)
+            self.is_of_large |= dict.fromkeys(sources, host.startswith("large"))
             url = f"https://{host}.example/{len(pages)}"
-            pages.append(Page(url=url, languages=("eng",), text="\n".join(given)))
+            pages.append(Page(url=url, languages=("eng",), text="\n".join(sources)))
         rows = extract_sentences(pages, frozenset({"en"}), SEED, PAGE_CAP).rows["en"]
-        self.pool = cap_hosts(rows.hashes, HOST_CAP)
-        text_of = dict(zip(rows.hashes.priorities.tolist(), rows.texts, strict=True))
-        self.texts = [text_of[found] for found in self.pool.priorities.tolist()]
+        self.pool = cap_hosts(HostedSentences.of_table(rows), HOST_CAP)
+        text_of = dict(zip(rows["priority"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        self.texts = [text_of[result] for result in self.pool.priorities.tolist()]
 
     def excess(self, pool: HostedSentences, kinds: dict[str, bool], size: int) -> float:
         """Return how far the share of a kind in a sample is from the pool's, in standard errors.

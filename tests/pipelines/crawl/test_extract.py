@@ -1,24 +1,25 @@
 import random
 from collections import Counter
-from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from bertscore_beam.crawl.errors import CrawlFileError
-from bertscore_beam.crawl.extract import (
+from bertscore_beam.crawl import (
     PAGES_OF_LANGUAGE,
+    REASONS,
+    REJECTED,
     SENTENCES_KEPT,
     SENTENCES_OVER_PAGE_CAP,
     SENTENCES_REPEATED,
+    SENTENCES_SEEN,
     Extracted,
+    Page,
     extract_sentences,
+    host_hash,
     host_of,
+    host_order,
+    page_order,
+    sentence_priority,
 )
-from bertscore_beam.crawl.filters import REASONS
-from bertscore_beam.crawl.sampling import host_hash, host_order, page_order, sentence_priority
-from bertscore_beam.crawl.sentences import REJECTED, SENTENCES_SEEN
-from bertscore_beam.crawl.warc import Page
 from tests.support.crawl_texts import HEADER_CODES, page_text, sentences
 
 LANGUAGES = frozenset({"en", "de", "zh"})
@@ -44,8 +45,12 @@ def made_pages(count: int) -> list[Page]:
 
 def rows(extracted: Extracted, language: str) -> list[tuple[int, str]]:
     """Return host and text of each row."""
-    found = extracted.rows[language]
-    return list(zip(found.hashes.hosts.tolist(), found.texts, strict=True))
+    table = extracted.rows[language]
+    return list(zip(table["host"].to_pylist(), table["text"].to_pylist(), strict=True))
+
+
+def texts_of(extracted: Extracted, language: str = "en") -> list[str]:
+    return extracted.rows[language]["text"].to_pylist()
 
 
 def page(
@@ -76,21 +81,20 @@ def test_rows_do_not_depend_on_the_other_languages() -> None:
 def test_rows_hold_hashes_of_text_and_host_and_are_sorted() -> None:
     extracted = extract_sentences(made_pages(40), LANGUAGES, SEED, 4)
     hosts = {host_hash(f"host-{number}.example") for number in range(5)}
-    for language, found in extracted.rows.items():
-        assert {column.dtype for column in found.hashes} == {np.dtype(np.uint64)}
-        for text, priority, order, host in zip(found.texts, *found.hashes, strict=True):
-            assert priority == sentence_priority(SEED, language, text)
-            assert order == host_order(SEED, language, text)
-            assert host in hosts
+    for language, table in extracted.rows.items():
+        for row in table.to_pylist():
+            assert row["priority"] == sentence_priority(SEED, language, row["text"])
+            assert row["host_order"] == host_order(SEED, language, row["text"])
+            assert row["host"] in hosts
         assert rows(extracted, language) == sorted(set(rows(extracted, language)))
 
 
 def test_sentences_of_lowest_order_are_kept_of_a_page() -> None:
     text = page_text("en", 30, seed=1)
-    everything = extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000).rows["en"].texts
+    everything = texts_of(extract_sentences([page(text)], frozenset({"en"}), SEED, 1_000))
     capped = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
     lowest = sorted(everything, key=lambda one: page_order(SEED, "en", one))[:8]
-    assert capped.rows["en"].texts == sorted(lowest)
+    assert texts_of(capped) == sorted(lowest)
     assert len(everything) >= 29
     assert capped.counts["en"][SENTENCES_OVER_PAGE_CAP] >= len(everything) - 8
 
@@ -100,8 +104,8 @@ def test_sentence_counts_once_for_each_host() -> None:
     urls = ["https://a.example/1", "http://www.A.example:8080/2", "https://b.example/"]
     pages = [page(f"{sentence} {sentence}\n{sentence}", url=url) for url in urls]
     extracted = extract_sentences(pages, frozenset({"en"}), SEED, 8)
-    assert extracted.rows["en"].texts == [sentence, sentence]
-    assert set(extracted.rows["en"].hashes.hosts.tolist()) == {
+    assert texts_of(extracted) == [sentence, sentence]
+    assert set(extracted.rows["en"]["host"].to_pylist()) == {
         host_hash("a.example"),
         host_hash("b.example"),
     }
@@ -111,7 +115,7 @@ def test_sentence_counts_once_for_each_host() -> None:
 def test_sentence_in_another_language_is_dropped_and_counted() -> None:
     text = "The ferry leaves at noon. Das Schiff legt mittags von der Insel ab. Read on."
     extracted = extract_sentences([page(text)], frozenset({"en"}), SEED, 8)
-    assert extracted.rows["en"].texts == ["The ferry leaves at noon."]
+    assert texts_of(extracted) == ["The ferry leaves at noon."]
     assert extracted.counts["en"]["sentence_other_language"] == 1
     assert extracted.counts["en"]["sentence_too_short"] == 1
 
@@ -136,30 +140,12 @@ def test_pages_of_other_languages_are_not_looked_at() -> None:
     assert extract_sentences(pages, frozenset({"en"}), SEED, 8).counts == {"en": Counter()}
 
 
-def test_file_without_the_language_gives_no_rows() -> None:
-    extracted = extract_sentences([], LANGUAGES, SEED, 8)
-    assert set(extracted.rows) == set(extracted.counts) == LANGUAGES
-    for found in extracted.rows.values():
-        assert len(found) == 0
-        assert {(column.shape, column.dtype.name) for column in found.hashes} == {((0,), "uint64")}
-
-
 def test_another_seed_gives_other_sentences_of_a_page() -> None:
     pages = [page(page_text("en", 40, seed=1))]
     first, second = (
-        set(extract_sentences(pages, frozenset({"en"}), seed, 5).rows["en"].texts)
-        for seed in (1, 2)
+        set(texts_of(extract_sentences(pages, frozenset({"en"}), seed, 5))) for seed in (1, 2)
     )
     assert first != second
-
-
-def test_error_of_the_reader_is_passed_on() -> None:
-    def broken() -> Iterator[Page]:
-        yield page("The ferry leaves at noon.")
-        raise CrawlFileError("ends too early")
-
-    with pytest.raises(CrawlFileError):
-        extract_sentences(broken(), LANGUAGES, SEED, 8)
 
 
 @pytest.mark.parametrize(

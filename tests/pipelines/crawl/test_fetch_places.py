@@ -9,7 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from bertscore_beam.crawl.fetch import FetchPolicy, fetched
+from bertscore_beam.crawl import FetchPolicy, fetched
 from bertscore_core.errors import ConfigError
 from tests.support.faults import FaultRule, Faults
 from tests.support.fetching import DATA, QUICK, fail, fetch

@@ -9,18 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.crawl import given
-from bertscore_beam.crawl.errors import CrawlFileError
-from bertscore_beam.crawl.given import MAX_LINE, read_sentences
-from bertscore_beam.crawl.words import WordLimits
+from bertscore_beam.crawl import MAX_LINE, CrawlFileError, WordLimits, crawl_files, read_sentences
 
 COMMAND = """
 import sys
 from collections import Counter
 from pathlib import Path
-from bertscore_beam.crawl.given import read_sentences
+from bertscore_beam.crawl.crawl_files import read_sentences
 counts = Counter()
-texts = [t for block in read_sentences(Path(sys.argv[1]), "en", 0, counts) for t in block.texts]
+blocks = read_sentences(Path(sys.argv[1]), "en", 0, counts)
+texts = [text for block in blocks for text in block['text'].to_pylist()]
 print(texts, dict(counts))
 """
 
@@ -28,7 +26,7 @@ print(texts, dict(counts))
 def read(path: Path) -> tuple[list[str], Counter[str]]:
     counts: Counter[str] = Counter()
     blocks = read_sentences(path, "en", 0, counts)
-    return [text for block in blocks for text in block.texts], counts
+    return [text for block in blocks for text in block["text"].to_pylist()], counts
 
 
 @pytest.mark.process
@@ -72,10 +70,10 @@ def test_the_longest_line_is_a_sentence_and_one_more_letter_is_none(
 def test_long_lines_come_in_blocks_of_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given, "_BLOCK_CHARACTERS", 1000)
+    monkeypatch.setattr(crawl_files, "_BLOCK_CHARACTERS", 1000)
     (tmp_path / "a.txt").write_text("".join(f"{number:0300}\n" for number in range(10)))
     blocks = list(read_sentences(tmp_path / "a.txt", "en", 0, Counter()))
-    assert [len(block.texts) for block in blocks] == [4, 4, 2]
+    assert [len(block) for block in blocks] == [4, 4, 2]
 
 
 def test_nothing_but_lines_that_are_too_long_is_an_error(tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_sentences_of_other_lengths_are_counted_and_left_out(tmp_path: Path) -> 
     counts: Counter[str] = Counter()
     limits = WordLimits(least=2, most=2)
     (block,) = read_sentences(tmp_path / "a.txt", "en", 0, counts, limits)
-    assert block.texts == ["One two."]
+    assert block["text"].to_pylist() == ["One two."]
     assert counts == {"lines": 5, "lines_blank": 1, "sentence_too_short": 1, "sentence_too_long": 1}
     (tmp_path / "b.txt").write_text("渡轮中午出发。", encoding="utf-8")  # seven characters
     with pytest.raises(CrawlFileError, match="do not have at most 2 words"):

@@ -3,8 +3,7 @@
 import pytest
 import sacrebleu
 
-from bertscore_beam.crawl import overlap
-from bertscore_beam.crawl.overlap import Overlap, describe_overlap, tokenizer_of
+from bertscore_beam.crawl import Overlap, describe_overlap, sampling, tokenizer_of
 from tests.support.crawl_texts import sentences
 
 TEXTS = sentences("en", 60, seed=1)
@@ -47,6 +46,6 @@ def test_languages_without_spaces_are_compared_by_character():
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
 def test_pairs_that_another_process_has_counted_are_described(language):
     counted = Overlap.of(TEXTS[:30], TEXTS[30:], language)
-    there = describe_overlap(counted, language)
-    overlap._bleu.cache_clear()  # as in a process that has counted nothing
-    assert describe_overlap(counted, language) == there
+    present = describe_overlap(counted, language)
+    sampling._bleu.cache_clear()  # as in a process that has counted nothing
+    assert describe_overlap(counted, language) == present

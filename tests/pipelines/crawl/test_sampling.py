@@ -3,11 +3,9 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.crawl.pairing import pair_neighbours
-from bertscore_beam.crawl.sampling import (
+from bertscore_beam.crawl import (
     cap_hosts,
     host_hash,
     host_order,
@@ -15,30 +13,31 @@ from bertscore_beam.crawl.sampling import (
     leading_bits,
     lowest,
     page_order,
+    pair_neighbours,
     pairing_order,
     part_bits,
     sentence_priority,
 )
-from bertscore_core.host_errors import HOST_BITS
+from bertscore_core.stats import HOST_BITS
 from tests.support.hashes import as_hashes, as_hosted, few_hashes, pairs_of, sentences_table, shown
 
 
 @given(shown, st.integers(1, 3))
 def test_capped_hosts_are_those_of_brute_force(rows, cap):
-    found = cap_hosts(as_hosted(rows), cap)
+    result = cap_hosts(as_hosted(rows), cap)
     expected = {
         (host, order, priority)
         for host in {row[2] for row in rows}
         for order, priority in sorted({(row[1], row[0]) for row in rows if row[2] == host})[:cap]
     }
-    rows_found = list(zip(*(column.tolist() for column in reversed(found)), strict=True))
+    rows_found = list(zip(*(column.tolist() for column in reversed(result)), strict=True))
     assert rows_found == sorted(expected)
 
 
 @given(few_hashes, few_hashes)
 def test_membership_is_that_of_a_set(values, sample):
-    found = is_sampled(as_hashes(values), lowest([as_hashes(sample)]))
-    assert found.tolist() == [value in set(sample) for value in values]
+    result = is_sampled(as_hashes(values), lowest([as_hashes(sample)]))
+    assert result.tolist() == [value in set(sample) for value in values]
 
 
 def test_priorities_are_uniform_and_decided_by_seed_language_and_text():

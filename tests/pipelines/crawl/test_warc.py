@@ -1,16 +1,13 @@
 import io
-import pickle
 import tracemalloc
 import zlib
 from collections import Counter
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.crawl.errors import CrawlFileError
-from bertscore_beam.crawl.warc import (
+from bertscore_beam.crawl import (
     MAX_HEAD_BYTES,
     MAX_PAGE_BYTES,
     PAGES,
@@ -18,6 +15,7 @@ from bertscore_beam.crawl.warc import (
     PAGES_TOO_LONG,
     RECORDS_BROKEN,
     RECORDS_OTHER,
+    CrawlFileError,
     Page,
     check_records,
     read_pages,
@@ -39,18 +37,6 @@ GOOD = record(b"good\n", url="https://good.example/")
 BAD_UTF8 = b"caf\xe9 \xff"
 
 
-class Dribble:
-    """A stream with nothing but `read`, which returns less than it is asked for."""
-
-    def __init__(self, data: bytes, most: int) -> None:
-        self._data, self._most, self._at = data, most, 0
-
-    def read(self, size: int, /) -> bytes:
-        part = self._data[self._at : self._at + min(size, self._most)]
-        self._at += len(part)
-        return part
-
-
 def read(data: bytes) -> tuple[list[Page], Counter[str]]:
     counts: Counter[str] = Counter()
     return list(read_pages(io.BytesIO(data), counts)), counts
@@ -68,32 +54,19 @@ def read_some(data: bytes) -> tuple[list[Page], CrawlFileError | None]:
 
 
 def expected(pages: list[WetPage]) -> list[Page]:
-    return [Page(url=page.url, languages=page.languages, text=page.text) for page in pages]
-
-
-@pytest.mark.parametrize("line_end", LINE_ENDS)
-@pytest.mark.parametrize("members", LAYOUTS)
-def test_pages_are_read_as_they_were_written(members: str, line_end: bytes) -> None:
-    pages = some_pages(25)
-    got, counts = read(wet_bytes(pages, members=members, line_end=line_end))
-    assert got == expected(pages)
-    assert counts == {PAGES: 25, RECORDS_OTHER: 1}
-
-
-@pytest.mark.parametrize("most", [1, 7, 1000])
-@pytest.mark.parametrize("members", LAYOUTS)
-def test_a_stream_may_give_less_than_it_is_asked_for(members: str, most: int) -> None:
-    pages = some_pages(12)
-    stream = Dribble(wet_bytes(pages, members=members), most)
-    assert list(read_pages(stream, Counter())) == expected(pages)
+    return [
+        Page(url=page.url, languages=page.languages, text=page.text.removeprefix("\ufeff"))
+        for page in pages
+    ]
 
 
 @given(
     st.lists(
         st.builds(
             WetPage,
-            url=st.just("https://a.example/"),
-            text=st.text() | st.sampled_from(["WARC/1.0\r\n", "\r\n\r\nWARC/1.0", "\n\n\n", "\0"]),
+            url=st.sampled_from(["https://a.example/", "https://b.example/é"]),
+            text=st.text()
+            | st.sampled_from(["WARC/1.0\r\n", "\r\n\r\nWARC/1.0", "\n\n\n", "\0", "\ufeffship"]),
             languages=st.sampled_from([(), ("eng",), ("deu", "eng")]),
         ),
         min_size=1,
@@ -102,12 +75,12 @@ def test_a_stream_may_give_less_than_it_is_asked_for(members: str, most: int) ->
     st.sampled_from(LAYOUTS),
     st.sampled_from(LINE_ENDS),
 )
-def test_no_text_of_a_page_confuses_the_reader(
+def test_pages_are_read_as_they_were_written_whatever_their_text(
     pages: list[WetPage], members: str, line_end: bytes
 ) -> None:
     got, counts = read(wet_bytes(pages, members=members, line_end=line_end))
-    assert [page.text for page in got] == [page.text.removeprefix("\ufeff") for page in pages]
-    assert counts[RECORDS_BROKEN] == 0
+    assert got == expected(pages)
+    assert counts == {PAGES: len(pages), RECORDS_OTHER: 1}
 
 
 def test_members_of_any_kind_may_be_mixed() -> None:
@@ -183,10 +156,6 @@ def test_records_that_are_no_plain_text_are_counted(change: dict[bytes, bytes | 
     assert counts == {PAGES: 1, RECORDS_OTHER: 1}
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
-    assert read(member(record(b"\xef\xbb\xbfship")))[0][0].text == "ship"
-
-
 @pytest.mark.parametrize("members", LAYOUTS)
 def test_a_page_that_is_no_utf8_is_dropped_and_counted(members: str) -> None:
     records = [warcinfo(), record(BAD_UTF8), GOOD]
@@ -235,7 +204,7 @@ def test_a_broken_record_among_others_is_an_error(members: str, kind: str) -> No
     data = b"".join([warcinfo(), *before, BROKEN[kind], *after])
     pages, error = read_some(member(data) if members == "one" else data)
     assert error is not None
-    assert error.reason in ("broken_record", "truncated")
+    assert "a crawl file has a broken record before byte" in str(error)
     assert len(pages) <= len(before)
 
 
@@ -254,17 +223,14 @@ def test_more_than_one_broken_record_in_a_hundred_fails_the_file(counts, broken)
     if broken is None:
         check_records(counts)
         return
-    with pytest.raises(CrawlFileError, match=f"got {broken} that cannot be read") as caught:
+    with pytest.raises(CrawlFileError, match=f"got {broken} that cannot be read"):
         check_records(counts)
-    assert caught.value.reason == "broken_records"
 
 
 def test_a_length_that_takes_in_later_records_of_its_member_is_an_error() -> None:
     long = record(b"text", change={b"Content-Length": b"5000000"})
     for data in (long + GOOD, long + b" " * 300_000 + b"\n" + GOOD):
-        error = read_some(member(GOOD) + member(data))[1]
-        assert error is not None
-        assert error.reason == "broken_record"
+        assert "a broken record" in str(read_some(member(GOOD) + member(data))[1])
 
 
 def test_a_record_start_is_seen_across_the_border_of_two_pieces() -> None:
@@ -303,31 +269,30 @@ def test_a_page_at_the_limit_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    ("data", "said"),
     [
-        (b"", "empty"),
-        (b"<?xml version='1.0'?><Error>AccessDenied</Error>", "bad_start"),
-        (b"PAR1" + bytes(100), "bad_start"),
-        (b"\x1f", "bad_start"),
-        (wet_bytes([]), "no_pages"),
-        (wet_bytes([], members="none"), "no_pages"),
-        (member(b"") * 3, "no_pages"),
-        (member(record(BAD_UTF8)), "no_pages"),
-        (member(b"<html></html>"), "no_pages"),
-        (member(GOOD) + b"\r\n", "corrupt"),
-        (member(GOOD) + bytes(512), "corrupt"),
-        (member(GOOD) + b"\x1f", "corrupt"),
-        (member(GOOD) + GOOD, "corrupt"),
-        (member(GOOD)[:-1], "truncated"),
-        (GOOD[:-3], "truncated"),
-        (member(GOOD)[:-5] + b"\0" + member(GOOD)[-4:], "corrupt"),
-        (b"\x1f\x8b" + bytes(100), "corrupt"),
+        (b"", "is empty"),
+        (b"<?xml version='1.0'?><Error>AccessDenied</Error>", "is not a WET file"),
+        (b"PAR1" + bytes(100), "is not a WET file"),
+        (b"\x1f", "is not a WET file"),
+        (wet_bytes([]), "has no page"),
+        (wet_bytes([], members="none"), "has no page"),
+        (member(b"") * 3, "has no page"),
+        (member(record(BAD_UTF8)), "has no page"),
+        (member(b"<html></html>"), "has no page"),
+        (member(GOOD) + b"\r\n", "continues with something else"),
+        (member(GOOD) + bytes(512), "continues with something else"),
+        (member(GOOD) + b"\x1f", "is cut off after"),
+        (member(GOOD) + GOOD, "continues with something else"),
+        (member(GOOD)[:-1], "ends inside a gzip member"),
+        (GOOD[:-3], "has a broken record"),
+        (member(GOOD)[:-5] + b"\0" + member(GOOD)[-4:], "is damaged"),
+        (b"\x1f\x8b" + bytes(100), "is damaged"),
     ],
 )
-def test_a_file_that_is_no_sound_wet_file_is_an_error(data: bytes, reason: str) -> None:
+def test_a_file_that_is_no_sound_wet_file_is_an_error(data: bytes, said: str) -> None:
     error = read_some(data)[1]
-    assert error is not None
-    assert error.reason == reason
+    assert str(error).startswith(f"a crawl file {said}")
     assert "expected" in str(error)
 
 
@@ -389,8 +354,3 @@ def test_any_bytes_give_pages_or_one_kind_of_error(data: bytes, start: bytes) ->
     assert got or error is not None
     got, error = read_some(member(start + data) + member(GOOD))
     assert error is not None or got[-1].text == "good\n"
-
-
-def test_the_error_goes_through_pickle_with_its_reason() -> None:
-    error = pickle.loads(pickle.dumps(CrawlFileError("cut", "truncated")))  # noqa: S301
-    assert (str(error), error.reason) == ("cut", "truncated")

@@ -9,11 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import census, read_parquet
-from bertscore_beam.dump.census import MOST_LANGUAGES, take_census
-from bertscore_beam.dump.groups import MOST_GROUPS
-from bertscore_beam.dump.language_codes import language_of
-from bertscore_beam.dump.plan import Census
+from bertscore_beam.dump import (
+    MOST_GROUPS,
+    MOST_LANGUAGES,
+    Census,
+    census,
+    language_of,
+    parquet,
+    take_census,
+)
 from bertscore_core.errors import InputError
 from tests.support.text_files import plan_text, to_jsonl, write_text
 
@@ -173,7 +177,7 @@ def test_splits_that_cannot_be_read_are_left_out_and_counted(tmp_path, monkeypat
 def test_a_file_is_opened_once_and_few_splits_are_in_memory(tmp_path, monkeypatch):
     """Each split has a megabyte of text beside the codes, in one column of structs."""
     opened, sizes = [], []
-    open_parquet, count = read_parquet.open_parquet, census.count_languages
+    open_parquet, count = parquet.open_parquet, census.count_languages
 
     def opening(path, *rest, **more):
         opened.append(path)
@@ -184,12 +188,12 @@ def test_a_file_is_opened_once_and_few_splits_are_in_memory(tmp_path, monkeypatc
         time.sleep(0.05)
         return count(column)
 
-    monkeypatch.setattr(read_parquet, "open_parquet", opening)
-    monkeypatch.setattr(census, "count_languages", counting)
     rows = [{"code": "en", "text": "word " * 2000}] * 100
     for number in range(40):
         write(tmp_path / f"{number:02}.parquet", {"x": rows}, rows=100, row_group_size=50)
     splits = plan_text(tmp_path, tmp_path / "out", 50).splits
+    monkeypatch.setattr(parquet, "open_parquet", opening)
+    monkeypatch.setattr(census, "count_languages", counting)
     before = pa.total_allocated_bytes()
     assert take_census(splits, "x.code", ()).languages == {"en": 4000}
     assert opened == sorted({split.path for split in splits})

@@ -3,7 +3,7 @@
 One job over all bad files, one over all hostile rows. Where else the same is looked at closely:
 
 ==============================================  ====================================================
-bytes of files                                  test_layout, tests/fuzz/test_parquet_fuzz
+bytes of files                                  test_read_split, tests/fuzz/test_parquet_fuzz
 columns that are missing, mistyped, ours        test_columns, test_planning
 nulls, empty and blank texts, lists of them     test_score (test_awkward_rows...), test_scoring
 special tokens in texts (`[SEP]`, `</s>`, ...)  core/test_parity: goldens literal_* and mask_first
@@ -21,9 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump import expand_inputs, plan_inputs, read_split
 from bertscore_core import BERTScorer, BertScorer, InputError, ScorerConfig, score
 from tests.support.dumps import read_output
 from tests.support.hostile import BAD_FILES, LIST_KINDS, TEXT_KINDS, not_utf8, pairs

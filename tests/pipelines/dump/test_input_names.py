@@ -1,10 +1,9 @@
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.input_names import common_folder, common_root, input_names
+from bertscore_beam.dump import common_folder, common_root, input_names
 
 # Names as hostile as file systems and object stores allow.
 COMPONENTS = st.text(

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.plan import Plan, Resources
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
+from bertscore_beam.dump import (
+    Plan,
+    Resources,
+    expand_inputs,
+    plan_from_bytes,
+    plan_inputs,
+    plan_to_bytes,
+)
 from tests.benchmarks.splits import make_files
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket

@@ -4,9 +4,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump.columns import check_columns, column_of, root_of, text_field
-from bertscore_beam.dump.partitions import partition_schema, partitions_of, with_partitions
-from bertscore_beam.dump.read_split import read_split
+from bertscore_beam.dump import (
+    check_columns,
+    column_of,
+    partition_schema,
+    partitions_of,
+    read_split,
+    root_of,
+    text_field,
+    with_partitions,
+)
 from bertscore_core.errors import InputError
 from tests.support.text_files import plan_text, read_plan, to_csv, write_text
 

@@ -16,15 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump.columns import append_scores
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.layout import read_layout
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.plan import Plan
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import read_split
-from bertscore_beam.dump.spark import SCHEMA_KEY
+from bertscore_beam.dump import (
+    SCHEMA_KEY,
+    Plan,
+    append_scores,
+    columns,
+    expand_inputs,
+    plan_inputs,
+    read_layout,
+    read_split,
+    write_part,
+)
 from bertscore_core import InputError
 
 PAIR = "'a cat' AS candidate, 'the cat' AS reference"

@@ -11,16 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.plan import FileReason, Plan, RejectedFile
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import read_split
-from bertscore_beam.dump.saved_plan import plan_from_bytes, plan_to_bytes
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.score.part_record import record_path
-from bertscore_beam.score.rejects import rows_path
+from bertscore_beam.dump import (
+    FileReason,
+    InputFile,
+    Plan,
+    RejectedFile,
+    expand_inputs,
+    plan_from_bytes,
+    plan_inputs,
+    plan_to_bytes,
+    read_split,
+    write_part,
+)
+from bertscore_beam.files import join, write_atomically
+from bertscore_beam.records import record_path, rows_path
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.s3 import s3_bucket
 
@@ -40,7 +44,8 @@ def plan(
     *globs: object,
     candidate_column: str | None = "candidate",
     reference_column: str = "reference",
-    target_rows: int = 10,
+    target_rows: int | None = 10,
+    target_bytes: int = 10**9,
     output: str | None = None,
 ) -> Plan:
     return plan_inputs(
@@ -48,7 +53,7 @@ def plan(
         candidate_column=candidate_column,
         reference_column=reference_column,
         target_rows=target_rows,
-        target_bytes=10**9,
+        target_bytes=target_bytes,
         written=None if output is None else partial(paths_of_a_part, output),
     )
 
@@ -127,49 +132,33 @@ def test_files_found_without_a_root_are_named_below_their_common_folder(dump: Pa
 
 
 @pytest.fixture
-def bad_files(dump: Path) -> dict[str, FileReason]:
-    """Beside the good files, one for each reason to reject a file."""
+def bad_files(dump: Path) -> dict[str, tuple[FileReason, str]]:
+    """Beside the good files, one for each reason to reject a file, with words of its message."""
     whole = (dump / "a.parquet").read_bytes()
     (dump / "cut.parquet").write_bytes(whole[:-100])
-    (dump / "empty.parquet").write_bytes(b"")
-    (dump / "csv.parquet").write_bytes(b"candidate,reference\na,b\n" * 9)
     write(dump / "columns.parquet", pairs(3, candidate="candidates"))
-    write(dump / "types.parquet", pa.table({"candidate": [1], "reference": ["x"]}))
     write(dump / "scored.parquet", pairs(1).append_column("bertscore_f1", pa.array([1.0])))
     (dump / "gone.parquet").symlink_to(dump / "nowhere")
     (dump / os.fsdecode(b"name\xff.parquet")).write_bytes(whole)
     return {
-        "cut.parquet": FileReason.NOT_PARQUET,
-        "empty.parquet": FileReason.NOT_PARQUET,
-        "csv.parquet": FileReason.NOT_PARQUET,
-        "columns.parquet": FileReason.BAD_COLUMNS,
-        "types.parquet": FileReason.BAD_COLUMNS,
-        "scored.parquet": FileReason.COLUMN_COLLISION,
-        "gone.parquet": FileReason.UNREADABLE,
-        "name\\udcff.parquet": FileReason.BAD_NAME,
+        "cut.parquet": (FileReason.NOT_PARQUET, "expected a whole, undamaged Parquet file"),
+        "columns.parquet": (FileReason.BAD_COLUMNS, "Did you mean 'candidates'?"),
+        "scored.parquet": (FileReason.COLUMN_COLLISION, "score columns: got bertscore_f1"),
+        "gone.parquet": (FileReason.UNREADABLE, "No such file"),
+        "name\\udcff.parquet": (FileReason.BAD_NAME, "is not valid UTF-8"),
     }
 
 
-def test_bad_files_are_rejected_and_the_rest_is_planned(
-    dump: Path, bad_files: dict[str, FileReason]
+def test_bad_files_are_rejected_with_what_helps_and_the_rest_is_planned(
+    dump: Path, bad_files: dict[str, tuple[FileReason, str]]
 ) -> None:
-    links = dump / "*"
-    got = plan(links)
-    rejected = {Path(file.path).name: file.reason for file in got.rejected_files}
-    assert rejected == bad_files
+    got = plan(dump / "*")
+    rejected = {Path(file.path).name: file for file in got.rejected_files}
+    assert set(rejected) == set(bad_files)
+    for name, (reason, words) in bad_files.items():
+        assert rejected[name].reason == reason
+        assert words in rejected[name].message
     assert got.num_rows == 65
-
-
-def test_message_of_a_bad_file_says_what_helps(
-    dump: Path, bad_files: dict[str, FileReason]
-) -> None:
-    messages = {Path(file.path).name: file.message for file in plan(dump / "*").rejected_files}
-    assert "Did you mean 'candidates'?" in messages["columns.parquet"]
-    assert "got type int64; expected a string type" in messages["types.parquet"]
-    assert "expected a whole, undamaged Parquet file" in messages["cut.parquet"]
-    assert "already has score columns: got bertscore_f1" in messages["scored.parquet"]
-    assert "No such file" in messages["gone.parquet"]
-    assert set(messages) == set(bad_files)
 
 
 def test_all_files_bad_is_an_error_with_the_first_few(tmp_path: Path) -> None:
@@ -188,9 +177,10 @@ def test_no_files_is_an_error() -> None:
         plan_inputs([], candidate_column="c", reference_column="r", target_rows=1, target_bytes=1)
 
 
-def test_target_below_one_is_refused(dump: Path) -> None:
-    with pytest.raises(ConfigError, match="got 0 rows"):
-        plan(dump, target_rows=0)
+@pytest.mark.parametrize(("rows", "size"), [(0, 1), (1, 0), (-5, 1), (None, 0)])
+def test_target_below_one_is_refused(dump: Path, rows: int | None, size: int) -> None:
+    with pytest.raises(ConfigError, match=rf"got {rows} rows and {size} bytes; expected at least"):
+        plan(dump, target_rows=rows, target_bytes=size)
 
 
 def test_references_alone_can_be_planned(tmp_path: Path) -> None:
@@ -223,7 +213,7 @@ def test_digest_changes_with_name_content_version_and_columns(dump: Path) -> Non
     assert len(set(digests)) == len(digests)
 
 
-def test_saved_plan_is_the_plan(dump: Path, bad_files: dict[str, FileReason]) -> None:
+def test_saved_plan_is_the_plan(dump: Path, bad_files: dict[str, tuple[FileReason, str]]) -> None:
     original = plan(dump / "*")
     assert len(original.rejected_files) == len(bad_files)
     assert plan_from_bytes(plan_to_bytes(original), "plan.parquet") == original

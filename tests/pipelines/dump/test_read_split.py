@@ -6,18 +6,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.dump import columns
-from bertscore_beam.dump import read_parquet as reading
-from bertscore_beam.dump.batches import Batches
-from bertscore_beam.dump.columns import append_scores
-from bertscore_beam.dump.layout import read_layout
-from bertscore_beam.dump.nested import check_indices
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.read_split import SplitReader, read_split
-from bertscore_beam.dump.texts import texts_from_column
+from bertscore_beam.dump import (
+    Batches,
+    SplitReader,
+    append_scores,
+    check_indices,
+    columns,
+    parquet as reading,
+    read_layout,
+    read_split,
+    texts_from_column,
+    write_part,
+)
 from bertscore_core.errors import InputError
 from tests.support.tables import BAD, ROWS, every_type, invalid_utf8, plan, read_whole, same, write
 
@@ -236,3 +238,41 @@ def test_index_beside_its_dictionary_is_found() -> None:
     whole = pa.array(["a", None]).dictionary_encode()
     for column in (whole, whole[:0], pa.StructArray.from_arrays([whole, whole], ["x", "y"])):
         check_indices(column)
+
+
+def test_null_in_lists_of_fixed_size_is_told_from_the_footer(tmp_path: Path) -> None:
+    pair = pa.list_(pa.string(), 2)
+    table = pa.table(
+        {
+            "whole": pa.array([["a", None]] * 3, pair),
+            "broken": pa.array([["a", "b"], None, ["c", "d"]], pair),
+        }
+    )
+    path = write(tmp_path / "a.parquet", table)
+    assert read_layout(path).null_lists == ("broken",)
+    assert read_split(plan(path, 10)[0], ["whole"]).num_rows == 3
+    with pytest.raises(InputError, match="where one of them is null: got such a list in a column"):
+        read_split(plan(path, 10)[0])
+
+
+NUMBERS = pa.table({"n": list(range(30))})
+
+
+def taken(batches: Batches, start: int, rows: int) -> list[int]:
+    return [n for batch in batches.take(start, rows) for n in batch.column("n").to_pylist()]
+
+
+@pytest.mark.parametrize("size", [1, 4, 30])
+def test_rows_are_taken_in_order_and_some_are_passed_over(size: int) -> None:
+    batches = Batches(iter(NUMBERS.to_batches(size)))
+    assert taken(batches, 0, 5) == [0, 1, 2, 3, 4]
+    assert taken(batches, 5, 1) == [5]
+    assert taken(batches, 11, 6) == [11, 12, 13, 14, 15, 16]
+    assert taken(batches, 28, 9) == [28, 29]
+
+
+def test_rows_that_were_passed_are_an_error_and_not_other_rows() -> None:
+    batches = Batches(iter(NUMBERS.to_batches(4)))
+    assert taken(batches, 10, 2) == [10, 11]
+    with pytest.raises(ValueError, match="row 3 was passed: the stream is at row 12"):
+        taken(batches, 3, 2)

@@ -7,15 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import parquet
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.dump.plan import FileReason
-from bertscore_beam.dump.plan_files import plan_inputs
-from bertscore_beam.dump.read_split import read_rows, read_split
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.text.imports import TextFile
-from bertscore_beam.files.write import write_atomically
+from bertscore_beam.dump import (
+    FileReason,
+    Split,
+    TextFile,
+    expand_inputs,
+    parquet,
+    plan_inputs,
+    read_rows,
+    read_split,
+    write_part,
+)
+from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
 from tests.support.jobs import import_here, own
@@ -150,7 +153,7 @@ def test_splits_of_one_file_share_its_footer(monkeypatch: pytest.MonkeyPatch, ro
         write_atomically(path, bytes(sink.getvalue()))
         splits = found_splits(path, rows, "text")
         # A worker is another process: it has not planned the file.
-        monkeypatch.setattr(parquet, "_FOOTERS", parquet._Footers(most=8))
+        monkeypatch.setattr(parquet, "_footers", {})
         disturbed[0].requests = found = []
         got = pa.concat_tables([read_split(split) for split in splits])
         assert got.to_pylist() == table.to_pylist()

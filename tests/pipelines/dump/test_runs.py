@@ -8,12 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.dump import parquet
-from bertscore_beam.dump import read_parquet as reading
-from bertscore_beam.dump.read_split import SplitReader, read_split
-from bertscore_beam.dump.runs import MOST_RUNS, RunSize, reading_words, split_runs
-from bertscore_beam.dump.splits import RowGroup, Split, plan_file
-from bertscore_beam.files.write import write_atomically
+from bertscore_beam.dump import (
+    MOST_RUNS,
+    RowGroup,
+    RunSize,
+    Split,
+    SplitReader,
+    parquet,
+    parquet as reading,
+    plan_file,
+    read_split,
+    reading_words,
+    split_runs,
+)
+from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket
@@ -22,7 +30,8 @@ from tests.support.tables import every_type, plan
 
 def splits_of(*groups: int, target: int, name: str = "a.parquet") -> list[Split]:
     row_groups = [RowGroup(num_rows=rows, num_bytes=rows) for rows in groups]
-    return plan_file(f"/{name}", name, row_groups, target_rows=target, target_bytes=10**9)
+    blank = Split(path=f"/{name}", input_name=name, file_rows=None, file_size=0, file_version="")
+    return plan_file(blank, row_groups, target_rows=target, target_bytes=10**9)
 
 
 def runs_of(splits: list[Split], workers: int | None) -> list[tuple[Split, ...]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.dump.scripts import count_other_scripts, scripts_of
+from bertscore_beam.dump import count_other_scripts, scripts_of
 from bertscore_core import known_languages
 
 TEXTS = {

@@ -3,11 +3,9 @@
 import pickle
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.split_table import SPLIT_COLUMNS, Splits
-from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump import SPLIT_COLUMNS, Split, Splits
 
 _NUMBERS = st.integers(0, 2**62)
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump.text_digests import digest_texts
+from bertscore_beam.dump import digest_texts
 from tests.support.dumps import pair_rows
 
 

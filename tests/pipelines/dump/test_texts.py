@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump.texts import reference_texts, texts_from_column
+from bertscore_beam.dump import reference_texts, texts_from_column
 from tests.support.tables import BAD, ROWS, every_type, invalid_utf8
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertscore_beam.files.buckets import Buckets, bucket_of
+from bertscore_beam.files import Buckets, bucket_of
 
 ROW = np.dtype([("key", "<u8"), ("number", "<i4")])
 
@@ -20,10 +20,10 @@ def test_every_row_comes_back_once_with_those_of_its_bucket(tmp_path, bits):
     assert len(list(tmp_path.iterdir())) == min(2**bits, 128)  # all of them are open
     taken = dict(buckets.take(ROW))
     assert list(taken) == list(range(2**bits))
-    for bucket, some in taken.items():
+    for bucket, in_bucket in taken.items():
         expected = rows[bucket_of(rows["key"], bits) == bucket]
-        assert len(some) > 0
-        assert np.array_equal(some, expected)
+        assert len(in_bucket) > 0
+        assert np.array_equal(in_bucket, expected)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertscore_beam.files.credentials import mask_credentials
+from bertscore_beam.files import mask_credentials
 
 NAMES = [
     "pwd",

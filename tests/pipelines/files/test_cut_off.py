@@ -9,10 +9,9 @@ import pytest
 from fsspec.asyn import sync, sync_wrapper
 from gcsfs.core import GCSFileSystem
 
-from bertscore_beam.crawl.listing import list_files_of
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.files import listing
-from bertscore_beam.files.listing import GCSFS_STOPS_AT, CutOffError, list_files
+from bertscore_beam.crawl import list_files_of
+from bertscore_beam.dump import expand_inputs
+from bertscore_beam.files import GCSFS_STOPS_AT, CutOffError, list_files, listing
 from tests.support.cut_off_store import CutOffStore, cut_off_store
 from tests.support.s3 import s3_bucket
 
@@ -23,10 +22,10 @@ PATTERNS = ["", "/*", "/a", "/a/*.parquet", "/**/*.parquet", "/*/*", "/[ab]"]
 @pytest.fixture
 def store() -> Iterator[CutOffStore]:
     """A bucket with four files in one folder, and two in another."""
-    with cut_off_store() as found:
+    with cut_off_store() as bucket:
         for name in ("a/1", "a/2", "a/3", "a/4", "b/1", "b/2"):
-            found.pipe_file(f"bucket/in/{name}.parquet", b"some")
-        yield found
+            bucket.pipe_file(f"bucket/in/{name}.parquet", b"some")
+        yield bucket
 
 
 def names(pattern: str) -> list[str]:

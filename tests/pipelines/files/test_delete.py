@@ -5,8 +5,7 @@ from collections import Counter
 import fsspec
 import pytest
 
-from bertscore_beam.files import delete
-from bertscore_beam.files.delete import delete_many
+from bertscore_beam.files import delete_many, write
 from tests.support.faults import FaultRule, Faults
 from tests.support.s3 import s3_bucket
 
@@ -44,7 +43,7 @@ def requests_of(faults, paths):
 
 
 def test_a_thousand_names_are_a_request(store, paths, monkeypatch):
-    monkeypatch.setattr(delete, "_AT_ONCE", 3)
+    monkeypatch.setattr(write, "_AT_ONCE", 3)
     assert requests_of(store[1], [*paths, f"{paths[0]}-never-there"]) == {"POST": 2}
     assert names_left(paths) == [STAYS]
 

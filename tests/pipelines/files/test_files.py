@@ -10,12 +10,22 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.files.delete import delete
-from bertscore_beam.files.listing import UnlistedError, list_files
-from bertscore_beam.files.paths import TEMPORARY_PREFIX, absolute, join
-from bertscore_beam.files.read import exists, open_source, read_bytes, read_many, source_size
-from bertscore_beam.files.write import copy_atomically, write_atomically
+from bertscore_beam.dump import expand_inputs
+from bertscore_beam.files import (
+    TEMPORARY_PREFIX,
+    UnlistedError,
+    absolute,
+    copy_atomically,
+    delete,
+    exists,
+    join,
+    list_files,
+    open_source,
+    read_bytes,
+    read_many,
+    source_size,
+    write_atomically,
+)
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults

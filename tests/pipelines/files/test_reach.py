@@ -145,4 +145,4 @@ def test_a_store_that_fails_just_now_may_be_asked_again(places, tmp_path, capsys
 def test_checking_a_run_that_cannot_be_reached_is_one_message_with_status_2(places, capsys):
     status, (line,) = end(("check", "s3://bucket/scores"), places, capsys)
     assert status == cli.UNUSABLE
-    assert "folder 's3://bucket/scores' cannot be reached" in line
+    assert "RUN 's3://bucket/scores' cannot be reached" in line

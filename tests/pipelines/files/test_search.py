@@ -8,12 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.crawl.fetch import FetchError, FetchPolicy, fetched
-from bertscore_beam.crawl.listing import list_files_of
-from bertscore_beam.dump.inputs import InputFile, expand_inputs
-from bertscore_beam.files.paths import absolute
-from bertscore_beam.files.read import NoFileError, open_source
-from bertscore_beam.files.search import Trouble
+from bertscore_beam.crawl import FetchError, FetchPolicy, fetched, list_files_of
+from bertscore_beam.dump import InputFile, expand_inputs
+from bertscore_beam.files import NoFileError, Trouble, absolute, open_source
 from bertscore_core.errors import InputError
 from tests.support.broken_store import broken_store
 from tests.support.faults import FaultRule, Faults
@@ -108,7 +105,7 @@ def test_sentences_of_a_folder_that_may_not_be_read_are_missed(
     tmp_path: Path, pattern: str
 ) -> None:
     fill(tmp_path, "in/a/x.txt", "in/b/x.txt")
-    assert len(list_files_of([f"{tmp_path}/{pattern}"], suffixes=(".txt",)).names) == 2
+    assert len(list_files_of([f"{tmp_path}/{pattern}"], suffixes=(".txt",))) == 2
     with shut(tmp_path / "in" / "b"), pytest.raises(OSError, match=r"in/b'.*may not be read") as e:
         list_files_of([f"{tmp_path}/{pattern}"], suffixes=(".txt",))
     assert not isinstance(e.value, PermissionError)  # that would count as a wrong command
@@ -192,11 +189,11 @@ def odd_folder(tmp_path: Path) -> Path:
     pq.write_table(pairs(), folder / "good.parquet")
     os.mkfifo(folder / "fifo.parquet")
     (folder / "null.parquet").symlink_to("/dev/null")
-    here = os.getcwd()
+    before = os.getcwd()
     os.chdir(folder)  # the path of a socket is limited to some 100 bytes
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket.parquet")
-    os.chdir(here)
+    os.chdir(before)
     return folder
 
 

@@ -51,8 +51,8 @@ def scored_dump(tmp_path_factory, model) -> tuple[Path, Path]:
 
 
 def score(dump: Path | str, output: Path, model: list[str], *flags: str) -> int:
-    given = ["--input", str(dump), "--output", str(output), "--max-reject-fraction", "1"]
-    return cli.main(["score", *given, *model, *flags])
+    words = ["--input", str(dump), "--output", str(output), "--max-reject-fraction", "1"]
+    return cli.main(["score", *words, *model, *flags])
 
 
 def summary_of(output: Path) -> dict:
@@ -125,10 +125,10 @@ def test_sentences_of_a_folder_that_cannot_be_listed_make_no_baseline(tmp_path, 
         (tmp_path / "in" / name / "x.txt").write_text("A cat sat on a mat.\n")
     flags = ["--models", "all-MiniLM-L6-v2", "--output", str(tmp_path / "out")]
     with shut(tmp_path / "in" / "b"):
-        given = ["--sentences", f"en={tmp_path}/in"]
-        assert cli.main(["baseline", *given, *flags]) == cli.BROKEN
-        given = ["--wet", f"{tmp_path}/in/**/*.txt", "--languages", "en"]
-        assert cli.main(["baseline", *given, *flags]) == cli.BROKEN
+        words = ["--sentences", f"en={tmp_path}/in"]
+        assert cli.main(["baseline", *words, *flags]) == cli.BROKEN
+        words = ["--wet", f"{tmp_path}/in/**/*.txt", "--languages", "en"]
+        assert cli.main(["baseline", *words, *flags]) == cli.BROKEN
     assert capsys.readouterr().err.count("may not be read") == 2
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 

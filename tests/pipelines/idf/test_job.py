@@ -5,21 +5,27 @@ import shutil
 from pathlib import Path
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.read_split import SplitReader
-from bertscore_beam.dump.text.imports import INPUT_FOLDER
-from bertscore_beam.idf import job, steps
-from bertscore_beam.idf.job import begin_idf, idf_stages, plan_idf
-from bertscore_beam.idf.saved import load_idf
-from bertscore_beam.idf.steps import COUNTS_FOLDER
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.run import import_text
-from bertscore_beam.run.lock import FolderLostError, RunLock, hold
-from bertscore_beam.run.runner import Runner
-from bertscore_core import ConfigError
+from bertscore_beam.dump import INPUT_FOLDER, SplitReader
+from bertscore_beam.files import exists
+from bertscore_beam.idf import (
+    COUNTS_FOLDER,
+    IdfTables,
+    SaveIdf,
+    begin_idf,
+    counting,
+    idf_stages,
+    job,
+    load_idf,
+    plan_idf,
+)
+from bertscore_beam.options import IdfOptions
+from bertscore_beam.run import FolderLostError, RunLock, Runner, hold, text_import
+from bertscore_core import ConfigError, DocumentFrequencies, IdfTable
 from tests.support.dumps import write_dump
 from tests.support.jobs import own
 from tests.support.text_files import to_jsonl, write_text
@@ -73,8 +79,10 @@ def test_run_that_was_stopped_continues_with_what_is_not_counted(
     assert work == tmp_path / ".table.npz.run"
     change(work, dump)
     counted = []
-    count = steps.count_rows
-    monkeypatch.setattr(steps, "count_rows", lambda *given: (counted.append(1), count(*given))[1])
+    count = counting.count_rows
+    monkeypatch.setattr(
+        counting, "count_rows", lambda *given: (counted.append(1), count(*given))[1]
+    )
     assert cli.main(command(dump, table)) == cli.DONE
     assert len(counted) == again
     assert "splits were counted by an earlier run and are reused" in capsys.readouterr().err
@@ -143,13 +151,6 @@ def test_run_cut_off_behind_its_table_is_finished_and_no_other_table_is_replaced
     assert cli.main(command(dump, table)) == cli.UNUSABLE
 
 
-def test_too_few_rows_leave_nothing_behind(dump, tmp_path, capsys):
-    table = tmp_path / "new" / "table.npz"
-    assert cli.main([*command(dump, table), "--min-rows", "61"]) == cli.TOO_MANY_REJECTS
-    assert "No table was saved" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--overwrite"]])
 def test_places_where_no_table_can_be_written_are_refused_before_any_work(
     dump, tmp_path, capsys, more
@@ -202,9 +203,9 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     lose_a_count(work, tmp_path / "dump")
     table.unlink()
     imported = []
-    convert = import_text.write_rows
+    convert = text_import.write_rows
     monkeypatch.setattr(
-        import_text,
+        text_import,
         "write_rows",
         lambda *given, **named: (imported.append(1), convert(*given, **named))[1],
     )
@@ -212,3 +213,44 @@ def test_run_of_text_that_lost_a_count_imports_what_it_reads(tmp_path, monkeypat
     assert len(imported) == again
     assert load_idf(str(table)).fingerprint == load_idf(str(whole)).fingerprint
     assert not work.exists()
+
+
+TABLE = IdfTable(
+    frequencies=DocumentFrequencies(
+        num_documents=2, ids=np.array([5], np.int32), counts=np.array([1], np.int64)
+    ),
+    tokenizer="t",
+    max_length=8,
+    corpus="c",
+)
+
+
+def save(folder):
+    with beam.Pipeline(runner="FnApiRunner") as root:
+        _ = root | beam.Create([IdfTables.of(TABLE)]) | SaveIdf(folder, "idf.npz")
+
+
+def test_a_run_that_has_lost_its_folder_saves_no_table(tmp_path):
+    lost = own(tmp_path)
+    save(own(tmp_path))
+    assert exists(lost.path("idf.npz"))
+    lost_again = own(tmp_path)
+    own(tmp_path).delete("idf.npz")
+    with pytest.raises(Exception, match="belongs to another run now"):
+        save(lost_again)
+    assert not exists(lost.path("idf.npz"))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_too_few_rows_leave_the_counts_of_an_earlier_run(tmp_path, counted, capsys):
+    dump, table = write_dump(tmp_path / "dump", [5]), tmp_path / "table.npz"
+    count = tmp_path / ".table.npz.run" / "counts" / "one.npz"
+    if counted:
+        count.parent.mkdir(parents=True)
+        count.write_bytes(b"a count")
+    flags = ["idf", "--input", str(dump), "--output", str(table), "--min-rows", "6"]
+    assert cli.main(flags) == cli.TOO_MANY_REJECTS
+    assert "No table was saved" in capsys.readouterr().err
+    left = sorted(path.name for path in tmp_path.rglob("*.npz*") if path.is_file())
+    assert left == (["one.npz"] if counted else [])
+    assert count.parent.exists() == counted

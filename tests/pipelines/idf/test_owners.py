@@ -6,16 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump.columns import IdfColumns
-from bertscore_beam.dump.splits import Split
-from bertscore_beam.dump.texts import countable_references
-from bertscore_beam.idf.counts import KeptCount, SplitCount
-from bertscore_beam.idf.owners import KeyedRows, Owned, choose_owners, keyed_rows, num_buckets
-from bertscore_beam.idf.repeats import Repeats, repeat_words
-from bertscore_beam.idf.tables import MOST_TABLES, IdfTables
+from bertscore_beam.dump import Rows, Split, TableFields
+from bertscore_beam.idf import (
+    MOST_TABLES,
+    IdfTables,
+    KeptCount,
+    KeyedRows,
+    Owned,
+    Repeats,
+    SplitCount,
+    choose_owners,
+    keyed_rows,
+    num_buckets,
+    repeat_words,
+)
 from bertscore_core import IdfError
 
-COLUMNS = IdfColumns(key=("doc", "part"), group=("set",))
+FIELDS = TableFields(reference_column="reference", key=("doc", "part"), group=("set",))
 
 
 def split(name: str, offset: int, rows: int) -> Split:
@@ -59,8 +66,7 @@ def chosen(files: dict[str, pa.Table], size: int, buckets: int, seed: int) -> di
             rows = table.slice(offset, size)
             here = split(name, offset, len(rows))
             offsets[here.part_name] = (name, offset)
-            references = countable_references(rows["reference"])
-            found, alone = keyed_rows(here, "run", rows, COLUMNS, references)
+            found, alone = keyed_rows(here, "run", Rows(rows, FIELDS))
             owned.setdefault(here.part_name, []).append(alone)
             for bucket, some in found.buckets(buckets):
                 by_bucket.setdefault(bucket, []).append(some)
@@ -108,8 +114,8 @@ def test_first_row_of_each_key_counts_however_the_corpus_is_cut(seed):
 
 
 def test_words_of_a_key_do_not_run_together():
-    rows = pa.table({"doc": ["a", "aa"], "part": ["aa", "a"], "set": ["x", "x"]})
-    found, _ = keyed_rows(split("a", 0, 2), "run", rows, COLUMNS, [["t"], ["t"]])
+    values = {"doc": ["a", "aa"], "part": ["aa", "a"], "set": ["x", "x"], "reference": ["t", "t"]}
+    found, _ = keyed_rows(split("a", 0, 2), "run", Rows(pa.table(values), FIELDS))
     assert len(np.unique(found.keys, axis=0)) == 2
 
 

@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump.columns import IdfColumns
-from bertscore_beam.idf.row_keys import NO_KEY, row_keys
-from bertscore_beam.idf.saved import SavedIdf
-from bertscore_beam.idf.tables import WHOLE, IdfKey, IdfTables
+from bertscore_beam.dump import Rows, TableFields
+from bertscore_beam.idf import NO_KEY, WHOLE, IdfKey, IdfTables, SavedIdf, row_keys
 from bertscore_core import DocumentFrequencies, IdfError, IdfTable
 
 
@@ -125,9 +123,13 @@ def test_hostile_bytes_are_refused(data):
         IdfTables.from_bytes(data, "x")
 
 
+def keys_of(table, **columns):
+    return row_keys(Rows(table, TableFields(reference_column="reference", **columns)))
+
+
 def test_rows_of_one_group_have_one_key_whatever_the_type_of_its_columns():
     texts = pa.table({"testset": ["a", "b", None, "a"], "year": [2023, 2024, 2023, 2023]})
-    found = row_keys(texts, IdfColumns(group=("testset", "year")))
+    found = keys_of(texts, group=("testset", "year"))
     assert found.keys == (IdfKey(group=("a", "2023")), IdfKey(group=("b", "2024")))
     assert found.codes.tolist() == [0, 1, NO_KEY, 0]
     years = [
@@ -137,7 +139,7 @@ def test_rows_of_one_group_have_one_key_whatever_the_type_of_its_columns():
         pa.array(["2023"]).dictionary_encode(),
         pa.array(["2023"], pa.large_string()),
     ]
-    keys = {row_keys(pa.table({"y": year}), IdfColumns(group=("y",))).keys for year in years}
+    keys = {keys_of(pa.table({"y": year}), group=("y",)).keys for year in years}
     assert keys == {(IdfKey(group=("2023",)),)}
 
 
@@ -145,22 +147,20 @@ def test_value_that_is_nan_or_no_valid_text_chooses_no_table():
     offsets = pa.array([0, 1, 2], pa.int32()).buffers()[1]
     broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xffa")])
     for column in (broken, pa.array([float("nan"), 1.5])):
-        codes = row_keys(pa.table({"g": column}), IdfColumns(group=("g",))).codes
+        codes = keys_of(pa.table({"g": column}), group=("g",)).codes
         assert codes.tolist() == [NO_KEY, 0]
-    none = row_keys(pa.table({"g": pa.nulls(2)}), IdfColumns(group=("g",)))
+    none = keys_of(pa.table({"g": pa.nulls(2)}), group=("g",))
     assert none.codes.tolist() == [NO_KEY, NO_KEY]
 
 
 def test_without_groups_all_rows_have_one_key():
-    found = row_keys(pa.table({"reference": ["a", None]}), IdfColumns())
+    found = keys_of(pa.table({"reference": ["a", None]}))
     assert found.keys == (WHOLE,)
     assert found.codes.tolist() == [0, 0]
 
 
 def test_columns_may_be_fields_of_structs():
     meta = [{"lang": "DE", "set": "a"}, {"lang": None, "set": "a"}, {"lang": "de", "set": None}]
-    found = row_keys(
-        pa.table({"meta": meta}), IdfColumns(language="meta.lang", group=("meta.set",))
-    )
+    found = keys_of(pa.table({"meta": meta}), language="meta.lang", group=("meta.set",))
     assert found.keys == (IdfKey(language="de", group=("a",)),)
     assert found.codes.tolist() == [0, NO_KEY, NO_KEY]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.text.lines import LINE_COLUMN
+from bertscore_beam.dump.text import LINE_COLUMN
 from tests.support.dumps import write_dump
 
 pytestmark = pytest.mark.job

@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from bertscore_beam.options.base import DumpOptions
-from bertscore_beam.options.config_file import load_yaml
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options import DumpOptions, IdfOptions, ScoreOptions, load_yaml
 from bertscore_core.errors import ConfigError
 
 NEEDED: dict[str, Any] = {"input": ["in/*.parquet"], "output": "out"}
@@ -32,7 +29,6 @@ EVERY_OPTION: dict[str, Any] = {
     "keep_input": True,
     "input_format": "tsv-raw",
     "split_rows": 7,
-    "split_bytes": 1000,
     "files_in_flight": 8,
     "dry_run": True,
     "print_job": True,
@@ -174,9 +170,10 @@ WRONG_TYPES = [
     ("empty", "skip", r"got 'skip' \(str\); expected 'zero' or 'null' or 'reference'"),
     (
         "dtype",
-        "fp16",
-        r"got 'fp16' \(str\); expected 'float32' or 'tf32' or 'bfloat16' or 'float16'",
+        "tf32",
+        r"got 'tf32' \(str\); expected 'auto' or 'float32' or 'bfloat16'",
     ),
+    ("attention", "eager", r"got 'eager' \(str\); expected 'auto' or 'sdpa'"),
 ]
 
 
@@ -195,7 +192,6 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"output": "https://host/out"}, r"http is for reading only"),
     ({"workers": 0}, r"'workers' cannot be used: got 0; expected at least 1"),
     ({"split_rows": 0}, r"'split_rows' .*at least 1"),
-    ({"split_bytes": -1}, r"'split_bytes' .*at least 1"),
     ({"max_length": 0}, r"'max_length' .*at least 1"),
     ({"num_layers": -1}, r"'num_layers' .*at least 0"),
     ({"max_batch_tokens": 0}, r"'max_batch_tokens' .*at least 1"),

@@ -15,7 +15,7 @@ import pytest
 
 from bertscore_beam import ScoreBatches
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.options import ScoreOptions
 from bertscore_beam.pairs import batches
 from bertscore_core import BertScoreError, ConfigError, IdfError, InputError
 from tests.support.dumps import pair_rows, read_output, write_dump
@@ -105,7 +105,7 @@ def test_rows_are_scored_by_their_languages(tiny_folder, tmp_path):
 def test_a_process_loads_a_model_once(caplog, monkeypatch):
     monkeypatch.setattr(batches, "_SCORERS", {})
     table = pa.table(pair_rows(3))
-    with caplog.at_level(logging.INFO, logger="bertscore_beam.loading"):
+    with caplog.at_level(logging.INFO, logger="bertscore_beam.run.loading"):
         scorers = [ScoreBatches(device="cpu") for _ in range(2)]
         scored = scorers[0](table)
         assert scored.equals(pickle.loads(pickle.dumps(scorers[1]))(table))  # noqa: S301 - our own

@@ -10,7 +10,7 @@ from apache_beam.testing import test_stream as streams  # pytest would take Test
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from bertscore_beam.pairs.transform import ScorePairs
+from bertscore_beam.pairs import ScorePairs
 from tests.support.streamed_pairs import CONFIG, library, measured, pairs
 from tests.support.tolerances import INVARIANCE_ATOL
 

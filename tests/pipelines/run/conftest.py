@@ -1,7 +1,10 @@
 """Fixtures of the tests of what every job needs."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from bertscore_beam.run import at_work
 from tests.support.offline import refuse_connections
 
 
@@ -9,3 +12,11 @@ from tests.support.offline import refuse_connections
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse every connection during a test."""
     refuse_connections(monkeypatch)
+
+
+@pytest.fixture
+def nothing_at_work() -> Iterator[None]:
+    """Forget what other tests have left at work, and what this one leaves."""
+    at_work.forget()
+    yield
+    at_work.forget()

@@ -2,15 +2,9 @@
 
 import pytest
 
-from bertscore_beam.run import at_work
-from bertscore_beam.run.at_work import AtWork
+from bertscore_beam.run import AtWork, at_work
 
-
-@pytest.fixture(autouse=True)
-def _nothing_before():
-    at_work.forget()
-    yield
-    at_work.forget()
+pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
 def test_shares_are_asked_for_while_the_work_goes_on():

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.describe import describe
-from bertscore_beam.run.exit_status import DONE, UNUSABLE
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import build_score_pipeline, sketch_score
-from bertscore_beam.score.prepare import plan_score, resume_score
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import DONE, UNUSABLE, OutputFolder, Runner, describe
+from bertscore_beam.score import build_score_pipeline, plan_score, resume_score, sketch_score
 from tests.support.dumps import write_dump
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,9 +78,6 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
         build_score_pipeline,
         spec=job.spec,
         idf=job.idf,
-        corpus=job.plan.digest,
-        accelerator=options.accelerator,
-        is_remote=runner.is_remote,
     )
     (sketch,) = sketch_score(options, runner)
     assert describe(runner, sketch.build) == describe(runner, build)
@@ -92,13 +85,13 @@ def test_what_is_printed_is_what_a_prepared_job_builds(idf, remote, tmp_path):
 
 @pytest.mark.parametrize("missing", ["project", "region", "temp_location", "sdk_container_image"])
 def test_what_dataflow_cannot_do_without_is_named_before_any_work(missing, capsys, no_network):
-    given = {
+    values = {
         "project": "a-project",
         "region": "us-central1",
         "temp_location": "gs://a-bucket/tmp",
         "sdk_container_image": "us-docker.pkg.dev/a/b/gpu:1",
     }
-    flags = [f"--{name}={value}" for name, value in given.items() if name != missing]
+    flags = [f"--{name}={value}" for name, value in values.items() if name != missing]
     status = main(
         ["score", "--input", "in", "--output", "out", "--", "--runner=DataflowRunner", *flags]
     )
@@ -177,11 +170,3 @@ def test_places_that_only_the_launcher_has_are_refused(name, flags, only_print, 
     more = ("--print-job",) if only_print else ()
     assert main(["score", *flags, *more, "--", *DATAFLOW_FLAGS]) == UNUSABLE
     assert f"bertscore-beam: {name} is on this machine: got" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("flag", ["--environment_type=EXTERNAL", "--direct_num_workers=2"])
-def test_workers_that_are_not_those_of_this_command_are_refused(flag, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert main(["score", "--input", "in", "--output", str(out), "--", flag]) == UNUSABLE
-    assert f"{flag.partition('=')[0]} cannot be used" in capsys.readouterr().err
-    assert not out.exists()

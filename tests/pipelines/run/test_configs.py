@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.options.config_file import load_yaml
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.exit_status import DONE, UNUSABLE
+from bertscore_beam.options import ScoreOptions, load_yaml, read_options
+from bertscore_beam.run import DONE, UNUSABLE
 from tests.support.offline import refuse_connections
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -189,8 +187,8 @@ def test_a_gpu_machine_runs_one_process_with_some_threads(path):
 @pytest.mark.parametrize("path", GPU_CONFIGS, ids=name_of)
 def test_the_worker_pool_is_the_one_that_the_config_says(path):
     pool = scoring_job(print_job(path))["workers"]
-    given = load_yaml(str(path))
-    said = dict(flag.split("=", 1) for flag in (*given["beam"], *given.get("beam_scoring", ())))
+    options = load_yaml(str(path))
+    said = dict(flag.split("=", 1) for flag in (*options["beam"], *options.get("beam_scoring", ())))
     assert pool["machineType"] == said["--machine_type"]
     assert pool["diskSizeGb"] == int(said["--disk_size_gb"])
     assert pool["numWorkers"] == int(said["--num_workers"])

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.run import counters
-from bertscore_beam.run.events import event
+from bertscore_beam.run import counters, event
 from tests.support.jobs import add_score_pipeline, job_options, prepare_score, start
 
 pytestmark = pytest.mark.job

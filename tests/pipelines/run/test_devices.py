@@ -5,19 +5,15 @@ import os
 import pytest
 import torch
 
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run import devices
-from bertscore_beam.run.devices import VISIBLE, gpus_to_share, has_accelerator
-from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.runner import Runner
+from bertscore_beam.options import IdfOptions, ScoreOptions
+from bertscore_beam.run import VISIBLE, Pool, Runner, gpus_to_share, has_accelerator, pool
 
 
 @pytest.fixture
 def _three_gpus(monkeypatch, tmp_path):
     driver = tmp_path / "nvidiactl"
     driver.touch()
-    monkeypatch.setattr(devices, "DRIVER_FILES", (str(driver),))
+    monkeypatch.setattr(pool, "DRIVER_FILES", (str(driver),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.delenv(VISIBLE, raising=False)
 
@@ -44,7 +40,7 @@ def test_gpus_are_named_as_this_process_sees_them(monkeypatch, device, visible, 
 
 def test_a_gpu_is_looked_for_only_where_a_driver_is(monkeypatch, tmp_path):
     driver = tmp_path / "kfd"
-    monkeypatch.setattr(devices, "DRIVER_FILES", (str(tmp_path / "dxg"), str(driver)))
+    monkeypatch.setattr(pool, "DRIVER_FILES", (str(tmp_path / "dxg"), str(driver)))
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert not any(has_accelerator(device) for device in ("auto", "cuda", "cuda:1", "cpu"))
@@ -90,8 +86,8 @@ def test_one_worker_is_the_default_on_a_device_that_is_named(device):
 def test_worker_of_a_gpu_works_on_several_splits_at_once():
     assert runner_of().at_once == runner_of(device="cuda:1").at_once == 4
     assert runner_of(device="cpu").at_once == 1
-    given = ("--number_of_worker_harness_threads=7",)
-    assert runner_of(beam=given).at_once == runner_of(device="cpu", beam=given).at_once == 7
+    flags = ("--number_of_worker_harness_threads=7",)
+    assert runner_of(beam=flags).at_once == runner_of(device="cpu", beam=flags).at_once == 7
 
 
 @pytest.mark.usefixtures("_three_gpus")

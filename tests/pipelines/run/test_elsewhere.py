@@ -13,9 +13,9 @@ import pytest
 import bertscore_beam.baseline.job
 import bertscore_beam.crawl.fetch
 import bertscore_beam.score.job  # noqa: F401  with the modules of all errors
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.score.plan_settings import settle_each
-from bertscore_beam.scorer import KnownWorkers, tokenizer_facts
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import KnownWorkers, tokenizer_facts
+from bertscore_beam.score import settle_each
 from bertscore_core import BertScoreError, ScorerConfig, UnknownModelError
 
 LOCAL = KnownWorkers(is_local=True, threads=1)
@@ -38,16 +38,18 @@ def loaded_with(imports: str, modules: set[str]) -> str:
 
 
 def test_every_error_on_purpose_goes_from_one_process_to_another():
-    found = set(kinds(BertScoreError))
-    assert {"UnknownModelError", "FolderLostError", "FetchError"} <= {one.__name__ for one in found}
-    for kind in found:
+    classes = set(kinds(BertScoreError))
+    assert {"UnknownModelError", "FolderLostError", "FetchError"} <= {
+        one.__name__ for one in classes
+    }
+    for kind in classes:
         error = pickle.loads(pickle.dumps(kind("the model is unknown")))  # noqa: S301
         assert (type(error), str(error)) == (kind, "the model is unknown")
 
 
 @pytest.mark.process
 def test_who_starts_a_scoring_run_needs_no_torch_for_its_imports():
-    launcher = "bertscore_beam.cli.score, bertscore_beam.score.job, bertscore_core.scorer_config"
+    launcher = "bertscore_beam.cli.jobs, bertscore_beam.score.job, bertscore_core.scorer_config"
     assert loaded_with(launcher, {"torch", "transformers", "tokenizers"}) == "[]"
 
 
@@ -67,10 +69,10 @@ def test_another_process_settles_alike(tiny_folder):
     unknown = replace(options, model="no-such-model")
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        there = pool.submit(settle_each, options, LOCAL, ("",)).result()
+        settled = pool.submit(settle_each, options, LOCAL, ("",)).result()
         facts = pool.submit(tokenizer_facts, config).result()
         with pytest.raises(UnknownModelError, match="no-such-model"):
             pool.submit(settle_each, unknown, LOCAL, ("",)).result()
-    assert there == settle_each(options, LOCAL, ("",))
-    assert there.by_language[""].weight_bytes > 0
-    assert facts == tokenizer_facts(config) == (there.by_language[""].signature.tokenizer, 16)
+    assert settled == settle_each(options, LOCAL, ("",))
+    assert settled.by_language[""].weight_bytes > 0
+    assert facts == tokenizer_facts(config) == (settled.by_language[""].signature.tokenizer, 16)

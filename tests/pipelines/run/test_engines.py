@@ -59,14 +59,14 @@ def engine(request, pool):
 @pytest.fixture
 def results(monkeypatch):
     """Return the list of what Beam's pipelines of the test return."""
-    kept, run = [], beam.Pipeline.run
+    runs, run = [], beam.Pipeline.run
 
     def run_and_keep(pipeline, *args, **kwargs):
-        kept.append(run(pipeline, *args, **kwargs))
-        return kept[-1]
+        runs.append(run(pipeline, *args, **kwargs))
+        return runs[-1]
 
     monkeypatch.setattr(beam.Pipeline, "run", run_and_keep)
-    return kept
+    return runs
 
 
 @pytest.mark.parametrize("idf", ["none", "corpus"])
@@ -83,13 +83,13 @@ def test_scores_and_counters_are_those_of_the_local_runner(tmp_path, engine, idf
     expected = summed(tmp_path / "expected")
     _, result = results
     found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
-    counted = {one.key.metric.name: one.result for one in found["counters"]}
+    counted = {metric.key.metric.name: metric.result for metric in found["counters"]}
     assert counted["pairs_scored"] == ROWS
     assert counted["parts_written"] == expected["parts"]
     assert counted["tokens"] == expected["tokens"]
     assert counted["batches"] == expected["batches"]
     assert counted.get("documents_counted", 0) == (ROWS if idf == "corpus" else 0)
-    taken = {one.key.metric.name: one.result for one in found["distributions"]}
+    taken = {metric.key.metric.name: metric.result for metric in found["distributions"]}
     assert taken["split_msec"].count == expected["parts"]
 
 

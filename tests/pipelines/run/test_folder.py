@@ -1,14 +1,9 @@
 """The output folder: changes need the lock, and what is damaged or missing reads as nothing."""
 
-import json
-
 import pytest
 
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.folder import RUN_FILE, OutputFolder, read_run
-from bertscore_beam.run.lock import LOCK_FILE, FolderLostError
-from bertscore_core import SignatureError
+from bertscore_beam.files import join, write_atomically
+from bertscore_beam.run import LOCK_FILE, FolderLostError, OutputFolder
 from tests.support.jobs import own
 
 CHANGES = {
@@ -61,13 +56,3 @@ def test_damaged_json_reads_as_nothing(tmp_path, data):
     if data is not None:
         (tmp_path / "said.json").write_bytes(data)
     assert OutputFolder(str(tmp_path)).read_json("said.json") == {}
-
-
-def test_run_that_cannot_be_read_is_an_error_and_a_missing_one_is_none(tmp_path):
-    folder = OutputFolder(str(tmp_path))
-    assert read_run(folder) is None
-    (tmp_path / RUN_FILE).write_text(json.dumps({"run": "one"}))
-    assert read_run(folder) == {"run": "one"}
-    (tmp_path / RUN_FILE).write_text("[]")
-    with pytest.raises(SignatureError, match="is damaged"):
-        read_run(folder)

@@ -6,15 +6,19 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from bertscore_beam.files.paths import absolute
-from bertscore_beam.options.base import RunOptions
-from bertscore_beam.run.exit_status import TOO_MANY_REJECTS
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.job import JobKind, run_job
-from bertscore_beam.run.outcome import Outcome, Shown
-from bertscore_beam.run.progress import Amounts
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
+from bertscore_beam.files import absolute
+from bertscore_beam.options import RunOptions
+from bertscore_beam.run import (
+    TOO_MANY_REJECTS,
+    Amounts,
+    JobKind,
+    Outcome,
+    OutputFolder,
+    Runner,
+    Shown,
+    Stage,
+    run_job,
+)
 from bertscore_core import ConfigError
 
 pytestmark = pytest.mark.job

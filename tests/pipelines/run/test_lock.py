@@ -13,22 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.files.delete import delete_temporary
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import exists, read_bytes, read_many
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run import lock as locks
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.holder import Holder
-from bertscore_beam.run.lock import (
+from bertscore_beam.files import (
+    delete_temporary,
+    exists,
+    join,
+    read_bytes,
+    read_many,
+    write_atomically,
+)
+from bertscore_beam.run import (
     BEAT_FILE,
     LOCK_FILE,
     SUBMITTED,
     FolderInUseError,
     FolderLostError,
+    Holder,
+    OutputFolder,
     hold,
+    lock as locks,
 )
 from tests.support.waiting import wait_until
+
+FAR = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
+"""A run on another machine, of which nothing is known here."""
 
 HOLDER = """
 import sys, time
@@ -55,7 +62,10 @@ def other(tmp_path):
 def quick(monkeypatch):
     """Shorten the times, so that a test need not wait for half a minute."""
     monkeypatch.setattr(locks, "BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(locks, "STALE_SECONDS", 2.0)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.2)
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -140,42 +150,38 @@ def test_lock_of_a_killed_process_is_taken_over_at_once(other):
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to tell processes apart")
 def test_process_number_used_again_is_another_process():
-    here = Holder.here()
-    assert here.is_alive()
-    assert not here.is_gone()
-    earlier = replace(here, place=here.place + "0")
+    holder = Holder.here()
+    assert holder.is_alive()
+    assert not holder.is_gone()
+    earlier = replace(holder, place=holder.place + "0")
     assert earlier.is_gone()
     assert not earlier.is_alive()
-    elsewhere = replace(here, place="other-boot/pid:[1]/1")
+    elsewhere = replace(holder, place="other-boot/pid:[1]/1")
     assert not elsewhere.is_gone()
 
 
 def test_lock_from_elsewhere_is_taken_over_when_its_heart_stands_still(tmp_path, quick):
     folder, said = str(tmp_path / "out"), []
-    put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+    put(folder, FAR)
     with take(folder, said) as lock:
         lock.check()
-    assert "locked by process 7 on far; watching for 2 s" in said[0]
+    assert "locked by process 7 on far; watching for 1 s" in said[0]
 
 
-def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick):
+OLD = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "beats": %d}'
+"""A lock of an earlier version, with its heartbeats in it."""
+
+
+@pytest.mark.parametrize(
+    ("lock", "name", "sign"),
+    [(FAR.to_json(), BEAT_FILE + "theirs", b"a beat"), (OLD % 1, LOCK_FILE, OLD % 2)],
+    ids=["a heartbeat", "a lock of an earlier version that changes"],
+)
+def test_lock_from_elsewhere_whose_heart_beats_is_respected(tmp_path, quick, lock, name, sign):
     """Its clock does not enter: only that a heartbeat comes while we watch."""
     folder = str(tmp_path / "out")
-    theirs = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
-    put(folder, theirs)
-    timer = threading.Timer(0.5, beat, (folder, "theirs"))
-    timer.start()
-    with pytest.raises(FolderInUseError, match="process 7 on far"):
-        take(folder).__enter__()
-    timer.join()
-
-
-def test_lock_of_an_earlier_version_that_changes_is_respected(tmp_path, quick):
-    """It has its heartbeats in the lock itself."""
-    folder = str(tmp_path / "out")
-    old = b'{"run": "theirs", "machine": "far", "process": 7, "place": "b/c/1", "beats": %d}'
-    write_atomically(join(folder, LOCK_FILE), old % 1)
-    timer = threading.Timer(0.5, write_atomically, (join(folder, LOCK_FILE), old % 2))
+    write_atomically(join(folder, LOCK_FILE), lock)
+    timer = threading.Timer(0.5, write_atomically, (join(folder, name), sign))
     timer.start()
     with pytest.raises(FolderInUseError, match="process 7 on far"):
         take(folder).__enter__()
@@ -200,7 +206,7 @@ def test_a_job_keeps_its_lock_as_long_as_a_worker_beats(output, quick):
     with pytest.raises(
         FolderInUseError,
         match=r"^the detached job submitted by process .* is still running on this output: got a "
-        r"heartbeat \d s after .* expected none for 2 s\. Wait .*, cancel it, or choose",
+        r"heartbeat \d s after .* expected none for 1 s\. Wait .*, cancel it, or choose",
     ):
         take(output).__enter__()
     assert read_bytes(join(output, LOCK_FILE)) == written
@@ -217,22 +223,22 @@ def test_a_job_whose_workers_have_ended_is_stale(output, quick):
         lock.check()
         assert beat_of(output, job.run) is None
     assert "locked by the detached job submitted by process" in said[0]
-    assert "watching for 2 s whether that run still lives" in said[0]
+    assert "watching for 1 s whether that run still lives" in said[0]
 
 
 def test_a_job_that_was_submitted_is_stale_if_no_worker_begins(output, impatient, monkeypatch):
-    monkeypatch.setattr(locks, "START_SECONDS", 3.0)
+    monkeypatch.setattr(locks, "START_SECONDS", 1.0)
     job, said, began = submit(output), [], time.monotonic()
     with take(output, said):
-        assert time.monotonic() - began > 3.0
+        assert time.monotonic() - began > 1.0
         assert beat_of(output, job.run) is None
-    assert "watching for 3 s whether its workers begin" in said[0]
+    assert "watching for 1 s whether its workers begin" in said[0]
 
 
 def test_a_job_that_begins_late_is_not_taken_for_dead(output, impatient, monkeypatch):
     monkeypatch.setattr(locks, "START_SECONDS", 60.0)
     job = submit(output)
-    timer = threading.Timer(2.0, job.keep)  # later than a stale run beats
+    timer = threading.Timer(0.7, job.keep)  # later than a stale run beats
     timer.start()
     with pytest.raises(FolderInUseError, match="is still running"):
         take(output).__enter__()
@@ -252,7 +258,7 @@ def test_a_job_that_was_not_submitted_leaves_no_lock(output):
 def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
     """An object store takes one write a second of the same object."""
     folder, written = str(tmp_path / "out"), []
-    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.5)
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.25)
     job = submit(folder)
 
     def write(path, content):
@@ -262,8 +268,8 @@ def test_workers_of_one_job_beat_once_for_all(tmp_path, quick, monkeypatch):
     monkeypatch.setattr(locks, "write_atomically", write)
     for _ in range(10):
         job.keep()
-        time.sleep(0.05)
-    time.sleep(2.0)
+        time.sleep(0.02)
+    time.sleep(1.0)
     job.release()
     assert 2 <= len(written) <= 10
     assert set(written) == {job.beat_path}
@@ -274,7 +280,7 @@ def test_run_that_takes_a_lock_over_a_moment_before_this_one_is_respected(
 ):
     """It cleans the folder up, also of the temporary file that this one is about to rename."""
     folder, replace_file = str(tmp_path / "out"), os.replace
-    put(folder, Holder(run="gone", machine="far", process=7, place="boot/pid:[1]/1"))
+    put(folder, replace(FAR, run="gone"))
     alive = replace(Holder.here(), run="theirs")
 
     def too_late(temporary, path):
@@ -313,10 +319,9 @@ def test_a_run_beats_beside_its_lock_which_it_never_writes_again(tmp_path, quick
 @pytest.mark.parametrize("way", ["taken over", "deleted"])
 def test_run_that_lost_its_folder_is_told_and_leaves_the_lock_alone(tmp_path, quick, way):
     folder, lost = str(tmp_path / "out"), []
-    theirs = Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1")
     with hold(folder, say=print, lost=lost.append) as lock:
         if way == "taken over":
-            put(folder, theirs)
+            put(folder, FAR)
         else:
             os.unlink(join(folder, LOCK_FILE))
         wait_until(lambda: lost)
@@ -369,24 +374,33 @@ def test_on_a_store_one_look_is_good_for_some_writes(monkeypatch):
         monkeypatch.setattr(locks, "LOOK_SECONDS", 0.0)
         lock.check()
         assert len(looks) == 2
-        put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+        put(folder, FAR)
         with pytest.raises(FolderLostError):
             lock.check()
 
 
-def test_a_look_is_old_when_any_clock_says_so(monkeypatch):
+@pytest.mark.parametrize(
+    ("now", "is_old"),
+    [((104, 1004), False), ((106, 1004), True), ((104, 1006), True), ((104, 999), True)],
+)
+def test_a_look_is_old_when_any_clock_says_so(monkeypatch, now, is_old):
     """A suspended machine wakes up with one of its clocks where it was."""
-    began = locks.Moment(running=100.0, wall=1000.0)
-    assert began.is_within(5.0, locks.Moment(running=104.0, wall=1004.0))
-    for running, wall in ((106.0, 1004.0), (104.0, 1006.0), (104.0, 999.0)):
-        assert not began.is_within(5.0, locks.Moment(running=running, wall=wall))
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(locks, "_clocks", lambda: (100, 1000))
+    with take("memory://clocks/out") as lock:
+        lock.check()
+        looks, look = [], locks.RunLock.look
+        monkeypatch.setattr(locks.RunLock, "look", lambda lock: (looks.append(1), look(lock)))
+        monkeypatch.setattr(locks, "_clocks", lambda: now)
+        lock.check()
+        assert bool(looks) is is_old
 
 
 def test_on_a_disk_each_write_is_preceded_by_a_look(tmp_path):
     folder = str(tmp_path / "out")
     with take(folder) as lock:
         lock.check()
-        put(folder, Holder(run="theirs", machine="far", process=7, place="boot/pid:[1]/1"))
+        put(folder, FAR)
         with pytest.raises(FolderLostError):
             lock.check()
 

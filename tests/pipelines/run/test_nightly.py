@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from bertscore_beam.cli.main import main
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
+from bertscore_beam.run import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE, WORSE
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -88,7 +88,7 @@ def test_the_nightly_task_is_tried_again_only_where_that_helps(status, ends, mon
     assert (task.task_id, task.retries) == ("score", 3)
     assert (check.task_id, check.follows) == ("check", task)
     assert [compare.follows, report.follows] == [check, check]
-    for one in (task, compare):
-        one.bash_command = f"exit {status}"
+    for tried in (task, compare):
+        tried.bash_command = f"exit {status}"
         with contextlib.nullcontext() if ends is None else pytest.raises(ends):
-            one.execute({})
+            tried.execute({})

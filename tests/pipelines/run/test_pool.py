@@ -15,10 +15,8 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from bertscore_beam.run import at_work, pool
+from bertscore_beam.run import Pool, RunStep, SentStep, WorkersDiedError, at_work, pool
 from bertscore_beam.run.child import _as_they_come
-from bertscore_beam.run.pool import Pool, SentStep, WorkersDiedError
-from bertscore_beam.run.run_step import RunStep
 from bertscore_core import ConfigError
 from tests.support.pool_steps import Work, notes
 from tests.support.processes import session_members, wait_until_gone
@@ -37,14 +35,14 @@ def _tests_can_be_imported(monkeypatch):
 def run(folder: Path, elements: list[str], processes=2, restarts=1, at_once=1) -> tuple[list, Pool]:
     """Work on elements, and return the results of each, by element, and the closed pool."""
     made = Pool(processes, restarts=restarts, at_once=at_once)
-    step, waiting, found = SentStep.of(Work(str(folder))), [], []
+    step, waiting, results = SentStep.of(Work(str(folder))), [], []
     with pool.opening(made):
         for element in elements:
             answers = queue.SimpleQueue()
             made.submit(step, element, answers.put)
             waiting.append(answers)
-        found += [taken(made, answers)[0] for answers in waiting]
-    return found, made
+        results += [taken(made, answers)[0] for answers in waiting]
+    return results, made
 
 
 def taken(made: Pool, answers: queue.SimpleQueue) -> tuple[list, Counter[str]]:
@@ -52,8 +50,8 @@ def taken(made: Pool, answers: queue.SimpleQueue) -> tuple[list, Counter[str]]:
     results, counts, is_last = [], Counter(), False
     while not is_last:
         answer = answers.get(timeout=60)
-        some, counted = made.take(answer)
-        results, counts, is_last = results + some, counts + counted.counters, answer.is_last
+        more, counted = made.take(answer)
+        results, counts, is_last = results + more, counts + counted.counters, answer.is_last
     return results, counts
 
 
@@ -72,7 +70,8 @@ def test_pipeline_yields_the_results_of_each_element_once_and_counts(tmp_path):
         ran = root.run()
         ran.wait_until_finish()
     found = ran.metrics().query()
-    assert {one.key.metric.name: one.committed for one in found["counters"]} == {"echoes": 30}
+    counters = {counter.key.metric.name: counter.committed for counter in found["counters"]}
+    assert counters == {"echoes": 30}
     (lengths,) = found["distributions"]
     assert (lengths.committed.count, lengths.committed.sum) == (30, 60)
     assert set(begun(tmp_path).values()) == {1}
@@ -289,7 +288,7 @@ def test_child_has_its_surroundings_set_before_it_starts(tmp_path, monkeypatch):
         assert told["environment"]["PYTHONSAFEPATH"] == "1"
         assert not {"apache_beam", "torch", "transformers"} & set(told["modules"])
         assert told["sigint"]
-    assert {one["environment"]["CUDA_VISIBLE_DEVICES"] for one in (first, second)} <= {"4", "7"}
+    assert {child["environment"]["CUDA_VISIBLE_DEVICES"] for child in (first, second)} <= {"4", "7"}
 
 
 def test_threads_that_the_user_has_chosen_stay(tmp_path, monkeypatch):
@@ -317,7 +316,7 @@ LAUNCHER = textwrap.dedent(
     """
     import queue, sys
     from bertscore_beam.run import pool
-    from bertscore_beam.run.ending import end_when_interrupted
+    from bertscore_beam.run.job import end_when_interrupted
     from bertscore_beam.run.pool import Pool, SentStep
     from tests.support.pool_steps import Work
 
@@ -386,7 +385,7 @@ def test_results_that_come_fast_are_sent_together_and_others_at_once() -> None:
     fast = list(_as_they_come(range(1000)))
     assert fast[0] == [0]  # nothing is held back without a reason
     assert len(fast) < 100
-    assert [result for some in fast for result in some] == list(range(1000))
+    assert [result for together in fast for result in together] == list(range(1000))
 
     def slow():
         for number in range(3):

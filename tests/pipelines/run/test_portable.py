@@ -2,16 +2,12 @@
 
 import pytest
 
-from bertscore_beam.baseline.job import BASELINE
-from bertscore_beam.idf.job import IDF
-from bertscore_beam.options.baseline import BaselineOptions
-from bertscore_beam.options.idf import IdfOptions
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.run.describe import pipeline_proto
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.job import SCORE
-from bertscore_beam.tune.job import TUNE
+from bertscore_beam.baseline import BASELINE, BaselineOptions
+from bertscore_beam.idf import IDF
+from bertscore_beam.options import IdfOptions, ScoreOptions
+from bertscore_beam.run import Runner, pipeline_proto
+from bertscore_beam.score import SCORE
+from bertscore_beam.tune import TUNE, TuneOptions
 
 pytestmark = pytest.mark.job
 
@@ -91,12 +87,14 @@ def test_its_steps_are_known_to_every_portable_runner(protos):
 
 def test_its_rows_are_in_one_window_and_in_coders_that_can_be_passed_on(protos):
     for proto in protos:
-        assert {one.spec.urn for one in proto.components.coders.values()} <= CODERS | OF_PYTHON
+        coders = {coder.spec.urn for coder in proto.components.coders.values()}
+        assert coders <= CODERS | OF_PYTHON
         windows = proto.components.windowing_strategies.values()
-        assert {one.window_fn.urn for one in windows} == {"beam:window_fn:global_windows:v1"}
+        windows = {window.window_fn.urn for window in windows}
+        assert windows == {"beam:window_fn:global_windows:v1"}
 
 
 def test_its_workers_are_those_that_the_options_name(protos):
     for proto in protos:
         environments = proto.components.environments.values()
-        assert {one.urn for one in environments} == {"beam:env:external:v1"}
+        assert {environment.urn for environment in environments} == {"beam:env:external:v1"}

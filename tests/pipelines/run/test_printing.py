@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.run.events import event
-from bertscore_beam.run.printing import EscapingFormatter, escape_json, escape_line, escape_text
+from bertscore_beam.run import EscapingFormatter, escape_json, escape_line, event
+from bertscore_core.errors import escape_text
 from tests.support.dumps import pair_rows
 
 # A title, colours that nobody of ours uses, C1's own start of a sequence, an override of direction.

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import BEAT_FILE, LOCK_FILE, SUBMITTED
-from bertscore_beam.score.part_record import record_path
+from bertscore_beam.records import record_path
+from bertscore_beam.run import BEAT_FILE, LOCK_FILE, SUBMITTED
 from tests.support.dumps import write_dump
 from tests.support.jobs import run_job, summed
 from tests.support.prism import find_prism, job_server
@@ -122,12 +122,12 @@ def test_a_job_whose_workers_are_killed_is_continued_by_the_same_command(night, 
         kill_worker(workers)  # Prism 2.77 does not notice
         workers.kill()
         assert process.wait(LONG) == cli.BROKEN, said(out).read_text()[-5000:]
-    kept = finished(out)
-    assert 0 < len(kept) < PARTS
+    parts_before = finished(out)
+    assert 0 < len(parts_before) < PARTS
     assert not (out / "_SUCCESS").exists()
     with pool() as workers:
         finish(night, out, workers, *beam)
-    assert kept.items() < written(out).items()
+    assert parts_before.items() < written(out).items()
 
 
 def kill_worker(pool: WorkerPool) -> None:
@@ -164,7 +164,7 @@ def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp
                 assert process.wait(LONG) == cli.DONE, said(out).read_text()[-5000:]
             lock = (out / LOCK_FILE).read_bytes()
             wait_until(lambda: beat(out) not in (None, SUBMITTED), LONG)
-            kept = finished(out)
+            parts_before = finished(out)
             with launcher(night, out, workers, *beam) as process:
                 assert process.wait(LONG) == cli.UNUSABLE, said(out).read_text()[-5000:]
             assert "is still running on this output" in said(out).read_text()
@@ -178,7 +178,7 @@ def test_a_detached_job_keeps_its_folder_until_it_is_cancelled(night, prism, tmp
             finish(night, out, workers, *beam)
     assert last is not None
     assert "watching for 30 s whether that run still lives" in said(out).read_text()
-    assert kept.items() <= written(out).items()
+    assert parts_before.items() <= written(out).items()
     assert beat(out) is None
 
 

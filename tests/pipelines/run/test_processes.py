@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run.pool import Pool
-from bertscore_core.order_of_sums import MKL_VALUE, MKL_VARIABLE
+from bertscore_beam.run import Pool
+from bertscore_core.scorer_config import MKL_VALUE, MKL_VARIABLE
 from tests.support.dumps import write_dump
 from tests.support.processes import children, descendants, kill_session, listening
 from tests.support.waiting import wait_until
@@ -79,7 +79,7 @@ def test_nobody_can_reach_the_processes_of_a_run(tmp_path, verb):
 
 def order_of_sums():
     """Return what torch's library for products is told, and this process."""
-    import bertscore_core.encoder  # noqa: F401 - as who scores does
+    import bertscore_core.model.encoder  # noqa: F401 - as who scores does
 
     return os.environ.get(MKL_VARIABLE), os.getpid()
 

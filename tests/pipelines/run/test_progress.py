@@ -7,22 +7,30 @@ import time
 import pytest
 from rich.console import Console
 
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run import at_work
-from bertscore_beam.run import progress as progress_module
-from bertscore_beam.run.at_work import AtWork
-from bertscore_beam.run.progress import Amounts, RunProgress, show_progress
-from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
-from tests.pipelines.score.test_summary import split
+from bertscore_beam.files import join, write_atomically
+from bertscore_beam.records import PARTS_FOLDER, record_name, record_path
+from bertscore_beam.run import (
+    Amounts,
+    AtWork,
+    RunProgress,
+    Stage,
+    at_work,
+    progress as progress_module,
+    show_progress,
+)
+from tests.pipelines.records.test_summary import split
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("nothing_at_work")
 
 
 def progress_of(output, splits, started, **more):
     rows = Amounts((record_name(split.part_name), split.num_rows) for split in splits)
-    return RunProgress(
-        folder=join(output, PARTS_FOLDER), amounts=rows, started=started, unit="rows", **more
-    )
+    return RunProgress(stage_of(rows, **more), join(output, PARTS_FOLDER), started)
+
+
+def stage_of(amounts, **more):
+    return Stage(name="score", runner=None, build=None, amounts=amounts, unit="rows", **more)
 
 
 def look(progress):
@@ -32,13 +40,6 @@ def look(progress):
 
 def finish(output, split):
     write_atomically(join(output, record_path(split.part_name)), b"{}")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_before():
-    at_work.forget()
-    yield
-    at_work.forget()
 
 
 def report(child, counted=0, words="", **doing):
@@ -151,14 +152,14 @@ def test_a_folder_that_is_long_to_list_is_listed_less_often(tmp_path):
     for number in range(200):
         (tmp_path / f"{number}.json").touch()
     amounts = Amounts([("7.json", 3), ("missing.json", 4)])
-    progress = TimedListing(folder=str(tmp_path), amounts=amounts, started=time.time(), unit="rows")
+    progress = TimedListing(stage_of(amounts), str(tmp_path), time.time())
     stop = NotedPauses(3)
-    assert [found.done for found in progress_module._looks(progress, [0.0], stop)] == [3, 3, 3]
+    assert [look.done for look in progress_module._looks(progress, [0.0], stop)] == [3, 3, 3]
     assert stop.pauses[0] == 0.0
     for pause, took in zip(stop.pauses[1:], progress.took, strict=True):
         assert pause >= 10 * took
     stop = NotedPauses(3)
-    assert [found.done for found in progress_module._looks(progress, [1e5, 1e6], stop)] == [3] * 3
+    assert [look.done for look in progress_module._looks(progress, [1e5, 1e6], stop)] == [3] * 3
     assert stop.pauses == [1e5, 1e6, 1e6, 1e6]
 
 

@@ -6,9 +6,8 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.pool import Pool
-from bertscore_beam.run.runner import Runner, usable_cores
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import Pool, Runner, usable_cores
 from bertscore_core import ConfigError
 
 
@@ -39,7 +38,7 @@ def test_default_is_the_runner_that_needs_no_download_and_starts_no_workers(flag
 def test_the_work_is_done_by_children_unless_none_is_needed(
     monkeypatch, given, restarts, processes
 ):
-    monkeypatch.setattr("bertscore_beam.run.devices.DRIVER_FILES", (__file__,))
+    monkeypatch.setattr("bertscore_beam.run.pool.DRIVER_FILES", (__file__,))
     values = {"workers": 1, "device": "cpu"} | given
     runner = Runner.of(ScoreOptions(input=("in",), output="out", **values))
     assert (runner.restarts, runner.children) == (restarts, processes)

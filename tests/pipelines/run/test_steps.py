@@ -9,12 +9,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.pipeline import PipelineVisitor
 
-from bertscore_beam.run.run_step import RunStep
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.step import Each
-from bertscore_beam.score.idf_table import IdfSource
-from bertscore_beam.score.job import build_score_pipeline
-from bertscore_beam.score.steps import ScoreSplits
+from bertscore_beam.run import Each, Runner, RunStep
+from bertscore_beam.score import IdfSource, ScoreSplits, build_score_pipeline
 from tests.pipelines.run.test_portable import JOBS
 
 pytestmark = pytest.mark.job
@@ -25,29 +21,29 @@ STEPS = {"digest_run", "extract_block", "fetch_lane", "find_keys", "group_part",
 
 def steps_of(build):
     """Return the steps of a pipeline by the names that Beam knows them by."""
-    pipeline, found = beam.Pipeline(), {}
+    pipeline, steps = beam.Pipeline(), {}
     build(pipeline)
 
     class Visitor(PipelineVisitor):
         def visit_transform(self, applied):
             if isinstance(getattr(applied.transform, "fn", None), RunStep):
-                found[applied.full_label] = applied.transform.fn._step
+                steps[applied.full_label] = applied.transform.fn._step
 
     pipeline.visit(Visitor())
-    return found
+    return steps
 
 
 @pytest.fixture(scope="module")
 def steps():
-    found = {}
+    by_name = {}
     for kind, options in JOBS.values():
         for stage in kind.sketch(options, Runner.of(options)):
-            found |= {f"{stage.name}: {name}": one for name, one in steps_of(stage.build).items()}
-    (scoring,) = (step for step in found.values() if isinstance(step, ScoreSplits))
+            by_name |= {f"{stage.name}: {name}": one for name, one in steps_of(stage.build).items()}
+    (scoring,) = (step for step in by_name.values() if isinstance(step, ScoreSplits))
     # What a sketch leaves out: a table that may be valid.
     idf = IdfSource(path="idf.npz", must_count=True, may_be_valid=True)
-    build = partial(build_score_pipeline, spec=scoring.spec, idf=idf, corpus="")
-    return found | steps_of(build)
+    build = partial(build_score_pipeline, spec=scoring.spec, idf=idf)
+    return by_name | steps_of(build)
 
 
 def parts_of(step):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_beam.run.exit_status import BROKEN, DONE
-from bertscore_beam.run.streams import forgiving
+from bertscore_beam.run import BROKEN, DONE, forgiving
 from tests.support.dumps import write_dump
 
 pytestmark = pytest.mark.process
@@ -48,8 +47,8 @@ def score(tmp_path, *more, **streams):
 )
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_a_run_to_which_nobody_listens_any_more_succeeds(tmp_path, nobody, streams, workers):
-    given = dict.fromkeys(streams, nobody)
-    assert score(tmp_path, "--workers", workers, **given) == DONE
+    closed = dict.fromkeys(streams, nobody)
+    assert score(tmp_path, "--workers", workers, **closed) == DONE
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 

@@ -6,18 +6,21 @@ import threading
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.read import exists, read_bytes
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run import lock as locks
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder
-from bertscore_beam.run.lock import FolderLostError, hold
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.success import declare_success, successful_run
-from bertscore_beam.score.finish import finish_run
-from bertscore_beam.score.job import start_run
-from bertscore_beam.score.summary import RunTotals
-from bertscore_beam.scorer import scorer_config
+from bertscore_beam.files import exists, join, read_bytes, write_atomically
+from bertscore_beam.records import RunTotals
+from bertscore_beam.run import (
+    RUN_FILE,
+    SUCCESS_FILE,
+    FolderLostError,
+    OutputFolder,
+    Runner,
+    declare_success,
+    hold,
+    lock as locks,
+    scorer_config,
+    successful_run,
+)
+from bertscore_beam.score import finish_run, start_run
 from bertscore_core import ConfigError
 from tests.support.dumps import write_dump
 from tests.support.faults import FaultRule, Faults

@@ -11,15 +11,19 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import LocalFileSystem
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.read_split import SplitReader
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.files.write import create_exclusively, write_atomically
-from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER
-from bertscore_beam.runs.row_scores import rows_file
-from bertscore_beam.score.job import conclude_score, run_of, score_stages
-from bertscore_beam.score.kept_plan import PLANS_FOLDER
-from bertscore_beam.score.part_record import PARTS_FOLDER, record_name, record_path
-from bertscore_beam.score.record_packs import PACKS_FOLDER
+from bertscore_beam.dump import SplitReader
+from bertscore_beam.files import TEMPORARY_PREFIX, create_exclusively, write_atomically
+from bertscore_beam.records import (
+    INDEX_FILE,
+    INDEX_FOLDER,
+    PACKS_FOLDER,
+    PARTS_FOLDER,
+    record_name,
+    record_path,
+    rows_file,
+)
+from bertscore_beam.run import OutputFolder, RunLock
+from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, score_stages, start_run
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import (
@@ -28,7 +32,9 @@ from tests.support.jobs import (
     run_options,
     run_prepared,
     start,
+    with_folder,
 )
+from tests.support.lost_folder import assert_nothing_changes_after_loss
 from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
 
@@ -299,3 +305,14 @@ def test_progress_shows_the_rows_of_the_whole_run(tmp_path):
     standing = replace(job.standing, pending=(), unsure=(first, second))
     (stage,) = score_stages(run_of(replace(job, standing=standing)))
     assert (len(stage.amounts), stage.before) == (0, 25)  # and still there is a line to be seen
+
+
+def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(finished, monkeypatch):
+    dump, output = finished
+    (output / f"{TEMPORARY_PREFIX}1234").write_bytes(b"half")
+    folder = OutputFolder(str(output), RunLock(str(output), "mine"))
+    job = with_folder(
+        prepare_score(job_options(dump, output, num_layers=3, overwrite=True)), folder
+    )
+    looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
+    assert looks > 8

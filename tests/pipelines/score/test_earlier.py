@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.runs.index import INDEX_FILE
-from bertscore_beam.score.records import read_records
+from bertscore_beam.records import INDEX_FILE, read_records
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import Baseline, format_baseline, rescale
 from tests.support.dumps import pair_rows, read_output
-from tests.support.processes import kill_session
+from tests.support.records import unpack
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.job
 
@@ -199,6 +195,7 @@ def test_run_without_an_index_is_reused_by_the_names_of_its_files(first, tmp_pat
     (tmp_path / "broken" / SUCCESS_FILE).unlink()
     (tmp_path / "broken" / INDEX_FILE).unlink()
     (tmp_path / "broken" / SUMMARY_FILE).unlink()
+    unpack(tmp_path / "broken")  # its records are as a killed run leaves them
     more = ["--reuse", tmp_path / "broken", "--max-reject-fraction", 1]
     assert score(first / "one", tmp_path / "out", *more) == cli.DONE
     assert "It is not done: what it has written is taken." in capsys.readouterr().err
@@ -244,33 +241,6 @@ def test_groups_of_idf_whose_references_are_the_same_are_reused(tmp_path):
     others = pc.not_equal(table["system"], "b")
     for name in RAW:
         assert before[name].filter(others).equals(after[name].filter(others))
-
-
-@pytest.mark.long
-def test_run_that_was_killed_is_a_source_of_what_it_has_written(first, tmp_path):
-    dump = write(tmp_path / "dump", "a.parquet", pa.table(pair_rows(600), schema=SCHEMA))
-    killed = tmp_path / "killed"
-    more = ["--split-rows", 10, "--max-batch-tokens", 64]
-    command = [sys.executable, "-m", "bertscore_beam", *words_of(dump, killed, *more)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            # Records: a part is written before its record, and counts only with it.
-            folder = OutputFolder(str(killed))
-            wait_until(lambda: len(read_records(folder)) >= 10 or process.poll() is not None, 240)
-        finally:
-            kill_session(process.pid)
-    records = read_records(OutputFolder(str(killed)))
-    assert 10 <= len(records) < 60
-    (tmp_path / "moved").mkdir()
-    shutil.copy(dump / "a.parquet", tmp_path / "moved" / "b.parquet")
-    for name, found in ((dump, len(records) * 10), (tmp_path / "moved", 0)):
-        out = tmp_path / f"from-{name.name}"
-        assert score(name, out, "--split-rows", 50, "--reuse", killed) == cli.DONE
-        assert found <= summary_of(out)["reused"] <= found + 10 * bool(found)
-    before = read_output(killed).to_pandas().set_index("id")
-    after = read_output(tmp_path / "from-dump").to_pandas().set_index("id").loc[before.index]
-    for name in RAW:
-        assert after[name].to_numpy().tobytes() == before[name].to_numpy().tobytes()
 
 
 @pytest.mark.long

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.score.estimate import duration_words, estimate_words
-from bertscore_beam.score.summary import RunTotals
+from bertscore_beam.records import RunTotals
+from bertscore_beam.run import duration_words
+from bertscore_beam.score import estimate_words
 from bertscore_core import ScoreSummary
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score
@@ -22,7 +23,8 @@ def job(tmp_path):
 def after(job, carried, workers=1):
     """Return the job as if earlier runs had committed some parts."""
     spec = replace(job.spec, goal=replace(job.spec.goal, carried=carried))
-    return replace(job, spec=spec, runner=replace(job.runner, workers=workers))
+    runner = replace(job.planned.runner, workers=workers)
+    return replace(job, spec=spec, planned=replace(job.planned, runner=runner))
 
 
 @pytest.mark.parametrize(

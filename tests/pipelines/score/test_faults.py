@@ -6,7 +6,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.paths import TEMPORARY_PREFIX
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE
+from bertscore_beam.files import TEMPORARY_PREFIX
+from bertscore_beam.run import SUCCESS_FILE
 from tests.soak.__main__ import main as soak
 from tests.support.dumps import read_output, write_dump
 from tests.support.faults import FaultRule, Faults
-from tests.support.processes import children, kill_session, wait_until_gone
+from tests.support.processes import kill_session
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 from tests.support.waiting import wait_until
@@ -215,52 +214,6 @@ def test_full_disk_ends_the_run_by_name_and_the_rest_is_done_once_there_is_room(
     assert all(pq.read_table(part).num_rows == 5 for part in torn)
     assert not (result / "torn" / SUCCESS_FILE).exists()
     assert_whole(result / "whole", undisturbed)
-
-
-# Root may write anywhere; in a user namespace of its own it is an ordinary user to our files.
-UNPRIVILEGED = ("unshare", "-U") if os.geteuid() == 0 else ()
-
-
-@pytest.mark.skipif(
-    bool(UNPRIVILEGED) and not may_unshare("-U"), reason="root may write anywhere here"
-)
-def test_permission_lost_on_the_way_ends_the_run_by_name(tmp_path, dump, undisturbed, model):
-    output = tmp_path / "out"
-    words = score(dump, output, model)
-    with Command(words, before=UNPRIVILEGED) as command:
-        command.wait_for(lambda: len(parts_of(output)) > 0)
-        folders = [path for path in output.rglob("*") if path.is_dir()]
-        for folder in folders:
-            folder.chmod(0o555)
-        status, said = command.end()
-    for folder in folders:
-        folder.chmod(0o755)
-    assert status == cli.BROKEN
-    assert "Permission denied" in said
-    assert PROMISE in said
-    assert 0 < len(parts_of(output)) < PARTS
-    assert cli.main(words) == cli.DONE
-    assert_whole(output, undisturbed)
-
-
-@pytest.mark.long
-def test_worker_killed_in_one_stage_after_the_other(tmp_path, dump, undisturbed, model, capsys):
-    """While the idf table is counted, then while scores are written; a rival is refused."""
-    output = tmp_path / "out"
-    words = score(dump, output, model, "--workers", 2)
-    with Command([*words, "--restarts", "2"]) as command:
-        command.wait_for(lambda: (output / RUN_FILE).exists())
-        assert cli.main(words) == cli.UNUSABLE
-        assert "another run is at work on this output" in capsys.readouterr().err
-        command.wait_for(lambda: bool(children(command.process.pid)))
-        os.kill(children(command.process.pid)[0], signal.SIGKILL)
-        command.wait_for(lambda: len(parts_of(output)) > 0)
-        os.kill(children(command.process.pid)[-1], signal.SIGKILL)
-        status, said = command.end()
-        assert not wait_until_gone(command.process.pid, 60)
-    assert status == cli.DONE, said
-    assert json.loads((output / "_summary.json").read_text())["restarts"] == said.count("(restart ")
-    assert_whole(output, undisturbed)
 
 
 @pytest.mark.long

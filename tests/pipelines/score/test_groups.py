@@ -9,11 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.census import take_census
-from bertscore_beam.dump.groups import MOST_GROUPS, check_number, groups_of
-from bertscore_beam.score.group_table import group_row, group_rows, in_order, table_of_groups
-from bertscore_beam.score.groups import Merging, statistics_of
-from bertscore_beam.score.reused_rows import packed_rows, unpacked_rows
+from bertscore_beam.dump import MOST_GROUPS, check_number, groups_of, take_census
+from bertscore_beam.records import (
+    PartStatistics,
+    add_merging,
+    group_row,
+    group_rows,
+    in_order,
+    packed_rows,
+    statistics_of,
+    table_of_groups,
+    unpacked_rows,
+)
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.jobs import job_options, prepare_score
 
@@ -133,12 +140,17 @@ def test_the_table_of_groups_has_the_numbers_of_pandas():
 def test_parts_in_any_order_and_number_give_the_same_table():
     table = scored_table(1000)
     rows = group_rows(statistics_of(table, ["system"], None))
-    merging = Merging()
+    total, groups = [], {}
     for start in reversed(range(0, 1000, 20)):
-        merging.add(statistics_of(table.slice(start, 20), ["system"], None))
-    found = group_rows(merging.result())
+        part = statistics_of(table.slice(start, 20), ["system"], None)
+        add_merging(total, part.total)
+        for group, statistics in part.groups.items():
+            add_merging(groups.setdefault(group, []), statistics)
+    merge = type(total[0]).merge
+    merged = {group: merge(some) for group, some in groups.items()}
+    found = group_rows(PartStatistics(total=merge(total), groups=merged))
     assert table_of_groups(found, ["system"]).equals(table_of_groups(rows, ["system"]))
-    assert len(merging) == 4
+    assert len(groups) == 4
     assert in_order(rows[::-1]) == rows
 
 
@@ -187,7 +199,7 @@ def dump(tmp_path):
 def test_groups_are_counted_and_refused_before_anything_is_scored(dump, tmp_path, capsys):
     def planned(*by):
         options = job_options(dump, tmp_path / "out", group_by=by)
-        return prepare_score(options).plan.splits
+        return prepare_score(options).planned.plan.splits
 
     splits = planned("system")
     assert take_census(splits, None, ["system"]).num_groups == 3

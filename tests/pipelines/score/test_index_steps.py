@@ -2,18 +2,17 @@
 
 import logging
 import shutil
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.runs import index as index_module
-from bertscore_beam.runs.index import INDEX_FILE, INDEX_FOLDER, read_index
-from bertscore_beam.score import finish
-from bertscore_beam.score.job import build_score_pipeline
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.records import INDEX_FILE, INDEX_FOLDER, index as index_module, read_index
+from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.score import build_score_pipeline, finish
 from tests.support.dumps import write_dump
 from tests.support.jobs import prepare_score, run_job, start
 
@@ -45,9 +44,7 @@ def test_all_workers_build_the_index_that_one_process_builds(
     # No process builds it here: the pipeline alone does.
     monkeypatch.setattr(index_module, "_build", None)
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    build_score_pipeline(
-        pipeline, spec=job.spec, idf=job.idf, corpus=job.plan.digest, is_remote=True
-    )
+    build_score_pipeline(pipeline, spec=replace(job.spec, is_remote=True), idf=job.idf)
     pipeline.run().wait_until_finish()
     job.spec.folder.release()
     assert job.spec.folder.read_json(SUMMARY_FILE)["success"]

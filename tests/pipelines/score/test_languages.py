@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options.flags import read_options
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.exit_status import DONE, UNUSABLE
-from bertscore_beam.score.scorers import LoadedScorers, ModelMemory
-from bertscore_beam.score.settings import RowSetting
+from bertscore_beam.options import ScoreOptions, read_options
+from bertscore_beam.records import RowSetting
+from bertscore_beam.run import DONE, UNUSABLE
+from bertscore_beam.score import LoadedScorers, ModelMemory
 from bertscore_core import ConfigError, IdfError, InputError, Signature, SignatureError
 from tests.support.dumps import read_output
 from tests.support.jobs import prepare_score, run_options
@@ -32,6 +31,7 @@ from tests.support.tolerances import INVARIANCE_ATOL
 pytestmark = pytest.mark.job
 
 MEASURES = ("precision", "recall", "f1")
+_SCORES = {f"bertscore_{kind}{name}" for kind in ("", "raw_") for name in MEASURES}
 ODD = {3: None, 8: "", 14: "tlh", 21: "an english text, not a code"}
 """Rows without a usable language."""
 REASONS = {
@@ -93,6 +93,20 @@ def test_a_mixed_run_equals_a_run_for_each_language(mixed):
         assert found["signature"] == signature
         assert (found["rows"], found["scored"]) == (expected["rows"], expected["scored"])
         assert found["f1"] == pytest.approx(expected["f1"], abs=1e-6)
+
+
+@pytest.mark.usefixtures("children")
+def test_two_worker_processes_score_each_row_by_its_language(mixed, tmp_path):
+    folder, _, _, chosen, _ = mixed
+    words = ["--input", str(folder / "dump"), "--output", str(tmp_path / "out"), "--device", "cpu"]
+    words += ["--language-column", "lang", "--languages", str(folder / "languages.yaml")]
+    words += ["--idf", "corpus", "--rescale", "--max-reject-fraction", "0.1", "--workers", "2"]
+    split_rows = ["--split-rows", str(chosen.split_rows)]
+    assert cli.main(["score", *words, *split_rows]) == DONE
+    here, expected = (read_output(out / "out") for out in (tmp_path, folder))
+    others = [name for name in expected.column_names if name not in _SCORES]
+    assert here.select(others).equals(expected.select(others))
+    np.testing.assert_allclose(measured(here), measured(expected), atol=INVARIANCE_ATOL * 2, rtol=0)
 
 
 def test_rows_without_a_usable_language_have_a_reason_and_no_scores(mixed):

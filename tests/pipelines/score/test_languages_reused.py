@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf.record import table_warnings
-from bertscore_beam.run.folder import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.runs.index import INDEX_FILE, read_index
-from bertscore_beam.score.records import read_records
-from bertscore_beam.score.show_warnings import run_warnings
+from bertscore_beam.idf import table_warnings
+from bertscore_beam.records import INDEX_FILE, read_index, read_records
+from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE, OutputFolder
+from bertscore_beam.score import run_warnings
 from bertscore_core.baseline import rescale
 from tests.support.dumps import read_output
 from tests.support.jobs import prepare_score, run_options

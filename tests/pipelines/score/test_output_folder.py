@@ -5,16 +5,12 @@ import re
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run import job as job_module
-from bertscore_beam.run.lock import LOCK_FILE
-from bertscore_beam.run.neighbours import runs_below
+from bertscore_beam.files import write_atomically
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import LOCK_FILE, job as job_module, runs_below
 from bertscore_core import ConfigError, InputError
 from tests.support.dumps import write_dump
-from tests.support.jobs import job_options as options
-from tests.support.jobs import prepare_score
-from tests.support.jobs import run_options as run
+from tests.support.jobs import job_options as options, prepare_score, run_options as run
 
 pytestmark = pytest.mark.job
 

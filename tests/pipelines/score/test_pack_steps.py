@@ -3,11 +3,9 @@
 import gzip
 from functools import reduce
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.score import pack_steps
-from bertscore_beam.score.pack_steps import CompressLines
+from bertscore_beam.score import CompressLines, finish
 
 lines = st.lists(st.binary(min_size=1).filter(lambda line: not {10, 13} & set(line)), max_size=9)
 
@@ -26,7 +24,7 @@ def test_all_lines_come_out_however_they_were_added_and_merged(added):
 
 
 def test_few_lines_wait_in_memory(monkeypatch):
-    monkeypatch.setattr(pack_steps, "_LINES_AT_ONCE", 3)
+    monkeypatch.setattr(finish, "_LINES_AT_ONCE", 3)
     combine = CompressLines()
     accumulator = combine.create_accumulator()
     waiting = []

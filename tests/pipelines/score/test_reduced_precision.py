@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.scorer import scorer_config
+from bertscore_beam.options import language_map
+from bertscore_beam.run import Runner, scorer_config
+from bertscore_beam.score import settle_named
 from bertscore_core import ConfigError, Signature
-from bertscore_core.encoder import Encoder
+from bertscore_core.model import Encoder
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, run_job
 from tests.support.records import unpack
@@ -23,7 +24,7 @@ def config_of(chosen):
     return scorer_config(chosen, Runner.of(chosen))
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float16"])
 def test_remote_workers_need_a_device_since_it_decides_the_batches(tmp_path, dtype):
     with pytest.raises(ConfigError, match=f"{dtype} needs to know .* Give --device cuda, or"):
         config_of(options(tmp_path, dtype=dtype, beam=DATAFLOW))
@@ -63,4 +64,36 @@ def test_batches_that_did_not_fit_are_in_the_records_and_in_the_summary(
     assert all(work["lowered_batches"] > 0 for work in works)
     for name, total in (("retries", "memory_retries"), ("lowered_batches", "lowered_batches")):
         assert summary[total] == sum(work[name] for work in works)
-    assert Signature.parse(summary["signature"]).batch_tokens == "1024/4"
+    signature = Signature.parse(summary["signature"])
+    assert (signature.batch_tokens, signature.dtype) == ("1024/4", "bfloat16-true")
+
+
+@pytest.mark.parametrize(
+    ("device", "formats"),
+    [
+        ("cpu", {"bert": "float32", "mpnet": "float32", "deberta": "float32"}),
+        ("cuda", {"bert": "float16-true", "mpnet": "float16-true", "deberta": "bfloat16-true"}),
+    ],
+)
+def test_workers_are_given_the_format_that_auto_stands_for(tmp_path, tiny_folder, device, formats):
+    """So all of them score as the signature says. The last language has the model of another."""
+    families = dict(zip(["en", "de", "fr", "it"], [*formats, "deberta"], strict=True))
+    chosen = options(
+        tmp_path,
+        dtype="auto",
+        device=device,
+        beam=DATAFLOW,
+        language_column="language",
+        languages=language_map(
+            {
+                language: {"model": str(tiny_folder(family)), "num_layers": 1, "max_length": 40}
+                for language, family in families.items()
+            },
+            "the test",
+        ),
+    )
+    settled = settle_named(chosen, Runner.of(chosen)).by_language
+    for language, family in families.items():
+        setting = settled[language]
+        assert setting.signature.dtype == formats[family]
+        assert setting.config.dtype == formats[family].removesuffix("-true")

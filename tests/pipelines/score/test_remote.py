@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.lock import LOCK_FILE
+from bertscore_beam.run import LOCK_FILE
 from tests.support.dumps import read_output, write_dump
 from tests.support.jobs import job_options, prepare_score, run_prepared, start
 from tests.support.processes import kill_session
@@ -169,7 +169,7 @@ def service_that_takes_no_job():
 def test_a_runner_that_is_not_there_is_refused_before_anything_is_written(
     tmp_path, capsys, monkeypatch, beam, said, more
 ):
-    monkeypatch.setattr("bertscore_beam.run.portable.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("bertscore_beam.run.runner.ANSWER_SECONDS", 1)
     dump = write_dump(tmp_path / "dump", [5])
     words = ["--input", str(dump), "--output", str(tmp_path / "out"), *more, "--", *beam]
     assert cli.main(["score", *words]) == cli.UNUSABLE

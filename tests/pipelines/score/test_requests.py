@@ -7,12 +7,9 @@ import fsspec
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.files.paths import join
-from bertscore_beam.files.write import write_atomically
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.part_record import record_path
-from bertscore_beam.score.record_packs import PACKS_FOLDER
+from bertscore_beam.files import join, write_atomically
+from bertscore_beam.records import PACKS_FOLDER, EarlierRecords, record_path
+from bertscore_beam.run import OutputFolder
 from tests.support.dumps import write_dump
 from tests.support.faults import Faults
 from tests.support.s3 import s3_bucket

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
-from bertscore_beam.score.records import read_records
+from bertscore_beam.records import read_records
+from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, OutputFolder
 from bertscore_core.baseline import Baseline, baseline_path, description_path, format_baseline
 from tests.support.dumps import rich_table, write_dump
 

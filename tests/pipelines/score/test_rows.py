@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertscore_beam.dump.columns import TableFields
-from bertscore_beam.dump.texts import countable_references
+from bertscore_beam.dump import Rows, TableFields
 from bertscore_core import BertScorer, ScorerConfig
 from tests.support.dumps import pair_rows
 from tests.support.scoring import score_all_rows
@@ -96,5 +95,5 @@ def test_truncated_rows_are_marked(scorer):
 
 
 def test_idf_corpus_leaves_out_what_cannot_be_scored_against():
-    column = pa.chunked_array([pa.array([["a", "b"], None, [], ["c", None], [""]])])
-    assert countable_references(column) == [["a", "b"], None, None, None, [""]]
+    table = pa.table({"reference": [["a", "b"], None, [], ["c", None], [""]]})
+    assert Rows(table, FIELDS).countable == [["a", "b"], None, None, None, [""]]

@@ -13,15 +13,20 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.idf.saved import SavedIdf, load_idf
-from bertscore_beam.options.score import ScoreOptions
+from bertscore_beam.idf import SavedIdf, load_idf
+from bertscore_beam.options import ScoreOptions
 from bertscore_beam.score import steps
 from bertscore_core import BertScorer, ConfigError, ScorerConfig, Signature
 from tests.support.dumps import pair_rows, read_output, rich_table, write_dump
-from tests.support.jobs import add_score_pipeline, prepare_score, run_prepared, start
-from tests.support.jobs import job_options as options
-from tests.support.jobs import run_options as run
-from tests.support.jobs import score_arguments as arguments
+from tests.support.jobs import (
+    add_score_pipeline,
+    job_options as options,
+    prepare_score,
+    run_options as run,
+    run_prepared,
+    score_arguments as arguments,
+    start,
+)
 from tests.support.s3 import s3_bucket
 from tests.support.tolerances import INVARIANCE_ATOL
 

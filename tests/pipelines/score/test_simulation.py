@@ -5,11 +5,10 @@ from dataclasses import fields
 
 import pytest
 
-from bertscore_beam.dump.parts import write_part
-from bertscore_beam.run import lock
-from bertscore_beam.run.folder import OutputFolder
-from bertscore_beam.run.lock import RunLock
-from bertscore_beam.score import job, resume
+from bertscore_beam.dump import write_part
+from bertscore_beam.records import resume
+from bertscore_beam.run import OutputFolder, RunLock, lock
+from bertscore_beam.score import job
 from tests.simulation import commands
 from tests.simulation.play import Played, play
 from tests.simulation.world import Hazards

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.score.prepare import plan_score
+from bertscore_beam.run import Runner
+from bertscore_beam.score import plan_score
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options
 

@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.read_split import SplitReader
-from bertscore_beam.dump.runs import RunSize, SplitRun, split_runs
-from bertscore_beam.score.earlier_records import EarlierRecords
-from bertscore_beam.score.part_record import PartRecord
-from bertscore_beam.score.scorers import LoadedScorers
-from bertscore_beam.score.steps import ScoreSplits, ToScore, score_run
-from bertscore_beam.score.summary import ReusedPart
+from bertscore_beam.dump import RunSize, SplitReader, SplitRun, split_runs
+from bertscore_beam.records import EarlierRecords, PartRecord, ReusedPart
+from bertscore_beam.score import LoadedScorers, ScoreSplits, ToScore, score_run
 from tests.support.dumps import write_dump
 from tests.support.jobs import job_options, prepare_score, run_options, start
 

@@ -7,8 +7,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from tests.support.dumps import write_dump
-from tests.support.jobs import add_score_pipeline, prepare_score, start
-from tests.support.jobs import job_options as options
+from tests.support.jobs import add_score_pipeline, job_options as options, prepare_score, start
 
 pytestmark = pytest.mark.job
 

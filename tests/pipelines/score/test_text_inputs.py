@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertscore_beam.idf.saved import load_idf
-from tests.support.dumps import SCHEMA, pair_rows, read_output, sentence
+from bertscore_beam.idf import load_idf
+from tests.support.dumps import SCHEMA, pair_rows, read_output
 from tests.support.jobs import run_job
 from tests.support.text_files import to_csv, to_jsonl, write_text
 from tests.support.tolerances import INVARIANCE_ATOL
@@ -112,30 +112,3 @@ def test_idf_counts_the_references_of_every_format(dump, tmp_path):
     assert sum(one.frequencies.num_documents for one in table.tables.values()) == 2 * ROWS
     parquet, packed = (read_output(tmp_path / "out" / name) for name in ("a.parquet", "c.csv.gz"))
     assert parquet["bertscore_f1"].to_pylist() == packed["bertscore_f1"].to_pylist()
-
-
-@pytest.mark.long
-def test_twenty_thousand_rows_have_equal_scores_in_every_format(tmp_path):
-    """Equal splits make equal batches, so the scores are equal to the last bit."""
-    words = sorted({word for number in range(200) for word in sentence(number).split()})
-    texts = [f"{one} {two} {three}" for one in words for two in words for three in words]
-    rows = [
-        {"id": n, "candidate": texts[n % 1_600], "reference": texts[n * 7 % 1_597]}
-        for n in range(20_000)
-    ]
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / "a.parquet")
-    write_text(tmp_path / "in" / "b.jsonl.gz", to_jsonl(rows))
-    cells = [list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
-    write_text(tmp_path / "in" / "c.csv", to_csv(cells))
-    summary = run_job(tmp_path / "in", output=tmp_path / "out", split_rows=5_000)
-    assert (summary["rows"], summary["scored"], summary["parts"]) == (60_000, 60_000, 12)
-    parquet, packed, plain = (
-        read_output(tmp_path / "out" / name) for name in ("a.parquet", "b.jsonl.gz", "c.csv")
-    )
-    assert parquet["id"].to_pylist() == packed["id"].to_pylist() == list(range(20_000))
-    assert plain["id"].to_pylist() == [str(number) for number in range(20_000)]
-    assert len(set(parquet["bertscore_f1"].to_pylist())) > 5_000
-    for name in SCORES:
-        assert parquet[name].equals(packed[name])
-        assert parquet[name].equals(plain[name])

@@ -12,17 +12,28 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.dump.inputs import expand_inputs
-from bertscore_beam.dump.plan import RejectedError
-from bertscore_beam.dump.text.imports import IMPORTS_FOLDER, INPUT_FOLDER, Imports, TextFile
-from bertscore_beam.run import import_text as importing
-from bertscore_beam.run import job as jobs
-from bertscore_beam.run.exit_status import BROKEN, DONE, TOO_MANY_REJECTS, UNUSABLE
-from bertscore_beam.run.folder import RUN_FILE, SUMMARY_FILE
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.run.stage import Stage
-from bertscore_beam.score.prepare import plan_score
-from bertscore_beam.score.rejects import FILES_FILE
+from bertscore_beam.dump import (
+    IMPORTS_FOLDER,
+    INPUT_FOLDER,
+    Imports,
+    RejectedError,
+    TextFile,
+    expand_inputs,
+)
+from bertscore_beam.records import FILES_FILE
+from bertscore_beam.run import (
+    BROKEN,
+    DONE,
+    RUN_FILE,
+    SUMMARY_FILE,
+    TOO_MANY_REJECTS,
+    UNUSABLE,
+    Runner,
+    Stage,
+    job as jobs,
+    text_import as importing,
+)
+from bertscore_beam.score import plan_score
 from bertscore_core import ConfigError
 from tests.support.dumps import SCHEMA, pair_rows, read_output
 from tests.support.jobs import import_here, job_options, own

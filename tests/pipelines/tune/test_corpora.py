@@ -5,10 +5,14 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf, corpus_ter
 from scipy.stats import pearsonr
 
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.tune.corpora import corpus_agreement
-from bertscore_beam.tune.judgements import Judgements, read_judgements
-from bertscore_beam.tune.lexical import CORPUS_METRICS, LexicalMetrics
+from bertscore_beam.tune import (
+    CORPUS_METRICS,
+    Judgements,
+    LexicalMetrics,
+    TuneOptions,
+    corpus_agreement,
+    read_judgements,
+)
 from configs.experiments.make_sample import write_samples
 
 
@@ -48,9 +52,8 @@ def test_systems_are_compared_by_their_corpus_scores(judgements):
     for number, line in enumerate(zip(*scores, strict=True)):
         assert found["system_pearson"][number] == pytest.approx(pearsonr(people, line).statistic)
         order = np.sign(np.subtract.outer(people, people)) == np.sign(np.subtract.outer(line, line))
-        assert found["system_accuracy"][number] == pytest.approx(
-            order[np.triu_indices(5, 1)].mean()
-        )
+        share = order[np.triu_indices(5, 1)].mean()
+        assert found["system_accuracy"][number] == pytest.approx(share)
     assert len(found["system_pearson"]) == len(CORPUS_METRICS)
 
 

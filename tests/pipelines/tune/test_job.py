@@ -10,12 +10,11 @@ import pytest
 import scipy.stats
 
 from bertscore_beam.cli import main as cli
-from bertscore_beam.options.score import ScoreOptions
-from bertscore_beam.run.runner import Runner
-from bertscore_beam.scorer import scorer_config, settle_workers
-from bertscore_beam.tune import stages
+from bertscore_beam.options import ScoreOptions
+from bertscore_beam.run import Runner, scorer_config, settle_workers
+from bertscore_beam.tune import scoring_stage
 from bertscore_core import BertScorer, ScorerConfig
-from bertscore_core.layer_file import TunedLayer, format_layers, parse_layers
+from bertscore_core.registry import TunedLayer, format_layers, parse_layers
 from tests.support.judgements import judgement_rows, write_judgements
 
 pytestmark = [pytest.mark.job, pytest.mark.model]
@@ -61,7 +60,7 @@ def by_layer():
     for language in ("en", "de"):
         rows = [row for row in judgement_rows() if row["language"] == language]
         texts = [row["candidate"] for row in rows], [row["reference"] for row in rows]
-        plain = scorer.score_weighted(*texts, scorer.token_weights(None))
+        plain = scorer.score_tokenized(scorer.tokenize(*texts), scorer.token_weights(None))
         idf = scorer.score(*texts, idf=scorer.count_idf(texts[1]))
         people = [row["human"] for row in rows]
         found[language] = (people, {"none": plain, "corpus": idf})
@@ -152,7 +151,7 @@ def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):
 
 def test_what_is_scored_is_not_scored_again(run, judgements, tmp_path, monkeypatch, capsys):
     shutil.copytree(run / "out", tmp_path / "out")
-    monkeypatch.setattr(stages, "score_stage", None)  # would fail if it were asked for
+    monkeypatch.setattr(scoring_stage, "score_stage", None)  # would fail if it were asked for
     words = ("--layers", "3", "4", "--split-rows", "40", "--metrics", "bleu", "--json", "--quiet")
     assert tune(judgements, tmp_path / "out", *words, "--choose-by", "kendall") == 0
     printed = capsys.readouterr()
@@ -178,7 +177,7 @@ def test_score_takes_the_layer_of_the_file(tmp_path):
 
 def test_score_refuses_a_file_without_its_model(tmp_path, capsys):
     layers = tmp_path / "layers.json"
-    words = ["score", "--input", "in.parquet", "--output", str(tmp_path / "out")]
+    words = ["score", "--input", "configs/demo/sample", "--output", str(tmp_path / "out")]
     words += ["--registry", str(layers)]
     assert cli.main(words) == 2
     assert "there is no file of layers" in capsys.readouterr().err

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.tune.judgements import read_judgements
+from bertscore_beam.tune import TuneOptions, read_judgements
 from bertscore_core.errors import InputError
 from tests.support.judgements import judgement_rows, write_judgements
 

@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from bertscore_beam.options.tune import TuneOptions
-from bertscore_beam.tune.judgements import read_judgements
-from bertscore_beam.tune.others import languages_of_rows
-from bertscore_beam.tune.statistics import GroupRows, hybrids_of, mean_of, statistics_of
-from bertscore_core.agreement import Resampled, pearson
+from bertscore_beam.tune import (
+    GroupRows,
+    TuneOptions,
+    hybrids_of,
+    languages_of_rows,
+    mean_of,
+    read_judgements,
+    statistics_of,
+)
+from bertscore_core.stats import Resampled, pearson
 from tests.support.judgements import judgement_rows, write_judgements
 
 COLUMNS = {"system_column": "system", "item_column": "item", "label_column": "good"}

@@ -1,78 +1,148 @@
 """Write a text file as Parquet, streamed once from its start to its end, in bounded memory."""
 
-import platform
+import math
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import BinaryIO
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.formats import Codec, Format
-from bertscore_beam.dump.text.lines import LINE_COLUMN, PARSER_KEY
-from bertscore_beam.dump.text.records import Records, read_records
-from bertscore_beam.dump.text.source import check_version, file_changed, open_text
-from bertscore_beam.dump.text.tables import to_table, with_line_column
+from bertscore_beam.dump.columns import text_field
+from bertscore_beam.dump.inputs import Format
+from bertscore_beam.dump.splits import RowGroup
+from bertscore_beam.dump.text.arrays import object_arrays, text_arrays
+from bertscore_beam.dump.text.parsers import (
+    LINE_COLUMN,
+    LINE_TYPE,
+    MOST_DROPPED,
+    OTHER_FIELDS,
+    PARSER,
+    PARSER_KEY,
+    BadLine,
+    infer_schema,
+)
+from bertscore_beam.dump.text.text_records import Records, read_records
+from bertscore_beam.dump.text.text_source import PACKED, TextFile, open_text
+from bertscore_beam.dump.texts import Reason
+from bertscore_beam.files import mask_credentials
+from bertscore_core.errors import InputError
 
-_PYTHON = ".".join(platform.python_version_tuple()[:2])
-PARSER = f"1, orjson {orjson.__version__}, Python {_PYTHON}"
-"""Version of everything that decides a value. Files of another one must be written again."""
+SAMPLE_BYTES = 1024 * 1024
+"""Bytes of a file, decompressed, in which its columns and their types are found."""
 ROWS = 20_000
 """Most rows of a row group."""
 GROUP_BYTES = 32 * 1024 * 1024
 """About the most bytes of a row group, before compression."""
 
 
-def text_to_parquet(
-    path: str,
-    kind: Format,
-    codec: Codec,
-    schema: pa.Schema,
-    sink: str | BinaryIO,
-    *,
-    size: int | None = None,
-    version: str = "",
-    told: Callable[[int], None] | None = None,
-) -> int:
-    """Write all rows of a text file.
+def write_rows(text: TextFile, sink: BinaryIO, told: Callable[[int], None] | None = None) -> None:
+    """Write all rows of a text file as Parquet.
 
     Args:
-        path: Path of the file.
-        kind: Its format.
-        codec: Its compression.
-        schema: Its columns, of `read_columns`.
-        sink: A local path, or an open binary file, where the Parquet file goes. After an error
-            what it holds must be thrown away: readers may take it for a whole file.
-        size: Size of the file when it was planned, None if it is not known.
-        version: Its version when it was planned, "" if it is not known.
+        text: The file.
+        sink: Where the Parquet file goes. After an error what it holds must be thrown away: readers
+            may take it for a whole file.
         told: Called now and then with the number of stored bytes that have been read; None for
             nothing.
 
-    Returns:
-        The number of rows.
-
     Raises:
-        InputError: It is damaged, not of this format, or has changed since it was planned.
+        InputError: It is damaged, not of its format, or has changed since it was found.
         OSError: It cannot be reached.
     """
-    rows = 0
-    with (
-        open_text(path, kind, codec, size=size, version=version) as stream,
-        _writer(sink, schema) as writer,
-    ):
-        records = read_records(stream.blocks, kind)
-        if kind.has_header:
-            records = _without_header(path, records, schema)
-        for group in _groups(records, schema):
-            writer.write_table(group, row_group_size=ROWS)
-            rows += group.num_rows
-            if told is not None:
-                told(stream.place())
-        check_version(path, version)
-    return rows
+    with open_text(text) as stream:
+        blocks = stream.blocks()
+        sample: list[bytes] = []
+        schema = _columns(text, _first_records(text, _noted(blocks, sample)))
+        records = read_records(chain(sample, blocks), text.kind)
+        if text.kind.has_header:
+            records = _without_header(records)
+        with _writer(sink, schema) as writer:
+            for group in _groups(records, schema):
+                writer.write_table(group, row_group_size=ROWS)
+                if told is not None:
+                    told(stream.count)
 
 
-def _writer(sink: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+def read_columns(text: TextFile) -> tuple[pa.Schema, RowGroup]:
+    """Return the columns of a text file, and its estimated size as Parquet, by its first rows.
+
+    The estimate is 0 where the size of the file is not known.
+
+    Raises:
+        InputError: It is not of its format.
+        OSError: It cannot be reached.
+    """
+    with open_text(text) as stream:
+        first = _first_records(text, stream.blocks())
+        schema = _columns(text, first)
+        text_bytes = (stream.size or 0) * (PACKED if text.codec else 1)
+    mean_bytes = max(1.0, len(first.data) / max(1, len(first.rows))) if first else 1.0
+    rows = math.ceil(text_bytes / mean_bytes)
+    return schema, RowGroup(num_rows=rows, num_bytes=math.ceil(rows * mean_bytes))
+
+
+def _noted(blocks: Iterator[bytes], sample: list[bytes]) -> Iterator[bytes]:
+    for block in blocks:
+        sample.append(block)
+        yield block
+
+
+def _first_records(text: TextFile, blocks: Iterator[bytes]) -> Records | None:
+    pieces = read_records(blocks, text.kind, SAMPLE_BYTES)
+    return next((piece for piece in pieces if piece.rows), None)
+
+
+def _columns(text: TextFile, first: Records | None) -> pa.Schema:
+    if text.kind.has_header:
+        schema = _header_schema(text, first)
+    elif first is not None:
+        schema = _json_schema(text, first)
+    else:
+        schema = pa.schema([text_field(column) for column in text.columns])
+    taken = [name for name in schema.names if name.partition(".")[0] == LINE_COLUMN]
+    if taken:
+        raise InputError(
+            f"{mask_credentials(text.path)!r} has a column of a name that is ours: got "
+            f"{taken[0]!r}; expected other names than {LINE_COLUMN!r}. Rename it."
+        )
+    return schema
+
+
+def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
+    names = first.split_header()[0] if first is not None else []
+    shown = mask_credentials(text.path)
+    if not names:
+        got = "an empty first line"
+        if first is not None and first.bad:
+            bad = first.bad[0]
+            is_long = bad.reason is Reason.LINE_TOO_LONG
+            got = "a line that is too long" if is_long else bad.message or "no valid first line"
+        raise InputError(
+            f"{shown!r} has no header: got {got}; expected a first line of {text.kind} with the "
+            "names of the columns, in UTF-8. Write one."
+        )
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"the header of {shown!r} names columns twice: got {twice}; expected each once. "
+            "Rename them."
+        )
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _json_schema(text: TextFile, first: Records) -> pa.Schema:
+    rows = [row for row in first.rows if row is not None]
+    if rows:
+        return infer_schema(rows)
+    start = first.data.lstrip()[:1]
+    got = {b"[": "an array of JSON", b"{": "an object over several lines"}.get(start, "other text")
+    raise InputError(
+        f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
+        "object a line. Convert it, for example with `jq -c`."
+    )
+
+
+def _writer(sink: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     # Numbers that rise, by steps that are alike.
     rising = {f"{LINE_COLUMN}.{name}": "DELTA_BINARY_PACKED" for name in ("byte", "line")}
     return pq.ParquetWriter(
@@ -85,18 +155,13 @@ def _writer(sink: str | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def _without_header(path: str, records: Iterator[Records], schema: pa.Schema) -> Iterator[Records]:
-    """Check that the header is the one that was planned, and yield what follows."""
-    first = next(records, None)
-    header, rest = ([], None) if first is None else first.split_header()
-    if rest is None or header != schema.names:
-        raise file_changed(path, "another header", "the same one")
+def _without_header(records: Iterator[Records]) -> Iterator[Records]:
+    _, rest = next(records).split_header()
     yield rest
     yield from records
 
 
 def _groups(records: Iterator[Records], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows in tables of whole row groups."""
     waiting: list[pa.Table] = []
     rows = num_bytes = 0
     for some in records:
@@ -112,3 +177,42 @@ def _groups(records: Iterator[Records], schema: pa.Schema) -> Iterator[pa.Table]
             rows, num_bytes = kept, sum(table.nbytes for table in waiting)
     if rows:
         yield pa.concat_tables(waiting)
+
+
+def with_line_column(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a file with `LINE_COLUMN` behind them."""
+    return schema.append(pa.field(LINE_COLUMN, LINE_TYPE, nullable=False))
+
+
+def to_table(records: Records, schema: pa.Schema) -> pa.Table:
+    """Return a row for each record, with `LINE_COLUMN`."""
+    if records.kind is Format.JSONL:
+        arrays, found = object_arrays(records.rows, schema)
+    else:
+        arrays, found = text_arrays(records.rows, records.cells, schema)
+    lines = _line_array(records, records.bad | found.bad, found.dropped)
+    return pa.Table.from_arrays([*arrays, lines], schema=with_line_column(schema))
+
+
+def _line_array(
+    records: Records, bad: dict[int, BadLine], dropped: dict[int, set[str]]
+) -> pa.Array:
+    count = len(records.rows)
+    reasons, messages, names = (pa.nulls(count, LINE_TYPE.field(part).type) for part in (2, 3, 4))
+    if bad:
+        told = [bad.get(row) for row in range(count)]
+        reasons = pa.array([line and str(line.reason) for line in told], pa.string())
+        messages = pa.array([line and line.message for line in told], pa.string())
+    if dropped:
+        names = pa.array([_names(dropped.get(row)) for row in range(count)], names.type)
+    return pa.StructArray.from_arrays(
+        [pa.array(records.offsets), pa.array(records.numbers), reasons, messages, names],
+        fields=list(LINE_TYPE),
+    )
+
+
+def _names(dropped: set[str] | None) -> list[str] | None:
+    if dropped is None:
+        return None
+    first = sorted(dropped)[:MOST_DROPPED]
+    return first + [OTHER_FIELDS] * (len(dropped) - len(first))

@@ -7,23 +7,34 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertscore_beam.dump.formats import Format, format_of
-from bertscore_beam.dump.text.columns import read_columns
-from bertscore_beam.dump.text.lines import PARSER_KEY, Lines, take_lines
-from bertscore_beam.dump.text.records import read_records
-from bertscore_beam.dump.text.tables import to_table
-from bertscore_beam.dump.text.to_parquet import PARSER, text_to_parquet
+from bertscore_beam.dump import Format, InputFile, TextFile, write_rows
+from bertscore_beam.dump.text import (
+    PARSER,
+    PARSER_KEY,
+    Lines,
+    read_records,
+    take_lines,
+    to_table,
+)
+
+
+def text_file(
+    path: Path | str, input_format: str = "auto", *, size: int = 0, version: str = ""
+) -> TextFile:
+    """Return a file of text, of a format by its name."""
+    file = InputFile(path=str(path), size=size, version=version, input_format=input_format)
+    text = TextFile.of(file, ["candidate", "reference"])
+    assert text is not None
+    return text
 
 
 def convert(path: Path | str, input_format: str = "auto") -> tuple[pa.Table, Lines]:
     """Return the rows of a file by way of Parquet."""
-    kind, codec = format_of(str(path), input_format)
-    columns = read_columns(str(path), kind, codec, ["candidate", "reference"])
-    sink = io.BytesIO()
-    rows = text_to_parquet(str(path), kind, codec, columns.schema, sink, size=columns.size)
+    text, sink = text_file(path, input_format), io.BytesIO()
+    write_rows(text, sink)
     table, lines = take_lines(pq.read_table(sink))
-    assert len(table) == len(lines.offsets) == len(lines.numbers) == rows
-    assert table.schema.equals(columns.schema)
+    assert lines is not None
+    assert len(table) == len(lines.offsets) == len(lines.numbers)
     return table, lines
 
 

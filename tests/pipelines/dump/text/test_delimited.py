@@ -6,11 +6,10 @@ import time
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.formats import Format
-from bertscore_beam.dump.text import records
+from bertscore_beam.dump import Format
+from bertscore_beam.dump.text import text_records
 from tests.pipelines.dump.text.convert import parse
 
 SCHEMA = pa.schema({"a": pa.string(), "b": pa.string()})
@@ -186,7 +185,7 @@ def test_each_record_is_the_longest_that_the_csv_module_takes_or_one_bad_line(te
 
 @pytest.mark.parametrize("limit", [1 << 26, 50_000])
 def test_lines_that_all_leave_a_quote_open_take_linear_time(monkeypatch, limit):
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", limit)
+    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", limit)
     data = b"h,h\n" + b'x","y\n' * 100_000 + b"u,v\n"
     started = time.process_time()
     table, lines = parse(data, Format.CSV, SCHEMA)

@@ -7,14 +7,17 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertscore_beam.dump.formats import Format
-from bertscore_beam.dump.text import json_lines
-from bertscore_beam.dump.text.json_lines import MAX_NESTING, parse_line, parse_refused
-from bertscore_beam.dump.text.json_types import infer_schema
-from bertscore_beam.dump.text.lines import BadLine
+from bertscore_beam.dump import Format
+from bertscore_beam.dump.text import (
+    MAX_NESTING,
+    BadLine,
+    infer_schema,
+    parse_line,
+    parse_refused,
+    parsers,
+)
 from tests.pipelines.dump.text.convert import parse
 from tests.support.text_files import to_jsonl
 
@@ -239,7 +242,7 @@ def test_what_orjson_accepts_the_second_reader_accepts_too(some):
 
 def test_second_reader_is_never_asked_about_what_orjson_accepts(monkeypatch):
     asked: list[bytes] = []
-    monkeypatch.setattr(json_lines, "parse_refused", lambda line: asked.append(line) or {})
+    monkeypatch.setattr(parsers, "parse_refused", lambda line: asked.append(line) or {})
     lines = [line for line, _ in HOSTILE]
     for line in lines:
         parse_line(line)

@@ -15,15 +15,22 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertscore_beam.dump.formats import Codec, Format, format_of
-from bertscore_beam.dump.inputs import expand_inputs, file_version
-from bertscore_beam.dump.text import records, source, to_parquet
-from bertscore_beam.dump.text.columns import read_columns
-from bertscore_beam.dump.text.lines import LINE_COLUMN, LINE_TYPE, Lines, take_lines
-from bertscore_beam.dump.text.to_parquet import PARSER, PARSER_KEY, text_to_parquet
-from bertscore_beam.files.write import write_atomically
+from bertscore_beam.dump import Format, TextFile, expand_inputs, file_version, write_rows
+from bertscore_beam.dump.text import (
+    LINE_COLUMN,
+    LINE_TYPE,
+    PARSER,
+    PARSER_KEY,
+    Lines,
+    read_columns,
+    take_lines,
+    text_records,
+    text_source,
+    to_parquet,
+)
+from bertscore_beam.files import write_atomically
 from bertscore_core.errors import InputError
-from tests.pipelines.dump.text.convert import convert, parse
+from tests.pipelines.dump.text.convert import convert, parse, text_file
 from tests.support.dumps import SCHEMA, pair_rows
 from tests.support.s3 import s3_bucket
 from tests.support.text_files import to_csv, to_jsonl, write_text
@@ -69,8 +76,8 @@ FILES = {
 @pytest.mark.parametrize("piece", [1 << 18, 300, 1])
 @pytest.mark.parametrize("name", FILES)
 def test_rows_of_every_format_are_those_of_parquet(tmp_path, monkeypatch, name, piece):
-    monkeypatch.setattr(records, "PIECE_BYTES", piece)
-    monkeypatch.setattr(source, "BLOCK_BYTES", max(piece, 2))
+    monkeypatch.setattr(text_records, "PIECE_BYTES", piece)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", max(piece, 2))
     table, lines = convert(write_text(tmp_path / name, FILES[name]))
     assert table.equals(TABLE)
     assert not lines.bad
@@ -94,9 +101,8 @@ def test_types_of_json_come_back(tmp_path):
 def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
     rows = [{"candidate": sha512(b"%d" % n).hexdigest()[: n % 90]} for n in range(50_000)]
     path = write_text(tmp_path / "a.jsonl", to_jsonl(rows) + b'{"candidate": 1}\n{"late": 2}')
-    columns = read_columns(str(path), Format.JSONL, Codec.NONE, [])
-    out = str(tmp_path / "a.parquet")
-    assert text_to_parquet(str(path), Format.JSONL, Codec.NONE, columns.schema, out) == 50_002
+    out = io.BytesIO()
+    write_rows(text_file(path), out)
     with pq.ParquetFile(out) as file:
         assert file.schema_arrow.metadata == {PARSER_KEY: PARSER.encode()}
         assert file.schema_arrow.names == ["candidate", LINE_COLUMN]
@@ -113,31 +119,27 @@ def test_file_says_where_each_row_stood_for_next_to_nothing(tmp_path):
     assert lines.numbers.tolist() == list(range(1, 50_003))
     data = path.read_bytes()
     assert [data[place : place + 2] for place in lines.offsets.tolist()] == [b'{"'] * 50_002
-    assert abs(columns.about_rows - 50_000) < 2_000
+    _, estimated = read_columns(text_file(path))
+    assert abs(estimated.num_rows - 50_000) < 2_000
 
 
 def test_row_groups_are_bounded_by_bytes_too(tmp_path, monkeypatch):
     monkeypatch.setattr(to_parquet, "GROUP_BYTES", 10_000)
-    monkeypatch.setattr(records, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(text_records, "PIECE_BYTES", 1_000)
     path = write_text(tmp_path / "a.jsonl", to_jsonl([{"candidate": "x" * 500}] * 100))
-    out = tmp_path / "a.parquet"
-    schema = pa.schema({"candidate": pa.string()})
-    text_to_parquet(str(path), Format.JSONL, Codec.NONE, schema, str(out))
+    out = io.BytesIO()
+    write_rows(text_file(path), out)
     with pq.ParquetFile(out) as file:
         sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     assert sum(sizes) == 100
     assert 5 < len(sizes) < 12
 
 
-def test_lines_join_and_are_told_apart_by_their_digest():
+def test_lines_are_told_apart_by_their_digest():
     one = parse_lines(b'{"a": 1}\n{\n')
     two = parse_lines(b'{"a": 1}\n[\n')
     other = parse_lines(b'{"a": 10}\n{\n')
     assert one.digest() == two.digest() != other.digest()
-    joined = Lines.join([one, two])
-    assert joined.reasons == {1: "bad_line", 3: "bad_line"}
-    assert joined.numbers.tolist() == [1, 2, 1, 2]
-    assert joined.offsets.tolist() == [0, 9, 0, 9]
 
 
 def parse_lines(data: bytes) -> Lines:
@@ -154,24 +156,19 @@ def test_names_of_dropped_fields_of_a_row_are_bounded():
 
 
 def test_columns_of_a_file_without_rows_are_those_asked_for(tmp_path):
-    path = str(write_text(tmp_path / "a.jsonl", b"\n \r\n"))
-    columns = read_columns(path, Format.JSONL, Codec.NONE, ["candidate", "response.text"])
-    assert columns.schema.names == ["candidate", "response"]
-    path = str(write_text(tmp_path / "a.csv", b"candidate,reference"))
-    columns = read_columns(path, Format.CSV, Codec.NONE, [])
-    assert columns.schema.names == HEADER
-    assert convert(path)[0].num_rows == 0
+    for name, data in (("a.jsonl", b"\n \r\n"), ("a.csv", b"candidate,reference")):
+        table, _ = convert(write_text(tmp_path / name, data))
+        assert table.column_names == HEADER
+        assert table.num_rows == 0
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "g.csv"])
 def test_columns_are_those_of_the_first_rows(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("bertscore_beam.dump.text.columns.SAMPLE_BYTES", 1_000)
-    path = str(write_text(tmp_path / name, FILES[name]))
-    kind, codec = format_of(path, "auto")
-    columns = read_columns(path, kind, codec, [])
-    assert columns.schema.equals(TABLE.schema)
-    assert columns.size == os.path.getsize(path)
-    assert abs(columns.about_rows - len(CELLS)) < len(CELLS) / 2
+    monkeypatch.setattr(to_parquet, "SAMPLE_BYTES", 1_000)
+    schema, estimated = read_columns(text_file(write_text(tmp_path / name, FILES[name])))
+    assert schema.equals(TABLE.schema)
+    assert abs(estimated.num_rows - len(CELLS)) < len(CELLS) / 2
+    assert estimated.num_bytes >= len(FILES[name])
 
 
 @pytest.mark.parametrize(
@@ -205,8 +202,8 @@ def test_file_that_is_not_what_it_seems_is_refused(tmp_path, name, data, said):
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
 @pytest.mark.parametrize("piece", [1 << 18, 100, 1])
 def test_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, name, where, piece):
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
-    monkeypatch.setattr(records, "PIECE_BYTES", piece)
+    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(text_records, "PIECE_BYTES", piece)
     texts = ["a", "b", "d" * 900]
     texts.insert({"first": 0, "middle": 1, "last": 3}[where], "x" * 5_000)
     cells = [HEADER, *([text, "r"] for text in texts)]
@@ -227,17 +224,17 @@ def test_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, name, where
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
 def test_file_whose_first_line_is_too_long_is_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", 1_000)
     path = write_text(tmp_path / name, b"x" * 5_000 + b'\n{"candidate": "a"}\n')
     with pytest.raises(InputError, match=r"other text|no header: got a line that is too long"):
         convert(path)
 
 
 def test_record_of_exactly_the_limit_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(text_records, "MAX_RECORD_BYTES", 1_000)
     for data in (b"h\n" + b"x" * 1_000, b"h\n" + b"x" * 999 + b"\n", b'h\n"' + b"x\n" * 499 + b'"'):
         for piece in (1, 1 << 18):
-            monkeypatch.setattr(records, "PIECE_BYTES", piece)
+            monkeypatch.setattr(text_records, "PIECE_BYTES", piece)
             table, lines = convert(write_text(tmp_path / "a.csv", data))
             assert len(table) == 1
             assert not lines.bad
@@ -264,7 +261,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
     ],
 )
 def test_all_members_and_frames_are_read(tmp_path, monkeypatch, name, parts, block):
-    monkeypatch.setattr(source, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", block)
     (tmp_path / name).write_bytes(b"".join(parts))
     assert convert(tmp_path / name)[0].equals(TABLE)
 
@@ -287,107 +284,98 @@ GZ_ALL, ZST_ALL = (pack(as_jsonl() * 3) for pack in PACKINGS)
     ],
 )
 def test_damaged_compression_is_an_error_however_it_is_read(tmp_path, monkeypatch, name, data):
-    path = str(tmp_path / name)
-    Path(path).write_bytes(data)
-    kind, codec = format_of(path, "auto")
+    path = tmp_path / name
+    path.write_bytes(data)
     for block in (1 << 22, 64):
-        monkeypatch.setattr(source, "BLOCK_BYTES", block)
+        monkeypatch.setattr(text_source, "BLOCK_BYTES", block)
         with pytest.raises(InputError, match="cannot be decompressed"):
-            text_to_parquet(path, kind, codec, TABLE.schema, io.BytesIO())
+            write_rows(text_file(path), io.BytesIO())
 
 
 @pytest.mark.process
 def test_bytes_that_unpack_to_a_thousand_times_as_many_stay_bounded(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     with gzip.open(path, "wb") as file:
+        file.write(b'{"candidate": "b"}\n')
         for _ in range(200):
             file.write(b" " * (1 << 20))
         file.write(b'\n{"candidate": "a"}\n')
-    peak = peak_mib(path, schema={"candidate": "string"})
+    peak = peak_mib(path)
     assert peak["bad"] == ["line_too_long"]
-    assert peak["rows"] == 2
+    assert peak["rows"] == 3
     assert peak["mib"] < 400
 
 
-def peak_mib(path: Path, schema: dict[str, str]) -> dict:
+def peak_mib(path: Path) -> dict:
     """Write a file as Parquet in a process of its own; return what that took."""
     code = """
 import json, re, sys
-import pyarrow as pa, pyarrow.parquet as pq
-from bertscore_beam.dump.formats import format_of
-from bertscore_beam.dump.text.lines import take_lines
-from bertscore_beam.dump.text.to_parquet import text_to_parquet
-path, names = sys.argv[1], json.loads(sys.argv[2])
+import pyarrow.parquet as pq
+from bertscore_beam.dump import write_rows
+from bertscore_beam.dump.text import take_lines
+from tests.pipelines.dump.text.convert import text_file
+path = sys.argv[1]
 def peak():  # that of resource.getrusage begins with the parent's
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 before = peak()
-schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in names.items()])
-kind, codec = format_of(path, "auto")
-rows = text_to_parquet(path, kind, codec, schema, path + ".parquet")
+with open(path + ".parquet", "wb") as sink:
+    write_rows(text_file(path), sink)
 most = peak()
 table = pq.read_table(path + ".parquet", columns=["bertscore_line"])
 bad = list(take_lines(table)[1].reasons.values())[:5]
-print(json.dumps({"rows": rows, "mib": (most - before) // 1024, "bad": bad}))
+print(json.dumps({"rows": len(table), "mib": (most - before) // 1024, "bad": bad}))
 """
-    words = [sys.executable, "-c", code, str(path), json.dumps(schema)]
-    found: dict = json.loads(subprocess.check_output(words))
-    return found
+    told: dict = json.loads(subprocess.check_output([sys.executable, "-c", code, str(path)]))
+    return told
+
+
+MIB = b"y" * (1 << 20)
 
 
 @pytest.mark.process
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "b.csv", "c.csv"])
-def test_memory_is_bounded_whatever_a_line_holds(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "parts", "bad"),
+    [
+        # The last has a rest without a line break.
+        (
+            "a.jsonl",
+            [b'{"a": "x"}\n{"a": "', *65 * [MIB], b'"}\n{"a": "z"}\n', *150 * [MIB]],
+            ["line_too_long"] * 2,
+        ),
+        ("a.csv", [b"a\n", *150 * [MIB]], ["line_too_long"]),
+        ("b.csv", [b'a\n"\n', *150 * [(b"y" * 1023 + b"\n") * 1024]], ["bad_line"]),
+        ("c.csv", [b"a\n", *8 * [b"y\n" * (1 << 19)]], []),
+    ],
+    ids=["lines of JSON", "a line of CSV", "an open quote", "many short lines"],
+)
+def test_memory_is_bounded_whatever_a_line_holds(tmp_path, name, parts, bad):
     path = tmp_path / name
     with path.open("wb") as file:
-        if name == "a.jsonl":
-            file.write(b'{"a": "x"}\n{"a": "')
-            for _ in range(65):
-                file.write(b"y" * (1 << 20))
-            file.write(b'"}\n{"a": "z"}\n')
-            for _ in range(150):  # a rest without a line break
-                file.write(b"y" * (1 << 20))
-        else:
-            file.write(b'a\n"\n' if name == "b.csv" else b"a\n")
-            block = {"a.csv": b"y" * (1 << 20), "b.csv": b"y" * 1023 + b"\n", "c.csv": b"y\n"}[name]
-            block *= (1 << 20) // len(block)
-            for _ in range(8 if name == "c.csv" else 150):
-                file.write(block)
-    peak = peak_mib(path, schema={"a": "string"})
-    assert (
-        peak["bad"]
-        == {
-            "a.jsonl": ["line_too_long", "line_too_long"],
-            "a.csv": ["line_too_long"],
-            "b.csv": ["bad_line"],
-            "c.csv": [],
-        }[name]
-    )
+        file.writelines(parts)
+    peak = peak_mib(path)
+    assert peak["bad"] == bad
     assert peak["mib"] < 600
 
 
 def test_file_that_has_changed_is_told(tmp_path):
     path = str(write_text(tmp_path / "a.csv", FILES["g.csv"]))
     size, version = os.path.getsize(path), file_version(path)
-    arguments = (path, Format.CSV, Codec.NONE)
-    sink = io.BytesIO()
-    planned = {"size": size, "version": version}
-    assert text_to_parquet(*arguments, TABLE.schema, sink, **planned) == len(CELLS)
-    with pytest.raises(InputError, match="has changed since it was planned: got another header"):
-        text_to_parquet(*arguments, pa.schema({"x": pa.string()}), sink, **planned)
+    write_rows(text_file(path, size=size, version=version), io.BytesIO())
     with pytest.raises(InputError, match=f"planned: got {size} bytes; expected {size + 1} bytes"):
-        text_to_parquet(*arguments, TABLE.schema, sink, size=size + 1)
+        write_rows(text_file(path, size=size + 1), io.BytesIO())
     os.utime(path, (1, 1))
     with pytest.raises(InputError, match="has changed since it was planned: got version"):
-        text_to_parquet(*arguments, TABLE.schema, sink, **planned)
+        write_rows(text_file(path, size=size, version=version), io.BytesIO())
     Path(path).unlink()
     with pytest.raises(FileNotFoundError):
-        text_to_parquet(*arguments, TABLE.schema, sink, **planned)
+        write_rows(text_file(path), io.BytesIO())
 
 
 def test_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(records, "PIECE_BYTES", 100)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_records, "PIECE_BYTES", 100)
+    monkeypatch.setattr(to_parquet, "SAMPLE_BYTES", 100)
     path = write_text(tmp_path / "a.jsonl", FILES["a.jsonl"])
 
     def cut(*arguments):
@@ -397,26 +385,25 @@ def test_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     to_table = to_parquet.to_table
     monkeypatch.setattr(to_parquet, "to_table", cut)
     with pytest.raises(OSError, match="the file ends early: got 2000 bytes"):
-        text_to_parquet(str(path), Format.JSONL, Codec.NONE, TABLE.schema, io.BytesIO())
+        write_rows(text_file(path), io.BytesIO())
 
 
 def test_rows_come_from_memory(monkeypatch):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 1_000)
     write_atomically("memory://in/a b.jsonl.gz", GZ_ALL)
     assert convert("memory://in/a b.jsonl.gz")[0].equals(pa.concat_tables([TABLE] * 3))
 
 
 @pytest.mark.process
 def test_rows_come_from_a_store_and_a_file_that_changes_there_is_told(monkeypatch):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 5_000)
     with s3_bucket() as bucket:
         path = f"{bucket}/a b.csv"
         write_atomically(path, FILES["g.csv"])
         assert convert(path)[0].equals(TABLE)
         (file,) = expand_inputs([path])
-        planned = {"size": file.size, "version": file.version}
-        arguments = (path, Format.CSV, Codec.NONE, TABLE.schema)
-        assert text_to_parquet(*arguments, io.BytesIO(), **planned) == len(CELLS)
+        text = TextFile.of(file, HEADER)
+        write_rows(text, io.BytesIO())
         write_atomically(path, FILES["g.csv"].replace(b"q", b"k"))
         with pytest.raises(InputError, match="has changed since it was planned: got another"):
-            text_to_parquet(*arguments, io.BytesIO(), **planned)
+            write_rows(text, io.BytesIO())

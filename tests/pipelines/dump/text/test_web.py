@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import fsspec
 import pytest
 
-from bertscore_beam.dump.formats import Codec, Format
-from bertscore_beam.dump.text import records, source
-from bertscore_beam.dump.text.columns import read_columns
-from bertscore_beam.files.read import NoFileError
+from bertscore_beam.cli import main as cli
+from bertscore_beam.dump.text import open_text, read_columns, text_records, text_source
+from bertscore_beam.files import NoFileError
+from bertscore_beam.run import BROKEN, DONE, UNUSABLE
 from bertscore_core.errors import InputError
-from tests.pipelines.dump.text.convert import convert
+from tests.pipelines.dump.text.convert import convert, text_file
+from tests.support.dumps import read_output
 from tests.support.text_files import to_csv, to_jsonl, write_text
 
 pytestmark = pytest.mark.process
@@ -139,19 +141,15 @@ def served(folder: Path, handler: type[Plain]) -> Iterator[str]:
 @pytest.mark.parametrize("suffix", DATA)
 @pytest.mark.parametrize("handler", [Plain, WithoutLength, Chunked, CallsItEncoded])
 def test_all_rows_come_from_any_server(tmp_path, monkeypatch, handler, suffix):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 10_000)
-    monkeypatch.setattr(records, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(text_records, "PIECE_BYTES", 20_000)
     path = write_text(tmp_path / f"web{suffix}", DATA[suffix])
     with served(tmp_path, handler) as url:
         table, lines = convert(f"{url}/{path.name}")
-        kind = Format.CSV if "csv" in suffix else Format.JSONL
-        codec = {"gz": Codec.GZIP, "zst": Codec.ZSTD}.get(suffix.split(".")[-1], Codec.NONE)
-        columns = read_columns(f"{url}/{path.name}", kind, codec, [])
+        _, estimated = read_columns(text_file(f"{url}/{path.name}"))
     assert table.to_pylist() == ROWS
     assert not lines.bad
-    told = handler in (Plain, CallsItEncoded)
-    assert columns.size == (path.stat().st_size if told else None)
-    assert (columns.about_rows > 0) is told
+    assert (estimated.num_rows > 0) is (handler in (Plain, CallsItEncoded))
 
 
 def test_server_that_compresses_what_it_sends_is_read_too(tmp_path):
@@ -166,8 +164,8 @@ def test_server_that_compresses_what_it_sends_is_read_too(tmp_path):
 @pytest.mark.parametrize("suffix", DATA)
 @pytest.mark.parametrize("handler", [BreaksOff, BreaksOffChunked, BreaksOffWithoutLength])
 def test_file_that_breaks_off_is_an_error(tmp_path, monkeypatch, handler, suffix):
-    monkeypatch.setattr("bertscore_beam.dump.text.columns.SAMPLE_BYTES", 1_000)
-    monkeypatch.setattr(source, "BLOCK_BYTES", 2_000)
+    monkeypatch.setattr("bertscore_beam.dump.text.to_parquet.SAMPLE_BYTES", 1_000)
+    monkeypatch.setattr(text_source, "BLOCK_BYTES", 2_000)
     write_text(tmp_path / f"web{suffix}", DATA[suffix])
     is_told = handler is not BreaksOffWithoutLength
     with served(tmp_path, handler) as url:
@@ -191,3 +189,31 @@ def test_fifo_is_not_opened_and_an_error(tmp_path):
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(NoFileError):
         convert(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("handler", [Plain, WithoutLength])
+def test_file_of_a_server_is_imported_again_by_every_run_that_cannot_see_its_version(
+    tmp_path: Path, handler: type[Plain]
+) -> None:
+    write_text(tmp_path / "web" / "a.jsonl", to_jsonl(ROWS[:10]))
+    with served(tmp_path / "web", handler) as url:
+        words = ["score", "--input", f"{url}/a.jsonl", "--output", str(tmp_path / "out")]
+        assert cli.main([*words, "--device", "cpu", "--quiet"]) == DONE
+        write_text(tmp_path / "web" / "a.jsonl", to_jsonl(ROWS[:9]))
+        os.utime(tmp_path / "web" / "a.jsonl", (1, 1))
+        assert cli.main([*words, "--device", "cpu", "--quiet"]) == DONE
+        texts = read_output(tmp_path / "out")["candidate"].to_pylist()
+        assert texts == [row["candidate"] for row in ROWS[:9]]
+    # A server that does not answer is no reason to take an earlier import for the file.
+    assert cli.main([*words, "--device", "cpu", "--quiet"]) in (BROKEN, UNUSABLE)
+    assert read_output(tmp_path / "out").num_rows == len(texts)
+
+
+def test_an_error_of_a_store_is_not_taken_for_one_of_a_web_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not an address")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # of other tests
+    text = text_file("s3://some-bucket/x.jsonl", size=9, version="1")
+    with pytest.raises(ValueError, match="Invalid endpoint"), open_text(text) as stream:
+        next(stream.blocks())

@@ -1,0 +1,52 @@
+from .baseline import (
+    Baseline as Baseline,
+    baseline_path as baseline_path,
+    choose_table as choose_table,
+    find_baseline as find_baseline,
+    format_baseline as format_baseline,
+    parse_baseline as parse_baseline,
+    published_baselines as published_baselines,
+    rescale as rescale,
+)
+from .config import Settings as Settings, settle as settle
+from .dropin import BERTScorer as BERTScorer, score as score
+from .errors import (
+    BaselineNotFoundError as BaselineNotFoundError,
+    BertScoreError as BertScoreError,
+    ConfigError as ConfigError,
+    DeviceLostError as DeviceLostError,
+    DeviceMemoryError as DeviceMemoryError,
+    IdfError as IdfError,
+    InputError as InputError,
+    ModelLoadError as ModelLoadError,
+    SignatureError as SignatureError,
+    UnknownLanguageError as UnknownLanguageError,
+    UnknownModelError as UnknownModelError,
+)
+from .explanations import Explanation as Explanation, explain as explain
+from .idf import (
+    DocumentFrequencies as DocumentFrequencies,
+    IdfTable as IdfTable,
+    TokenWeights as TokenWeights,
+)
+from .match import PairScores as PairScores, greedy_match as greedy_match
+from .registry import (
+    EMBEDDED_MODEL as EMBEDDED_MODEL,
+    ModelSpec as ModelSpec,
+    get_model_spec as get_model_spec,
+    known_languages as known_languages,
+    known_models as known_models,
+    model_for_language as model_for_language,
+)
+from .scorer import BertScorer as BertScorer
+from .scorer_config import ScorerConfig as ScorerConfig
+from .signature import Signature as Signature
+from .stats import (
+    Moments as Moments,
+    PairedResult as PairedResult,
+    Scores as Scores,
+    ScoreSummary as ScoreSummary,
+    compare_paired as compare_paired,
+)
+from .tokenizer import TextTokenizer as TextTokenizer, load_tokenizer as load_tokenizer
+from .tokens import TokenizedTexts as TokenizedTexts, plan_batches as plan_batches

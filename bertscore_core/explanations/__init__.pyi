@@ -1,0 +1,25 @@
+from .explanation import (
+    NO_MATCH as NO_MATCH,
+    ExplainedPair as ExplainedPair,
+    ExplainedText as ExplainedText,
+    Explanation as Explanation,
+    Measures as Measures,
+    explain as explain,
+    explain_weighted as explain_weighted,
+    formula_words as formula_words,
+    fragment as fragment,
+    making_words as making_words,
+    page as page,
+    reference_words as reference_words,
+    rule_words as rule_words,
+    score_words as score_words,
+    text_notes as text_notes,
+)
+from .explanation_picture import (
+    FORMATS as FORMATS,
+    check_matplotlib as check_matplotlib,
+    draw as draw,
+    drawable as drawable,
+    families_for as families_for,
+    picture as picture,
+)

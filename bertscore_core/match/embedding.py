@@ -1,0 +1,292 @@
+"""Unit-length token embeddings of many texts, laid end to end on the device.
+
+All index arithmetic is done on the host with numpy: a plan, made before the device is used, and the
+padding of each batch. A GPU gets them ahead of time: while it computes a batch, the host prepares
+the next.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertscore_core.idf import TokenWeights, Weightings
+from bertscore_core.model import (
+    Begun,
+    Budget,
+    DeviceQueue,
+    Encoder,
+    PackedBatch,
+    Packing,
+    Result,
+    attempt,
+)
+from bertscore_core.tokens import (
+    PACKED,
+    PADDED,
+    BatchLayout,
+    FloatArray,
+    IntArray,
+    TokenIds,
+    TokenizedTexts,
+    Windows,
+    WindowShape,
+    Work,
+    plan_batches,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """Unit-length embeddings of some of N texts, laid end to end.
+
+    Attributes:
+        vectors: On the device. Shape (layers, T, H), float32.
+        weights: Of every token, on the device. Shape (T,), float32; (W, T) for W weightings.
+        starts: First token of each text; -1 if the text is not embedded. Shape (N,).
+        lengths: Tokens of each text. Shape (N,).
+    """
+
+    vectors: Tensor
+    weights: Tensor
+    starts: IntArray
+    lengths: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What texts are embedded with.
+
+    Attributes:
+        queue: The queue of the encoder's device.
+        budget: Memory bounds. They are lowered if memory is too small.
+        shape: The windows of texts that are too long for one pass; None if every text fits.
+    """
+
+    encoder: Encoder
+    queue: DeviceQueue
+    budget: Budget
+    pad_id: int
+    shape: WindowShape | None = None
+
+    @property
+    def layout(self) -> BatchLayout:
+        """How texts lie in a batch."""
+        return PADDED if self.encoder.packing is None else PACKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmbeddingPlan:
+    """Which windows are encoded together, and where their vectors go.
+
+    Attributes:
+        batches: The windows of each batch, numbered in the order in which they are laid out.
+        windows: W windows, in that order.
+        ids: Their token ids, laid end to end.
+        id_ends: First id of each window, and the end. Shape (W + 1,).
+        vector_ends: First vector of each window that is kept, and the end. Shape (W + 1,).
+        weights, starts, lengths: As in `EmbeddedTexts`.
+    """
+
+    batches: list[IntArray]
+    windows: Windows
+    ids: TokenIds
+    id_ends: IntArray
+    vector_ends: IntArray
+    weights: FloatArray
+    starts: IntArray
+    lengths: IntArray
+
+
+def plan_embedding(
+    engine: Engine,
+    texts: TokenizedTexts,
+    needed: IntArray,
+    weights: TokenWeights | Weightings,
+) -> EmbeddingPlan:
+    """Plan how the texts with the indices `needed` are embedded. This uses no device."""
+    lengths = texts.lengths
+    windows = Windows.cut(needed, lengths[needed], engine.shape)
+    limit = engine.budget.batch_limit(int(windows.lengths.sum()))
+    batches = plan_batches(windows.lengths, max_batch_tokens=limit, layout=engine.layout)
+    # In the order in which they are laid out. The windows of a text are as long as any, so they
+    # stay side by side, and the vectors that are kept of them lie end to end.
+    windows = windows.select(np.concatenate(batches))
+    vector_ends = _ends(windows.kept)
+    begins = np.flatnonzero(windows.starts == 0)  # the first window of each text
+    starts = np.full(len(texts), -1, dtype=np.int64)
+    starts[windows.texts[begins]] = vector_ends[begins]
+    return EmbeddingPlan(
+        batches=_runs(batches),
+        windows=windows,
+        ids=windows.gather(texts),
+        id_ends=_ends(windows.lengths),
+        vector_ends=vector_ends,
+        weights=weights.of(texts.gather(windows.texts[begins])),
+        starts=starts,
+        lengths=lengths,
+    )
+
+
+@torch.inference_mode()
+def embed(engine: Engine, plan: EmbeddingPlan, work: Work) -> EmbeddedTexts:
+    """Embed texts as planned; each vector is divided by its length, without an epsilon.
+
+    The caller has its turn in the queue. On a GPU this only queues the work. If memory is too small
+    for a batch, it is encoded in pieces and the budget is lowered to their size.
+    """
+    encoder, windows = engine.encoder, plan.windows
+    shape = (encoder.num_outputs, int(plan.vector_ends[-1]), encoder.hidden_size)
+    vectors = torch.empty(shape, device=encoder.device)
+    queue = _Queue(plan.batches[::-1], windows.lengths, engine.layout, engine.budget, work)
+    running: deque[_Running] = deque()
+    try:
+        while queue.pending or running:
+            if queue.pending and len(running) < encoder.in_flight:
+                rows = queue.take()
+                started = queue.attempt(rows, partial(_start, engine, plan, rows))
+                if started is not None:
+                    running.append(started)
+            else:
+                batch = running.popleft()
+                if queue.attempt(batch.rows, partial(_finish, batch, vectors)) is not None:
+                    engine.queue.end(batch.begun, work)
+                    work.batches += 1
+                    work.lowered_batches += engine.budget.lowered
+                    work.tokens += int(windows.lengths[batch.rows].sum())
+                    work.padded_tokens += batch.padded_tokens
+    finally:
+        # After an error, a batch that still runs must not lose the memory it writes to.
+        for batch in running:
+            with suppress(Exception):
+                batch.hidden()
+    return EmbeddedTexts(vectors, engine.queue.send(plan.weights), plan.starts, plan.lengths)
+
+
+def _ends(counts: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _runs(batches: list[IntArray]) -> list[IntArray]:
+    ends = _ends(np.array([len(batch) for batch in batches], dtype=np.int64))
+    return [np.arange(first, end) for first, end in pairwise(ends)]
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Batches that wait for the encoder, longest windows first. The last batch is the next."""
+
+    pending: list[IntArray]
+    lengths: IntArray
+    layout: BatchLayout
+    budget: Budget
+    work: Work
+
+    def take(self) -> IntArray:
+        rows = self.pending.pop()
+        count = self.layout.fit(self.lengths[rows], self.budget.batch_tokens)
+        if len(rows) > count:
+            self.pending.append(rows[count:])
+        return rows[:count]
+
+    def attempt(self, rows: IntArray, step: Callable[[], Result]) -> Result | None:
+        if len(rows) == 1:
+            return step()  # nothing smaller can be tried, so any error is the caller's
+        result = attempt(step)
+        if result is None:
+            self.budget.lower(batch_tokens=self.layout.size(self.lengths[rows]) // 2)
+            self.pending.append(rows)
+            self.work.retries += 1
+        return result
+
+
+def _finish(batch: "_Running", vectors: Tensor) -> Tensor:
+    own = vectors[:, batch.place]
+    _normalize(batch.hidden().flatten(1, 2), batch.positions, out=own)
+    return own
+
+
+def _normalize(hidden: Tensor, positions: Tensor | slice, out: Tensor) -> None:
+    if hidden.device.type == "cpu":
+        # In numpy, on one thread. Torch would use several threads, which spin for a while after the
+        # work and slow down the batches that run: by 7% in float32, 12% in bfloat16.
+        places = positions if isinstance(positions, slice) else positions.numpy()
+        chosen = hidden.numpy()[:, places]
+        with np.errstate(all="ignore"):  # the scorer checks later for what is not finite
+            np.divide(chosen, np.linalg.norm(chosen, axis=-1, keepdims=True), out=out.numpy())
+        return
+    if isinstance(positions, slice):
+        selected = hidden[:, positions]
+    else:
+        selected = hidden.index_select(1, positions)
+    torch.div(selected, selected.norm(dim=-1, keepdim=True), out=out)
+
+
+class _Running(NamedTuple):
+    """A batch of windows that is being encoded.
+
+    Attributes:
+        place: Where the tokens that are kept go among all embeddings.
+        hidden: Waits for the hidden states and returns them. Shape (layers, B, S, H); B is 1 if
+            texts are laid end to end.
+        positions: Positions of the tokens that are kept, among all B * S; or their range.
+        padded_tokens: B * S.
+    """
+
+    rows: IntArray
+    place: slice
+    hidden: Callable[[], Tensor]
+    positions: Tensor | slice
+    padded_tokens: int
+    begun: Begun
+
+
+def _start(engine: Engine, plan: EmbeddingPlan, rows: IntArray) -> _Running:
+    first, end = rows[0], rows[-1] + 1
+    place = slice(int(plan.vector_ends[first]), int(plan.vector_ends[end]))
+    ids, windows = plan.ids[plan.id_ends[first] : plan.id_ends[end]], plan.windows.select(rows)
+    packing = engine.encoder.packing
+    if packing is None:
+        return _start_padded(engine, ids, windows, rows, place)
+    return _start_packed(engine, packing, ids, windows, rows, place)
+
+
+def _start_padded(
+    engine: Engine, ids: TokenIds, windows: Windows, rows: IntArray, place: slice
+) -> _Running:
+    counts, queue = windows.lengths, engine.queue
+    inside = np.arange(counts[0])[None, :] < counts[:, None]
+    padded = np.full(inside.shape, engine.pad_id, dtype=np.int64)
+    padded[inside] = ids
+    places = np.flatnonzero(inside)[windows.is_kept()]
+    begun = queue.begin()
+    positions = queue.send(places)
+    hidden = engine.encoder.start(queue.send(padded), queue.send(counts))
+    return _Running(rows, place, hidden, positions, inside.size, begun)
+
+
+def _start_packed(
+    engine: Engine,
+    packing: Packing,
+    ids: TokenIds,
+    windows: Windows,
+    rows: IntArray,
+    place: slice,
+) -> _Running:
+    queue = engine.queue
+    laid_out, ends = packing.lay_out(ids, windows.lengths, filler=engine.pad_id)
+    is_kept = windows.is_kept()
+    begun = queue.begin()
+    # As a rule all are kept, and then they need not be gathered.
+    positions = slice(0, len(is_kept)) if is_kept.all() else queue.send(np.flatnonzero(is_kept))
+    longest = int(windows.lengths[0])
+    batch = PackedBatch.of(queue.send(laid_out), queue.send(ends), longest)
+    hidden = engine.encoder.start_packed(batch)
+    return _Running(rows, place, hidden, positions, laid_out.shape[1], begun)

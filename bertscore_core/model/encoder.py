@@ -1,0 +1,427 @@
+"""A pre-trained encoder, cut at a layer, that turns token ids into embeddings.
+
+It may be any Hugging Face encoder, or the encoder half of an encoder-decoder, that keeps its layers
+in one of the places bert-score 0.3.13 looks at. The forward pass is that of transformers, run by
+torch or, on a CPU, by OpenVINO (`openvino_runtime`).
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, AutoModelForTextEncoding
+from transformers.utils import logging as transformers_logging
+
+from bertscore_core.errors import ConfigError, ModelLoadError
+from bertscore_core.model.architectures import has_local_layers, own_code_error, read_architecture
+from bertscore_core.model.layers import EveryLayer, LastLayer, cut, find_final_norm
+from bertscore_core.model.openvino_runtime import (
+    OPENVINO_DTYPES,
+    CompiledEncoder,
+    compile_encoder,
+    computes_in,
+    openvino_version,
+)
+from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
+from bertscore_core.model.resolve import ModelFiles
+from bertscore_core.scorer_config import BACKENDS, check_dtype, check_semantics
+
+# Architectures with an encoder-only class, so that the decoder need not be loaded.
+_TEXT_ENCODERS = {"t5", "mt5", "umt5"}
+
+# Architectures that OpenVINO runs by default: the tests compare each of them with torch.
+#
+# Longformer, LED (windows that depend on the length), XLM (an empty cache) and Gemma (its masks)
+# cannot be traced.
+_CONVERTED = {
+    "albert", "bart", "bert", "big_bird", "blenderbot", "blenderbot-small", "camembert", "deberta",
+    "deberta-v2", "distilbert", "electra", "eurobert", "gte", "jina_embeddings_v3", "mbart",
+    "modernbert", "mpnet", "mt5", "nomic_bert", "pegasus", "prophetnet", "roberta", "t5", "umt5",
+    "xlm-roberta", "xlnet",
+}  # fmt: skip
+
+# Tokens of the longest text that OpenVINO is compared with torch on, when it is loaded.
+_CHECKED_LENGTH = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """An encoder on one device.
+
+    Attributes:
+        model: The torch module in evaluation mode, cut at the layer; None on OpenVINO.
+        forward: Starts a forward pass on token ids and mask, each (B, S), int64; or, if the encoder
+            packs, on a `PackedBatch`.
+        device: Where it computes.
+        hidden_size: Length of an embedding, H.
+        num_outputs: Rows that `encode` returns: 1, or L + 1 for all layers.
+        in_flight: Batches to start before waiting for the first one.
+        packing: How texts are laid end to end; None if they are padded.
+    """
+
+    model: Any
+    forward: Callable[..., Callable[[], Tensor]]
+    device: torch.device
+    hidden_size: int
+    num_outputs: int
+    in_flight: int = 1
+    packing: Packing | None = None
+
+    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Encode B padded texts and wait for the result; see `start`."""
+        return self.start(ids, lengths)()
+
+    def start(self, ids: Tensor, lengths: Tensor) -> Callable[[], Tensor]:
+        """Start to encode B padded texts; only of an encoder that does not pack.
+
+        Args:
+            ids: Token ids, right-padded. Shape (B, S).
+            lengths: Tokens per text. Shape (B,).
+
+        Returns:
+            A function to be called once. It waits for the hidden states, or computes them, and
+            returns them: float32, shape (1, B, S, H), or (L + 1, B, S, H) for all layers with the
+            embeddings first. Positions after a text's last token are undefined.
+        """
+        # Made on the device, which is cheaper than sending it.
+        mask = torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]
+        return self.forward(ids, mask.long())
+
+    def start_packed(self, batch: PackedBatch) -> Callable[[], Tensor]:
+        """Start to encode texts laid end to end: as `start`, in the shape (layers, 1, T, H)."""
+        return self.forward(batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderOptions:
+    """How an encoder is loaded; what is not described here is as in `ScorerConfig`.
+
+    Attributes:
+        num_layers: Layers kept; 0 keeps the embeddings alone.
+        all_layers: Keep every layer and return them all.
+        dtype: Number format of the weights and of what flows between the layers, whatever format
+            the checkpoint has. With OpenVINO, that of the matrix products.
+        packs: Whether texts are laid end to end without padding; see `packing`.
+        num_threads: Threads OpenVINO may use; None for as many as torch uses.
+        max_length: Tokens of the longest text to come; None if that is not known.
+    """
+
+    num_layers: int
+    all_layers: bool = False
+    layer_semantics: str = "hidden"
+    dtype: str = "float32"
+    device: str = "auto"
+    attention: str = "auto"
+    packs: bool = False
+    backend: str = "torch"
+    num_threads: int | None = None
+    max_length: int | None = None
+    trust_remote_code: bool = False
+
+
+def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
+    """Load an encoder and cut it at a layer.
+
+    Raises:
+        ConfigError: unknown dtype or device, layer out of range, an architecture whose layers
+            cannot be found or returned as they are scored, or a backend that cannot do this.
+        ModelLoadError: the weights cannot be loaded, some are missing, or the backend computes
+            something else than torch.
+
+    References:
+        bert-score 0.3.13, `get_model`. If a stack ends in a layer norm (T5, mBART, Pegasus) the
+        cut model still applies it, so its output is not the hidden state of that layer, which
+        bert-score's `all_layers` returns.
+    """
+    device = resolve_device(options.device)
+    check_dtype(options.dtype)
+    check_processor(options.dtype, device)
+    check_semantics(options.layer_semantics)
+    check_backend(options.backend, dtype=options.dtype, device=device)
+    model = _load(files, options)
+    if not options.all_layers:
+        cut(model, options.num_layers)
+    model.to(device).eval()
+    # After `to`: the final norm is found by running the model.
+    module = _with_outputs(model, options)
+    hidden_size = int(model.config.hidden_size)
+    num_outputs = files.depth + 1 if options.all_layers else 1
+    made = partial(Encoder, device=device, hidden_size=hidden_size, num_outputs=num_outputs)
+    if options.backend == "openvino":
+        compiled = _compile(module, files, options, hidden_size, num_outputs)
+        # OpenVINO holds the weights, and copies of some in another layout.
+        return made(model=None, forward=compiled.start, in_flight=compiled.in_flight)
+    cast_weights(model, options.dtype)
+    exact = device.type == "cuda" and options.dtype == "float32"
+    as_forward = partial(_torch_forward, exact=exact)
+    packing, forward = None, as_forward(module)
+    if options.packs:
+        packing, forward = pack(
+            module, as_forward, dtype=options.dtype, device=device, positions=files.positions
+        )
+    # Torch computes when the result is asked for: the first call only stores the arguments.
+    return made(model=model, forward=partial(partial, forward), packing=packing)
+
+
+def _with_outputs(model: Any, options: EncoderOptions) -> LastLayer | EveryLayer:
+    if not options.all_layers:
+        return LastLayer(model)
+    return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
+
+
+def _compile(
+    module: LastLayer | EveryLayer,
+    files: ModelFiles,
+    options: EncoderOptions,
+    hidden_size: int,
+    num_outputs: int,
+) -> CompiledEncoder:
+    lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
+    return compile_encoder(
+        module,
+        dtype=options.dtype,
+        threads=options.num_threads or torch.get_num_threads(),
+        layers=num_outputs,
+        width=hidden_size,
+        vocabulary=int(getattr(module.model.config, "vocab_size", 1)),
+        longest=min(length for length in lengths if length),
+    )
+
+
+def _torch_forward(module: Forward, *, exact: bool) -> Forward:
+    @torch.inference_mode()
+    def forward(*inputs: Any) -> Tensor:
+        with exact_products() if exact else nullcontext():
+            return module(*inputs)
+
+    return forward
+
+
+def choose_backend(
+    files: ModelFiles, *, dtype: str, device: str, max_length: int | None, own_code: bool = False
+) -> str:
+    """Return what runs a model by default.
+
+    That is OpenVINO if it is installed, the device is a CPU that has the number format, the tests
+    compare the architecture with torch, no code of the model's own runs, and texts are no longer
+    than those it is compared on when it is loaded. Otherwise it is torch.
+    """
+    lengths = [length for length in (files.positions, max_length) if length]
+    fits = (
+        openvino_version() is not None
+        and dtype in OPENVINO_DTYPES
+        and files.model_type in _CONVERTED
+        and not (own_code and "auto_map" in files.config)
+        and min(lengths, default=_CHECKED_LENGTH + 1) <= _CHECKED_LENGTH
+        and resolve_device(device).type == "cpu"
+        and computes_in(dtype)
+    )
+    return "openvino" if fits else "torch"
+
+
+def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
+    """Check that a backend can run with a number format on a device.
+
+    Raises:
+        ConfigError: it cannot, or is not installed, or is unknown.
+    """
+    if backend not in BACKENDS:
+        raise ConfigError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}.")
+    if backend == "torch":
+        return
+    if openvino_version() is None:
+        raise ConfigError(
+            "backend openvino is not installed; expected its package. Install the extra "
+            "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
+        )
+    if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
+        raise ConfigError(
+            f"backend openvino cannot compute in {dtype} on {device}; expected "
+            f"{' or '.join(OPENVINO_DTYPES)} on cpu. Choose torch (--backend torch)."
+        )
+    if not computes_in(dtype):
+        raise ConfigError(
+            f"this processor does not compute in {dtype}: got none of its instructions; expected "
+            "AVX512-BF16, AMX or the like. Choose float32 (--dtype float32)."
+        )
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the device with a name; `auto` is the GPU if there is one.
+
+    Raises:
+        ConfigError: torch does not know the name, or the hardware is missing.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        target = torch.device(device)
+        torch.empty(0, device=target)  # fails if the hardware is missing
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
+            "or a CUDA device that is present."
+        ) from error
+    return target
+
+
+def device_kind(device: str) -> torch.device:
+    """Return the kind of a device: CPU, CUDA or MPS. The device may be missing on this machine."""
+    kind = device.partition(":")[0]
+    if kind == "auto":
+        return resolve_device("auto")
+    return torch.device(kind if kind in ("cpu", "mps") else "cuda")
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing a progress bar for every weight file."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _attention(options: EncoderOptions, architecture: Any) -> str | None:
+    if options.attention != "auto":
+        return options.attention
+    if options.backend == "openvino" and has_local_layers(architecture):
+        # Padding far from a text's end sees no token at all. OpenVINO then gives it NaN, which
+        # spreads to the text. Eager attention masks by a large number instead of infinity.
+        return "eager"
+    return None
+
+
+def _load(files: ModelFiles, options: EncoderOptions) -> Any:
+    config = read_architecture(files, trust_remote_code=options.trust_remote_code)
+    if getattr(config, "attention_type", None) == "block_sparse":
+        # BigBird switches to full attention at the first short text and keeps it, so its scores
+        # would depend on the texts before.
+        config.attention_type = "original_full"
+    config.use_cache = False  # keys and values, which decoders would keep for a next token
+    loader = AutoModelForTextEncoding if config.model_type in _TEXT_ENCODERS else AutoModel
+    try:
+        with _no_progress_bar():
+            model, report = loader.from_pretrained(
+                files.folder,
+                config=config,
+                dtype=torch.float32,  # transformers 5 would take the checkpoint's
+                use_safetensors=all(path.suffix == ".safetensors" for path in files.weight_files),
+                attn_implementation=_attention(options, config),
+                output_loading_info=True,
+                local_files_only=True,
+                trust_remote_code=options.trust_remote_code,
+            )
+    except Exception as error:
+        raise ModelLoadError(
+            f"the encoder of {files.name} cannot be loaded from {files.folder}: {error}"
+        ) from error
+    # Poolers are not used, and many checkpoints lack them.
+    lost = [name for name in report["missing_keys"] if "pooler" not in name]
+    if lost and "auto_map" in files.config and not options.trust_remote_code:
+        raise own_code_error(
+            files, f"no {lost[0]} among the weights; expected all that {files.model_type!r} has"
+        )
+    if lost:
+        raise ModelLoadError(
+            f"the weights of {files.name} are incomplete: {len(lost)} parameters are missing, such "
+            f"as {lost[0]}; they would be random. Get the whole checkpoint."
+        )
+    # Of an encoder-decoder, only the encoder half.
+    return model.encoder if hasattr(model, "decoder") and hasattr(model, "encoder") else model
+
+
+# Number formats of the encoder: of its weights, and of what flows between its layers.
+#
+# Norms and softmax compute in float32 inside, as torch's kernels do, and what leaves the encoder is
+# float32. Autocast would keep more in float32; on a GPU that moves twice as many bytes, and scores
+# come no closer: on the demo's English pairs 1.1e-4 instead of 1.4e-4 (float16, at most).
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+"""Formats by name."""
+
+# NVIDIA GPUs that multiply in bfloat16 have at least this compute capability. Older ones are slower
+# in it than in float32.
+_BFLOAT16_CAPABILITY = (8, 0)
+
+# Architectures whose layers end in a norm, so that their numbers stay small: float16 holds them,
+# and is eight times as exact as bfloat16.
+_ENDS_IN_NORM = {
+    "albert", "bert", "camembert", "distilbert", "electra", "longformer", "mpnet", "roberta",
+    "xlm-roberta",
+}  # fmt: skip
+
+# The switches of TF32 belong to the process, and several scorers may share it.
+_SWITCHES = threading.RLock()
+
+
+def choose_dtype(model_type: str, device: str) -> str:
+    """Return the number format that `auto` stands for on a device, which may be missing here.
+
+    On a GPU that is float16 for architectures whose numbers it holds, else bfloat16, or float32 if
+    the GPU is here and lacks bfloat16 (T4). Elsewhere it is float32.
+    """
+    if device_kind(device).type != "cuda":
+        return "float32"
+    if model_type in _ENDS_IN_NORM:
+        return "float16"
+    if not torch.cuda.is_available():
+        return "bfloat16"
+    here = resolve_device("cuda" if device == "auto" else device)
+    capable = torch.cuda.get_device_capability(here) >= _BFLOAT16_CAPABILITY
+    return "bfloat16" if capable else "float32"
+
+
+def check_processor(dtype: str, device: torch.device) -> None:
+    """Check that this machine's device computes in a number format, and not in another instead.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if device.type != "cuda" or dtype != "bfloat16":
+        return
+    capability = torch.cuda.get_device_capability(device)
+    if capability < _BFLOAT16_CAPABILITY:
+        name, version = torch.cuda.get_device_name(device), ".".join(map(str, capability))
+        raise ConfigError(
+            f"dtype {dtype} cannot be computed on {name}: got compute capability {version}, which "
+            "lacks that format; expected 8.0 or more. Choose float16 or float32 (--dtype)."
+        )
+
+
+def cast_weights(model: nn.Module, dtype: str) -> None:
+    """Cast all weights to a number format, in place.
+
+    Buffers stay as they are: the frequencies of rotary positions need float32.
+    """
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(DTYPES[dtype])
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Forbid TF32, float32 of which 11 significant bits are multiplied.
+
+    Torch allows it in convolutions, and a program may have allowed it in all products.
+    """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    # Held while the work is sent to the GPU, which chooses the format then, not until it is done.
+    with _SWITCHES:
+        before = matmul.allow_tf32, cudnn.allow_tf32
+        matmul.allow_tf32 = cudnn.allow_tf32 = False
+        try:
+            yield
+        finally:
+            matmul.allow_tf32, cudnn.allow_tf32 = before

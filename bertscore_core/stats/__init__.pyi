@@ -1,0 +1,61 @@
+from .agreement import (
+    SystemAgreement as SystemAgreement,
+    agreement_of_systems as agreement_of_systems,
+    auc as auc,
+    correlations as correlations,
+    hybrid_agreement as hybrid_agreement,
+    kendall as kendall,
+    not_below_best as not_below_best,
+    pearson as pearson,
+    permutation as permutation,
+    spearman as spearman,
+    system_agreement as system_agreement,
+    system_means as system_means,
+    williams as williams,
+    williams_test as williams_test,
+)
+from .estimates import (
+    Doubles as Doubles,
+    Estimates as Estimates,
+    Resampled as Resampled,
+    accuracy_with_ties as accuracy_with_ties,
+    check_pairs as check_pairs,
+    complete_rows as complete_rows,
+    count_below as count_below,
+    darr as darr,
+    dense_ranks as dense_ranks,
+    within_item_kendall as within_item_kendall,
+)
+from .intervals import (
+    check_confidence as check_confidence,
+    mean_intervals as mean_intervals,
+    method_of as method_of,
+    student_quantile as student_quantile,
+)
+from .moments import (
+    BINS as BINS,
+    HOST_BITS as HOST_BITS,
+    HOST_BUCKETS as HOST_BUCKETS,
+    MAX_PAIRS as MAX_PAIRS,
+    Moments as Moments,
+)
+from .paired import (
+    RESAMPLES as RESAMPLES,
+    ClusterSums as ClusterSums,
+    PairedResult as PairedResult,
+    PairedSums as PairedSums,
+    check_student as check_student,
+    compare_paired as compare_paired,
+    holm as holm,
+    paired_result as paired_result,
+)
+from .scores import Scores as Scores, ScoreSummary as ScoreSummary
+from .sums import (
+    MEASURES as MEASURES,
+    STATISTIC_BINS as STATISTIC_BINS,
+    GroupedRows as GroupedRows,
+    PackedHistogram as PackedHistogram,
+    ScoreStatistics as ScoreStatistics,
+    Sums as Sums,
+    statistics_by_group as statistics_by_group,
+)

@@ -1,0 +1,671 @@
+"""How well scores agree with people: over segments and systems, and tests between settings.
+
+Few systems are judged, too few to say how often a metric picks the best. So many hybrid systems are
+made: each takes, for every item, the output of one system by chance. Its score is the mean over
+items, for people and metric alike.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.special import stdtr
+from scipy.stats import rankdata
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats.estimates import (
+    RESAMPLES,
+    ROUNDING,
+    Doubles,
+    Estimates,
+    Items,
+    Resampled,
+    best_of,
+    checked,
+    count_below,
+    dense_ranks,
+    draws,
+    numbered,
+)
+from bertscore_core.tokens import BoolArray, IntArray
+
+# Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.
+#
+# Values equal scipy's. Each comes with the influence of every row; see `estimates`.
+
+Clusters = npt.NDArray[np.generic] | Sequence[object] | None
+
+
+def pearson(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
+    """Return Pearson's correlation of each setting with people.
+
+    Args:
+        people: Judgements. Shape (N,).
+        scores: Scores of S settings. Shape (S, N) or (N,).
+        clusters: What rows belong together, such as translations of one source. None if rows are
+            independent. Shape (N,).
+
+    Returns:
+        Values of -1 to 1; NaN if a side is constant.
+
+    Raises:
+        InputError: shapes do not fit, or a number is missing.
+
+    References:
+        scipy.stats.pearsonr. Influence: S. J. Devlin, R. Gnanadesikan, J. R. Kettenring, "Robust
+        estimation and outlier detection with correlation coefficients", Biometrika 62 (1975).
+    """
+    judged, rows = checked(people, scores)
+    return Estimates.by_cluster(*_correlation(_standard(judged), _standard(rows)), clusters)
+
+
+def spearman(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
+    """Return Spearman's rank correlation of each setting with people. Equal values share a rank.
+
+    Arguments, result and errors are as for `pearson`.
+
+    References:
+        scipy.stats.spearmanr. The influence has, beside that of Pearson over the ranks, what a row
+        adds to the ranks of the others: C. Croux, C. Dehon, "Influence functions of the Spearman
+        and Kendall correlation measures" (2010).
+    """
+    judged, rows = checked(people, scores)
+    size = max(len(judged), 1)
+    grades = (rankdata(judged) - 0.5) / size - 0.5  # of mean 0, also with ties
+    values, influences = [], []
+    for row in rows:
+        own = (rankdata(row) - 0.5) / size - 0.5
+        value, influence = _rank_correlation(grades, own)
+        values.append(value)
+        influences.append(influence)
+    return Estimates.by_cluster(
+        np.array(values), np.array(influences).reshape(len(rows), len(judged)), clusters
+    )
+
+
+def kendall(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
+    """Return Kendall's tau-b of each setting with people, in O(n log n).
+
+    Arguments, result and errors are as for `pearson`.
+
+    References:
+        scipy.stats.kendalltau. The influence is that of a U-statistic: how much more a row agrees
+        with the others than rows do on average.
+    """
+    judged, rows = checked(people, scores)
+    order = np.argsort(judged, kind="stable")
+    ordered = judged[order]
+    taus = [_tau(ordered, row[order]) for row in rows]
+    influences = np.zeros(rows.shape)
+    for row, (_, influence) in enumerate(taus):
+        influences[row, order] = influence
+    return Estimates.by_cluster(np.array([value for value, _ in taus]), influences, clusters)
+
+
+def auc(labels: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
+    """Return the area under the ROC curve of each setting for labels that are yes or no.
+
+    It is the share of pairs of one row with yes and one with no that the score orders rightly; a
+    tie counts half.
+
+    Arguments and errors are as for `pearson`, but that labels are 1 for yes (such as a paraphrase)
+    or 0 for no. Values are from 0 to 1; NaN if all labels are alike.
+
+    References:
+        E. R. DeLong, D. M. DeLong, D. L. Clarke-Pearson, "Comparing the areas under two or more
+        correlated ROC curves", Biometrics 44 (1988). sklearn.metrics.roc_auc_score.
+    """
+    judged, rows = checked(labels, scores)
+    wrong = ~np.isin(judged, (0.0, 1.0))
+    if wrong.any():
+        raise InputError(
+            f"{int(wrong.sum())} of {len(judged)} labels are neither 0 nor 1, such as "
+            f"{judged[wrong][0]:g}; expected labels of yes (1) and no (0)."
+        )
+    yes = judged == 1
+    many, few = int(yes.sum()), int((~yes).sum())
+    if not many or not few:
+        return Estimates.by_cluster(
+            np.full(len(rows), np.nan), np.full(rows.shape, np.nan), clusters, lowest=0.0
+        )
+    shares = np.zeros(rows.shape)
+    for row, share in zip(rows, shares, strict=True):
+        everywhere = rankdata(row)
+        share[yes] = (everywhere[yes] - rankdata(row[yes])) / few
+        share[~yes] = 1 - (everywhere[~yes] - rankdata(row[~yes])) / many
+    values = shares[:, yes].mean(axis=1)
+    # Each side has a mean of its own, so a row weighs as much as its side is rare.
+    weights = np.where(yes, len(judged) / many, len(judged) / few)
+    return Estimates.by_cluster(values, (shares - values[:, None]) * weights, clusters, lowest=0.0)
+
+
+def correlations(first: Doubles, second: Doubles) -> Doubles:
+    """Return Pearson's correlation along the last axis, without terms. Other axes broadcast.
+
+    NaN below two values, or where a side is constant.
+    """
+    products = _standard(first) * _standard(second)
+    if products.shape[-1] < 2:
+        return np.full(products.shape[:-1], np.nan)
+    return np.asarray(np.clip(products.mean(axis=-1), -1, 1), dtype=np.float64)
+
+
+def _standard(values: Doubles) -> Doubles:
+    """Return values less their mean, over their spread. NaN if they do not vary. Shape as given."""
+    if not values.shape[-1]:
+        return values
+    apart = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(apart).max(axis=-1, keepdims=True)
+    apart /= np.where(largest > 0, largest, 1.0)  # squares of any size then fit a double
+    spread = np.sqrt((apart**2).mean(axis=-1, keepdims=True))
+    constant = values.max(axis=-1, keepdims=True) == values.min(axis=-1, keepdims=True)
+    return np.asarray(apart / np.where(constant, np.nan, spread), dtype=np.float64)
+
+
+def _correlation(judged: Doubles, rows: Doubles) -> tuple[Doubles, Doubles]:
+    size = judged.shape[0]
+    values = np.clip(rows @ judged / size, -1, 1) if size else np.full(len(rows), np.nan)
+    influences = rows * judged - values[:, None] / 2 * (rows**2 + judged**2)
+    return values, influences
+
+
+def _rank_correlation(first: Doubles, second: Doubles) -> tuple[float, Doubles]:
+    size = len(first)
+    if size == 0 or first.min() == first.max() or second.min() == second.max():
+        return np.nan, np.full(size, np.nan)
+    spread = (first @ first / size, second @ second / size)
+    value = float(np.clip(first @ second / size / np.sqrt(spread[0] * spread[1]), -1, 1))
+    both = first * second + _carried(first, second) + _carried(second, first)
+    own = first**2 + 2 * _carried(first, first)
+    other = second**2 + 2 * _carried(second, second)
+    influence = (both - both.mean()) / np.sqrt(spread[0] * spread[1])
+    influence -= value / 2 * ((own - own.mean()) / spread[0] + (other - other.mean()) / spread[1])
+    return value, influence
+
+
+def _carried(grades: Doubles, values: Doubles) -> Doubles:
+    order = np.argsort(grades, kind="stable")
+    ordered = grades[order]
+    upto = np.concatenate([[0.0], np.cumsum(values[order])])
+    below = upto[np.searchsorted(ordered, grades, side="left")]
+    until = upto[np.searchsorted(ordered, grades, side="right")]
+    return np.asarray((upto[-1] - (below + until) / 2) / len(grades), dtype=np.float64)
+
+
+def _tau(judged: Doubles, row: Doubles) -> tuple[float, Doubles]:
+    size = len(judged)
+    ranks = dense_ranks(row)
+    ordered = np.sort(ranks)
+    first = np.searchsorted(judged, judged, side="left")
+    last = np.searchsorted(judged, judged, side="right")
+    below = np.searchsorted(ordered, ranks, side="left")
+    until = np.searchsorted(ordered, ranks, side="right")
+    if size < 2 or last[0] == size or until.min(initial=size) == size:
+        return np.nan, np.full(size, np.nan)
+    counts = count_below(
+        ranks, np.concatenate([first, first, last, last]), np.tile([0], 4 * size)
+        + np.concatenate([ranks, ranks + 1, ranks, ranks + 1]),
+    ).reshape(4, size)  # fmt: skip
+    # Rows below on the judgement's side and below or above on the score's; then those above.
+    lower, lower_or_tied = counts[0], counts[1]
+    higher_lower = below - counts[2]
+    higher_higher = size - last - until + counts[3]
+    agreement = lower - (first - lower_or_tied) + higher_higher - higher_lower
+    pairs = float(size - 1)
+    # Shares of pairs: agreement less disagreement, and pairs not tied on either side.
+    signed = agreement / pairs
+    apart = ((size - (last - first)) / pairs, (size - (until - below)) / pairs)
+    means = signed.mean(), apart[0].mean(), apart[1].mean()
+    scale = np.sqrt(means[1] * means[2])
+    value = float(agreement.sum() / pairs / size / scale)
+    influence = 2 * (signed - means[0]) / scale - value * (
+        (apart[0] - means[1]) / means[1] + (apart[1] - means[2]) / means[2]
+    )
+    return float(np.clip(value, -1, 1)), influence
+
+
+# Agreement over systems: does the metric order whole systems as people do?
+#
+# A system's score is the mean over its rows, for people and metric alike. Intervals draw items, or
+# each system's rows where items are not known: systems themselves are few and stay as they are.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SystemAgreement:
+    """Agreement of S settings with people over K systems.
+
+    Attributes:
+        pearson: Pearson's correlation of the systems' scores; NaN below two systems.
+        accuracy: Share of pairs of systems that score and people order in the same way, or both
+            tie; NaN below two systems.
+    """
+
+    systems: int
+    pearson: Resampled
+    accuracy: Resampled
+
+
+def system_agreement(
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    systems: Items,
+    items: Items | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> SystemAgreement:
+    """Return how the systems' mean scores agree with their mean judgements.
+
+    Args:
+        people: As for `pearson`; so are the scores, and the errors that are raised.
+        scores: Shape (S, N) or (N,).
+        systems: The system that each row comes from. Shape (N,).
+        items: The input that each row answers, drawn for all systems together. None to draw the
+            rows of each system on their own. Shape (N,).
+        resamples: How often to draw.
+        seed: Equal seeds and data give equal results.
+
+    References:
+        T. Kocmi et al., "To ship or not to ship" (2021), for the accuracy. D. Deutsch, R. Dror, D.
+        Roth, "A statistical analysis of summarization evaluation metrics using resampling methods"
+        (2021), BOOT-INPUTS. mt-metrics-eval, `Pearson` and `Agreement` over systems.
+    """
+    judged, rows = checked(people, scores)
+    both = np.concatenate([judged[None], rows])
+    numbers, many = numbered(systems, len(judged), "systems")
+    means = _system_means(both, numbers, many)[None]
+    if items is None:
+        again = _redrawn_rows(both, numbers, many, resamples, seed)
+    else:
+        drawn, number = numbered(items, len(judged), "items")
+        again = _redrawn_items(both, numbers, many, (drawn, number), resamples, seed)
+    return SystemAgreement(
+        systems=many,
+        pearson=Resampled(values=_pearson(means)[0], replicates=_pearson(again)),
+        accuracy=Resampled(values=_accuracy(means)[0], replicates=_accuracy(again)),
+    )
+
+
+def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doubles]:
+    """Return the names of the K systems, sorted, and their mean scores, of shape (S, K).
+
+    Args:
+        scores: Scores of S settings. Shape (S, N) or (N,).
+        systems: The system that each row comes from. Shape (N,).
+
+    Raises:
+        InputError: there is not one system for each row.
+    """
+    rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    numbers, many = numbered(systems, rows.shape[1], "systems")
+    return [str(name) for name in np.unique(np.asarray(systems))], _system_means(
+        rows, numbers, many
+    )
+
+
+def agreement_of_systems(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
+    """Compare numbers of whole systems, such as corpus BLEU, with those of people.
+
+    Args:
+        people: One number of each of K systems. Shape (K,).
+        scores: Numbers of S settings. Shape (S, K) or (K,).
+
+    Returns:
+        Pearson's correlations and the shares of pairs in the same order, as in `SystemAgreement`.
+        Shape (S,) each.
+    """
+    judged, rows = checked(people, scores)
+    means = np.concatenate([judged[None], rows])[None]
+    return _pearson(means)[0], _accuracy(means)[0]
+
+
+def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
+    sums = np.array([np.bincount(numbers, row, many) for row in rows])
+    return np.asarray(sums / np.bincount(numbers, minlength=many), dtype=np.float64)
+
+
+def _redrawn_rows(
+    rows: Doubles, numbers: IntArray, many: int, resamples: int, seed: int
+) -> Doubles:
+    means = np.empty((resamples, len(rows), many))
+    for system in range(many):
+        own = rows[:, numbers == system]
+        start = 0
+        for weights in draws(own.shape[1], resamples, seed + system):
+            means[start : start + len(weights), :, system] = weights @ own.T / own.shape[1]
+            start += len(weights)
+    return means
+
+
+def _redrawn_items(
+    rows: Doubles,
+    numbers: IntArray,
+    many: int,
+    items: tuple[IntArray, int],
+    resamples: int,
+    seed: int,
+) -> Doubles:
+    """Return the systems' means with items drawn for all of them. Shape (B, S, K).
+
+    A system of which no item is drawn has no mean in that resample: NaN.
+    """
+    means = np.empty((resamples, len(rows), many))
+    start = 0
+    for weights in draws(items[1], resamples, seed):
+        for system in range(many):
+            own = numbers == system
+            shares = weights[:, items[0][own]]
+            with np.errstate(invalid="ignore"):
+                means[start : start + len(weights), :, system] = (
+                    shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
+                )
+        start += len(weights)
+    return means
+
+
+def _pearson(means: Doubles) -> Doubles:
+    return correlations(means[:, :1], means[:, 1:])
+
+
+def _accuracy(means: Doubles) -> Doubles:
+    first, second = np.triu_indices(means.shape[2], 1)
+    if not len(first):
+        return np.full((len(means), means.shape[1] - 1), np.nan)
+    order: Doubles = np.sign(means[..., first] - means[..., second])
+    share = np.equal(order[:, 1:], order[:, :1]).mean(axis=2)
+    # A difference with a system of which nothing was drawn is no order.
+    unknown = np.asarray(np.isnan(order).any(axis=(1, 2)))
+    return np.where(unknown[:, None], np.nan, share)
+
+
+# Is one setting's correlation with people greater than another's on the same rows?
+#
+# Both correlations share the judgements and, mostly, the errors of the metric, so that two separate
+# intervals say little. `williams` is for Pearson's correlation over independent rows; `permutation`
+# for any statistic; `Estimates.p_below` for any statistic with terms, and where rows come in
+# clusters. None of them corrects for the number of settings, as WMT's tables do not.
+
+PERMUTATIONS = 1000
+"""Permutations of a test: the least p value is 1 / 1001."""
+
+Statistic = Callable[[Doubles, Doubles], Doubles]
+"""From judgements (N,) and scores (S, N) to values (S,)."""
+
+_BLOCK = 2**21  # scores held at a time
+
+
+def williams_test(first: Doubles, second: Doubles, between: Doubles, rows: int) -> Doubles:
+    """Return one-sided p values of the first correlation being greater than the second.
+
+    Args:
+        first: Correlations of some metrics with people.
+        second: Correlations of other metrics with people. Shape as `first`.
+        between: Correlations between the two metrics. Shape as `first`.
+        rows: Number of rows, N.
+
+    Returns:
+        p values, 0.5 for metrics that correlate fully; NaN below four rows or where a correlation
+        is NaN. Shape as `first`.
+
+    References:
+        E. J. Williams, "Regression analysis" (1959). Y. Graham, T. Baldwin, "Testing for
+        significance of increased correlation with human judgment" (2014). mt-metrics-eval,
+        `WilliamsTest`, which takes the size of the difference; here its sign counts.
+    """
+    if rows < 4:
+        return np.full(np.shape(first), np.nan)
+    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+    determinant = np.maximum(determinant, 0)  # rounding
+    middle = (first + second) / 2
+    above = (first - second) * np.sqrt((rows - 1) * np.maximum(1 + between, 0))
+    below = np.sqrt(
+        2 * (rows - 1) / (rows - 3) * determinant + middle**2 * np.maximum(1 - between, 0) ** 3
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((first == second) | (between > 1 - ROUNDING), 0.0, above / below)
+    ratio = np.where(np.isnan(first + second + between), np.nan, ratio)
+    return np.asarray(stdtr(rows - 3, -ratio), dtype=np.float64)
+
+
+def williams(people: npt.ArrayLike, scores: npt.ArrayLike, best: int | None = None) -> Doubles:
+    """Return p values of the best setting's Pearson correlation being greater than each other's.
+
+    Rows must be independent: where they come in clusters, take `Estimates.p_below`.
+
+    Args:
+        people: As for `pearson`; so are the scores, and the errors that are raised.
+        scores: Shape (S, N).
+        best: Index of the setting that the others are compared with; the best by default, and an
+            error where no setting has a correlation.
+
+    Returns:
+        p values, one-sided. Shape (S,); 0.5 for the best itself.
+    """
+    judged, rows = checked(people, scores)
+    values = correlations(judged[None], rows)
+    best = best_of(values) if best is None else best
+    between = correlations(rows[[best]], rows)
+    return williams_test(np.full(len(rows), values[best]), values, between, len(judged))
+
+
+def permutation(
+    statistic: Statistic,
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    best: int | None = None,
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> Doubles:
+    """Return p values of the best setting being better than each other one, by permutation.
+
+    If two metrics are equally good, their scores, each standardized, can be swapped in any row. The
+    p value is the share of random swaps that leave at least the difference seen (which is counted
+    itself, so that it is never 0).
+
+    It computes the statistic twice for each permutation and setting.
+
+    Args:
+        statistic: Takes judgements (N,) and scores (S, N), and returns S values.
+        people: As for `williams`; so are the next two.
+        scores: Shape (S, N).
+        best: The setting that the others are compared with.
+        permutations: How often to swap.
+        seed: Equal seeds and data give equal results; all settings see the same swaps.
+
+    Returns:
+        p values, one-sided. Shape (S,); 0.5 for the best itself, NaN where there is no value.
+
+    Raises:
+        InputError: as for `williams`, or there are no permutations.
+
+    References:
+        D. Deutsch, R. Dror, D. Roth, "A statistical analysis of summarization evaluation metrics
+        using resampling methods" (2021), PERM-BOTH. mt-metrics-eval, `PermutationSigDiff`.
+    """
+    judged, rows = checked(people, scores)
+    if permutations < 1:
+        raise InputError(f"got {permutations} permutations; expected 1 or more.")
+    values = np.asarray(statistic(judged, rows), dtype=np.float64)
+    best = best_of(values) if best is None else best
+    spread = rows.std(axis=1, keepdims=True)
+    standard = (rows - rows.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    p_values = np.full(len(rows), np.nan)
+    for other in np.flatnonzero(np.isfinite(values)):
+        pair = standard[[best, other]]
+        seen = np.asarray(statistic(judged, pair))
+        counts = _swapped(statistic, judged, pair, float(seen[0] - seen[1]), permutations, seed)
+        p_values[other] = 0.5 if other == best else (counts + 1) / (permutations + 1)
+    return p_values
+
+
+def not_below_best(p_values: Doubles, level: float = 0.05) -> BoolArray:
+    """Mark the settings that are not significantly below the best. Shape (S,); never a NaN."""
+    return np.asarray(p_values >= level, dtype=np.bool_)
+
+
+def _swapped(
+    statistic: Statistic,
+    judged: Doubles,
+    pair: Doubles,
+    seen: float,
+    permutations: int,
+    seed: int,
+) -> int:
+    rng = np.random.default_rng(seed)
+    block = max(1, _BLOCK // max(len(judged), 1))
+    total = 0
+    for start in range(0, permutations, block):
+        swaps = rng.random((min(block, permutations - start), len(judged))) < 0.5
+        first = np.asarray(statistic(judged, np.where(swaps, pair[1], pair[0])))
+        second = np.asarray(statistic(judged, np.where(swaps, pair[0], pair[1])))
+        # A difference that is equal but for rounding counts.
+        total += int((first - second >= seen - ROUNDING).sum())
+    return total
+
+
+HYBRIDS = 10_000
+"""Hybrid systems made, as in the paper."""
+CHOICES = 100_000
+"""How often hybrids are chosen from, as in the paper."""
+RIVALS = 100
+"""Hybrids that are chosen from each time, as in the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HybridAgreement:
+    """How S settings choose among hybrid systems.
+
+    Attributes:
+        pearson: Pearson's correlation of the hybrids' scores with their judgements; NaN if a side
+            does not vary. Shape (S,).
+        hits_at_1: Share of the choices in which the setting's best is people's best. Shape (S,).
+        reciprocal_rank: Mean of 1 / rank, by people, of the setting's best. Shape (S,).
+        difference: Mean judgement of people's best less that of the setting's best. Shape (S,).
+        errors: Standard errors of `hits_at_1`, `reciprocal_rank` and `difference` that come from
+            the number of choices only: not from the choice of segments. Shape (3, S).
+    """
+
+    hybrids: int
+    pearson: Doubles
+    hits_at_1: Doubles
+    reciprocal_rank: Doubles
+    difference: Doubles
+    errors: Doubles
+
+
+def hybrid_agreement(
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    items: Items,
+    *,
+    hybrids: int = HYBRIDS,
+    choices: int = CHOICES,
+    rivals: int = RIVALS,
+    seed: int = 0,
+) -> HybridAgreement:
+    """Make hybrid systems, and see which of them each setting would choose.
+
+    All settings see the same hybrids and choices. Rows are taken with equal chances among those of
+    an item; so an item may lack the output of a system.
+
+    Args:
+        people: As for `pearson`; so are the scores.
+        scores: Shape (S, N) or (N,).
+        items: The input that each row answers. Shape (N,).
+        hybrids: How many to make.
+        choices: How often to choose the best.
+        rivals: How many hybrids, all different, to choose from each time.
+        seed: Equal seeds and data give equal results.
+
+    Raises:
+        InputError: shapes do not fit, a number is missing, there are no rows, or the numbers of
+            hybrids, choices and rivals do not fit.
+
+    References:
+        Zhang et al. 2020, section 4 and appendix F: 10,000 hybrids, the best of 100 chosen 100,000
+        times. Y. Graham, Q. Liu, "Achieving accurate conclusions in evaluation of automatic machine
+        translation metrics" (2016).
+    """
+    judged, rows = checked(people, scores)
+    if not 1 < rivals <= hybrids or choices < 1 or not len(judged):
+        raise InputError(
+            f"got {hybrids} hybrids, {rivals} rivals and {choices} choices for {len(judged)} "
+            "rows; expected rows, 2 rivals or more, at least as many hybrids, and 1 choice or more."
+        )
+    rng = np.random.default_rng(seed)
+    both = np.concatenate([judged[None], rows])
+    means = _hybrid_means(both, numbered(items, len(judged), "items"), hybrids, rng)
+    sums = np.zeros((2, 3, len(rows)))
+    for chosen in _choices(hybrids, choices, rivals, rng):
+        outcome = _outcomes(means, chosen)
+        sums += outcome.sum(axis=2), (outcome**2).sum(axis=2)
+    average = sums[0] / choices
+    spread = np.sqrt(np.maximum(sums[1] / choices - average**2, 0) / max(choices - 1, 1))
+    return HybridAgreement(
+        hybrids=hybrids,
+        pearson=correlations(means[:1], means[1:]),
+        hits_at_1=average[0],
+        reciprocal_rank=average[1],
+        difference=average[2],
+        errors=spread,
+    )
+
+
+def _hybrid_means(
+    both: Doubles, items: tuple[IntArray, int], hybrids: int, rng: np.random.Generator
+) -> Doubles:
+    numbers, many = items
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers, minlength=many)
+    begins = np.cumsum(sizes) - sizes
+    table = np.ascontiguousarray(both[:, order].T)
+    block = max(1, _BLOCK // many)
+    means = np.empty((hybrids, len(both)))
+    for start in range(0, hybrids, block):
+        count = min(block, hybrids - start)
+        taken = begins + rng.integers(0, sizes, (count, many))
+        # One row of the matrix is one hybrid: a one for each output that it takes.
+        matrix = csr_array(
+            (np.ones(taken.size), taken.ravel(), np.arange(0, taken.size + 1, many)),
+            shape=(count, len(table)),
+        )
+        means[start : start + count] = matrix @ table / many
+    return np.ascontiguousarray(means.T)
+
+
+def _choices(
+    hybrids: int, choices: int, rivals: int, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    block = max(1, _BLOCK // rivals)
+    for start in range(0, choices, block):
+        chosen = rng.integers(0, hybrids, (min(block, choices - start), rivals))
+        while True:
+            ordered = np.sort(chosen, axis=1)
+            again = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+            if not len(again):
+                break
+            chosen[again] = _distinct(hybrids, len(again), rivals, rng)
+        yield chosen
+
+
+def _distinct(hybrids: int, rows: int, rivals: int, rng: np.random.Generator) -> IntArray:
+    return np.array([rng.choice(hybrids, rivals, replace=False) for _ in range(rows)])
+
+
+def _outcomes(means: Doubles, chosen: IntArray) -> Doubles:
+    """Return hit, reciprocal rank and difference of each choice. Shape (3, S, b).
+
+    Of hybrids with equal scores the first of the row is chosen, which is one by chance.
+    """
+    judged = means[0][chosen]
+    best = judged.max(axis=1)
+    outcome = np.empty((3, len(means) - 1, len(chosen)))
+    for setting, scores in enumerate(means[1:]):
+        picks = scores[chosen].argmax(axis=1)
+        own = judged[np.arange(len(chosen)), picks]
+        rank = 1 + (judged > own[:, None]).sum(axis=1)
+        outcome[:, setting] = rank == 1, 1 / rank, best - own
+    return outcome

@@ -1,0 +1,582 @@
+"""Statistics of agreement with their errors, and agreement within items.
+
+A statistic of many rows is, to first order, its true value plus a mean of one term for each row:
+the row's influence. `Estimates` keeps these terms, added up by cluster where rows of one item
+belong together. All else follows from them for every statistic alike: standard errors, intervals
+by bootstrap, and whether one setting is below another on the same rows. Resampling the terms in
+the place of the rows costs one matrix product for all settings, where a bootstrap that counts
+Kendall's tau again each time would cost hours.
+
+References:
+    F. R. Hampel, "The influence curve and its role in robust estimation", JASA 69 (1974).
+    B. Efron, R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 21.
+    P. Kline, A. Santos, "A score based approach to wild bootstrap inference" (2012).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit, stdtr
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats.paired import times_drawn
+from bertscore_core.tokens import BoolArray, IntArray
+
+# What every statistic of agreement takes, and the rule for numbers that are missing.
+#
+# Scores come as S settings (a layer, a measure, with idf or without) of the same N rows, so that
+# all settings are compared on the same segments. **Missing numbers:** a statistic takes none; leave
+# rows out with `complete_rows`, for all settings together. **Constant numbers:** a side that does
+# not vary orders nothing, and what needs an order is NaN.
+
+Doubles = npt.NDArray[np.float64]
+
+
+def complete_rows(people: npt.ArrayLike, scores: npt.ArrayLike) -> BoolArray:
+    """Return which rows have a judgement and a score of every setting.
+
+    Args:
+        people: Judgements; NaN or infinite where there is none. Shape (N,).
+        scores: Scores of S settings. Shape (S, N) or (N,).
+    """
+    judged = np.isfinite(np.asarray(people, dtype=np.float64))
+    rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    return np.asarray(judged & np.isfinite(rows).all(axis=0), dtype=np.bool_)
+
+
+def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doubles]:
+    """Return judgements (N,) and scores (S, N) as float64."""
+    judged = np.asarray(people, dtype=np.float64)
+    rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    if judged.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(judged):
+        raise InputError(
+            f"judgements and scores do not fit: got shapes {judged.shape} and {rows.shape}; "
+            "expected (rows,) and (settings, rows)."
+        )
+    missing = int((~complete_rows(judged, rows)).sum())
+    if missing:
+        raise InputError(
+            f"{missing} of {len(judged)} rows have no judgement or no score of some setting; "
+            "expected finite numbers. Leave these rows out (complete_rows finds them)."
+        )
+    return judged, rows
+
+
+def numbered(
+    keys: npt.NDArray[np.generic] | Sequence[object], rows: int, name: str
+) -> tuple[IntArray, int]:
+    """Number the different keys of rows from 0, in sorted order.
+
+    Args:
+        keys: One for each row. Shape (N,).
+        rows: Number of rows, N.
+        name: What the keys are, for the message.
+
+    Returns:
+        The number of each row's key, shape (N,), and how many keys there are.
+    """
+    if len(keys) != rows:
+        raise InputError(f"got {len(keys)} {name} for {rows} rows; expected one for each row.")
+    different, numbers = np.unique(np.asarray(keys), return_inverse=True)
+    return numbers.astype(np.int64), len(different)
+
+
+# Counting smaller values among the first k, for many k at once, in O(n log n).
+#
+# Kendall's tau asks for each segment how many others are below it on both sides. With the segments
+# in the order of one side, those are the values below its own among the first k: a question about a
+# prefix. A wavelet matrix answers it: level by level it sorts the values by one bit, from the
+# highest to the lowest, and keeps how many zeros precede each place. Every level is a few numpy
+# operations over all questions, and S settings are done one after the other, so memory is a few
+# times N.
+#
+# References:
+#     F. Claude, G. Navarro, A. Ordóñez, "The wavelet matrix", Information Systems 47 (2015).
+
+
+def count_below(values: IntArray, prefixes: IntArray, limits: IntArray) -> IntArray:
+    """Count, for each question, the values below a limit among the first few.
+
+    Args:
+        values: Whole numbers from 0. Shape (n,).
+        prefixes: How many of the first values each question looks at, 0 to n. Shape (q,).
+        limits: What these values must be below, from 0. Shape (q,).
+
+    Returns:
+        Shape (q,), int64.
+    """
+    top = int(max(values.max(initial=0), limits.max(initial=0)))
+    level = values.astype(np.int64)
+    begins = np.zeros(len(limits), dtype=np.int64)
+    ends = prefixes.astype(np.int64)
+    counts = np.zeros(len(limits), dtype=np.int64)
+    zeros = np.zeros(len(values) + 1, dtype=np.int64)
+    for bit in range(top.bit_length() - 1, -1, -1):
+        is_one = (level >> bit) & 1 == 1
+        np.cumsum(~is_one, out=zeros[1:])
+        first, last = zeros[begins], zeros[ends]
+        above = (limits >> bit) & 1 == 1
+        # A zero where the limit has a one is below it, whatever the lower bits are.
+        counts += np.where(above, last - first, 0)
+        begins = np.where(above, zeros[-1] + begins - first, first)
+        ends = np.where(above, zeros[-1] + ends - last, last)
+        level = np.concatenate([level[~is_one], level[is_one]])
+    return counts
+
+
+def dense_ranks(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> IntArray:
+    """Return the rank of each value among the different ones, from 0. Shape (n,)."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+RESAMPLES = 1000
+"""Resamples of a bootstrap: bounds of a 95% interval then move by about 4% of its half width."""
+
+ROUNDING = 1e-12
+"""Differences of correlations below this are rounding, and settings with them are equal."""
+
+_LEAST_DEGREES = 0.01  # of a single cluster, so that equal settings still have p = 0.5
+
+_BLOCK = 2**23  # draws held at a time: 64 MiB of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimates:
+    """One statistic of S settings over the same rows.
+
+    Attributes:
+        values: The statistic; NaN where it is not defined. Shape (S,).
+        influences: What each cluster adds to it: its terms added up, in units of the statistic, so
+            that their mean over clusters is 0. Shape (S, C).
+        lowest: Least value that the statistic can have; the greatest is 1.
+        effective: Number of equal clusters that would weigh as much as these (Kish); None if all
+            weigh the same.
+    """
+
+    values: Doubles
+    influences: Doubles
+    lowest: float = -1.0
+    effective: float | None = None
+
+    @classmethod
+    def by_cluster(
+        cls,
+        values: Doubles,
+        influences: Doubles,
+        clusters: npt.NDArray[np.generic] | Sequence[object] | None,
+        lowest: float = -1.0,
+    ) -> "Estimates":
+        """Add up the influences of rows, shape (S, N), by cluster.
+
+        Raises:
+            InputError: there is not one cluster for each row.
+        """
+        effective = None
+        if clusters is not None:
+            numbers, many = numbered(clusters, influences.shape[1], "clusters")
+            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
+            effective = len(numbers) ** 2 / squares if squares else 0.0
+            sums = [np.bincount(numbers, row, many) for row in influences]
+            together = np.array(sums, dtype=np.float64).reshape(-1, many)
+            influences = together * (many / max(len(numbers), 1))
+        return cls(values=values, influences=influences, lowest=lowest, effective=effective)
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters, C."""
+        return int(self.influences.shape[1])
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's t: the effective number of clusters less one."""
+        return (self.clusters if self.effective is None else self.effective) - 1.0
+
+    @property
+    def errors(self) -> Doubles:
+        """Standard errors, allowing for clusters. Shape (S,); NaN below two clusters."""
+        return _errors(self.influences)
+
+    def intervals(
+        self, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    ) -> Doubles:
+        """Return intervals by bootstrap over clusters. Shape (S, 2).
+
+        The terms are resampled on the logit scale of the statistic's range, so that bounds stay
+        within it. A statistic at an end of its range has an interval of width 0, as in any
+        bootstrap. Equal seeds and data give equal intervals.
+
+        Raises:
+            InputError: level is not between 0 and 1, or there are no resamples.
+        """
+        if not 0 < level < 1 or resamples < 1:
+            raise InputError(
+                f"got an interval of level {level} from {resamples} resamples; expected a level "
+                "between 0 and 1, and 1 resample or more."
+            )
+        tails = self._tails(level, resamples, seed)
+        width = 1 - self.lowest
+        share = np.clip((self.values - self.lowest) / width, 0, 1)
+        inside = (share > 0) & (share < 1)
+        middle = np.where(inside, share, 0.5)
+        bounds = expit(logit(middle) + tails / (width * middle * (1 - middle)))
+        bounds = np.where(inside, bounds, np.where(np.isnan(tails), np.nan, share))
+        return np.asarray(self.lowest + width * bounds.T, dtype=np.float64)
+
+    def _tails(self, level: float, resamples: int, seed: int) -> Doubles:
+        clusters = self.clusters
+        if clusters < 2:
+            return np.full((2, len(self.values)), np.nan)
+        means = [
+            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
+        ]
+        # Few clusters spread less than the population that they are drawn from.
+        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
+        tails = np.quantile(spread, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.asarray(tails, dtype=np.float64)
+
+    def p_below(self, best: int) -> Doubles:
+        """Return how likely a lag of each setting behind one of them is, if they are equal.
+
+        A one-sided test of the difference on the same rows, by the t distribution, allowing for
+        clusters. 0.5 for equal settings, so also for the best. One cluster that outweighs all
+        others leaves hardly a degree of freedom, and then no setting is below the best.
+
+        `best` is the index of the setting that the others are compared with. Shape (S,); NaN where
+        a statistic is not defined.
+        """
+        lag = self.values[best] - self.values
+        errors = _errors(self.influences[best] - self.influences)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(np.abs(lag) < ROUNDING, 0.0, lag / errors)
+        return np.asarray(stdtr(max(self.degrees, _LEAST_DEGREES), -ratio), dtype=np.float64)
+
+
+def best_of(values: Doubles) -> int:
+    """Return the index of the greatest value, NaN left out."""
+    if not np.isfinite(values).any():
+        raise InputError(
+            "no setting has a value of this statistic; expected judgements and scores that vary."
+        )
+    return int(np.nanargmax(values))
+
+
+def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
+    """Yield how often each cluster is drawn, with replacement. Shapes (b, C), bounded in memory."""
+    rng = np.random.default_rng(seed)
+    block = max(1, min(resamples, _BLOCK // max(clusters, 1)))
+    for start in range(0, resamples, block):
+        drawn = np.full(min(block, resamples - start), clusters)
+        yield times_drawn(drawn, clusters, rng)
+
+
+def _errors(influences: Doubles) -> Doubles:
+    clusters = influences.shape[1]
+    if clusters < 2:
+        return np.full(len(influences), np.nan)
+    return np.asarray(influences.std(axis=1, ddof=1) / np.sqrt(clusters), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resampled:
+    """One statistic of S settings, with its values on B resamples of the data.
+
+    For statistics that are cheap but have no useful terms, such as those of a few systems.
+
+    Attributes:
+        values: The statistic; NaN where it is not defined. Shape (S,).
+        replicates: The same on each resample. Shape (B, S).
+    """
+
+    values: Doubles
+    replicates: Doubles
+
+    @property
+    def errors(self) -> Doubles:
+        """Standard errors: the spread of the resamples. Shape (S,); NaN where not defined."""
+        defined = np.isfinite(self.replicates).sum(axis=0) > 1
+        errors = np.full(len(self.values), np.nan)
+        errors[defined] = np.nanstd(self.replicates[:, defined], axis=0, ddof=1)
+        return errors
+
+    def intervals(self, *, level: float = 0.95) -> Doubles:
+        """Return the quantiles of the resamples as intervals. Shape (S, 2); NaN where undefined."""
+        defined = np.isfinite(self.replicates).any(axis=0)
+        bounds = np.full((len(self.values), 2), np.nan)
+        tails = [(1 - level) / 2, (1 + level) / 2]
+        if defined.any():
+            bounds[defined] = np.nanquantile(self.replicates[:, defined], tails, axis=0).T
+        return bounds
+
+    def p_below(self, best: int) -> Doubles:
+        """Return the share of resamples in which a setting is not below another; ties count half.
+
+        `best` is the index of the setting that the others are compared with. Shape (S,); NaN where
+        a statistic is not defined.
+        """
+        lag = self.replicates[:, [best]] - self.replicates
+        known = np.isfinite(lag).sum(axis=0)
+        not_below = (lag < 0).sum(axis=0) + (lag == 0).sum(axis=0) / 2
+        return np.where(known > 0, (not_below + 0.5) / (known + 1), np.nan)
+
+
+# Agreement within items: which of several outputs for the same input is better.
+#
+# An item is an input that several systems answered, such as a source sentence. Pairs are formed
+# within items only, so that easy and hard inputs are not compared with each other. Items are drawn
+# as a whole for intervals.
+
+Items = npt.NDArray[np.generic] | Sequence[object]
+
+DARR_THRESHOLD = 25.0
+"""Points of 100 that two direct assessments must be apart to count as a ranking, in WMT."""
+
+MAX_PAIRS = 20_000_000
+"""Most pairs within items; some 100 bytes are held for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CalibratedAccuracy:
+    """Pairwise accuracy with ties, at the best threshold of each setting.
+
+    Attributes:
+        estimates: Accuracies, from 0 to 1; items are the clusters.
+        thresholds: Scores at most this far apart count as tied. Shape (S,).
+    """
+
+    estimates: Estimates
+    thresholds: Doubles
+
+
+def darr(
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    items: Items | None = None,
+    *,
+    threshold: float = DARR_THRESHOLD,
+) -> Estimates:
+    """Return WMT's correlation like Kendall's over relative rankings made of direct assessments.
+
+    Two outputs whose judgements are at least `threshold` apart are a ranking. It is concordant if
+    the score orders them in the same way, else discordant: also if the score ties them. The
+    statistic is concordant less discordant rankings, over all rankings of all items together.
+
+    Args:
+        people: Raw judgements, from 0 to 100 in WMT. Shape (N,).
+        scores: Scores of S settings. Shape (S, N) or (N,).
+        items: The input that each row answers. None to compare all rows with each other, as where
+            each input has one output. Shape (N,).
+        threshold: Least difference of judgements, in their own unit. More than 0.
+
+    Returns:
+        Values of -1 to 1; NaN if no judgements are so far apart.
+
+    Raises:
+        InputError: shapes do not fit, a number is missing, or the threshold is not above 0.
+
+    References:
+        Q. Ma et al., "Results of the WMT18 metrics shared task" (2018), section 4.2. N. Mathur et
+        al., "Results of the WMT20 metrics shared task" (2020). mt-metrics-eval, `KendallLike`.
+    """
+    judged, rows = checked(people, scores)
+    if not threshold > 0:
+        raise InputError(f"the threshold of rankings is {threshold}; expected a number above 0.")
+    size = len(judged)
+    numbers, _ = (
+        numbered(items, size, "items") if items is not None else (np.zeros(size, np.int64), 1)
+    )
+    order = np.lexsort((judged, numbers))
+    begins, lower, upper, ends = _apart(judged[order], numbers[order], threshold)
+    rankings = (lower - begins) + (ends - upper)  # of each row; every pair has two rows
+    total = int(rankings.sum()) // 2
+    if not total:
+        return Estimates.by_cluster(*_undefined(*rows.shape), items)
+    values = np.zeros(len(rows))
+    influences = np.zeros(rows.shape)
+    # A ranking within an item is wholly of one cluster; between rows, half of it is of each, but
+    # the statistic is quadratic in the rows.
+    weight = size / total * (1.0 if items is None else 0.5)
+    for row, ranked in enumerate(dense_ranks(line[order]) for line in rows):
+        counts = count_below(
+            ranked,
+            np.concatenate([lower, begins, ends, upper]),
+            np.concatenate([ranked, ranked, ranked + 1, ranked + 1]),
+        ).reshape(4, size)
+        concordant = (counts[0] - counts[1]) + (ends - upper) - (counts[2] - counts[3])
+        values[row] = (int(concordant.sum()) - total) / total
+        terms = 2 * concordant - rankings - values[row] * rankings
+        influences[row, order] = terms * weight
+    return Estimates.by_cluster(values, influences, items)
+
+
+def within_item_kendall(people: npt.ArrayLike, scores: npt.ArrayLike, items: Items) -> Estimates:
+    """Return the mean over items of Kendall's tau-b within the item.
+
+    Items in which a side does not vary have no tau, and are left out for that setting.
+
+    Takes judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
+
+    Returns:
+        Values of -1 to 1; NaN if no item has a tau.
+
+    Raises:
+        InputError: shapes do not fit, a number is missing, or there are more than `MAX_PAIRS`
+            pairs.
+
+    References:
+        mt-metrics-eval, `Kendall(average_by="item", variant="b")`.
+    """
+    judged, rows = checked(people, scores)
+    pairs = _pairs_within(items, len(judged))
+    order = np.sign(judged[pairs.first] - judged[pairs.second])
+    apart = pairs.sums(order != 0)
+    values, influences = _undefined(len(rows), pairs.items)
+    for row, line in enumerate(rows):
+        ours = np.sign(line[pairs.first] - line[pairs.second])
+        scale = np.sqrt(apart * pairs.sums(ours != 0))
+        known = scale > 0
+        if known.any():
+            taus = pairs.sums(order * ours)[known] / scale[known]
+            values[row] = taus.mean()
+            influences[row] = 0.0
+            influences[row, known] = (taus - values[row]) * (pairs.items / known.sum())
+    return Estimates(values=values, influences=influences)
+
+
+def accuracy_with_ties(
+    people: npt.ArrayLike, scores: npt.ArrayLike, items: Items
+) -> CalibratedAccuracy:
+    """Return the pairwise accuracy with calibrated ties, as in the WMT23 metrics task.
+
+    A pair of an item's outputs is right if score and judgement order it in the same way, or both
+    tie it. People tie often, scores hardly ever; so scores at most a threshold apart count as tied,
+    and the threshold is the one with the greatest accuracy. All thresholds are tried that make a
+    difference: one sort of the pairs for each setting. The accuracy is the mean over items.
+
+    Accuracy is not a correlation: guessing gives about half of the pairs that people order. It is
+    at its best threshold, so a little too high where there are few items.
+
+    Takes judgements (N,), scores of S settings (S, N) or (N,), and the input that each row answers.
+
+    Returns:
+        Accuracies of 0 to 1, NaN if no item has two outputs, and thresholds.
+
+    Raises:
+        InputError: shapes do not fit, a number is missing, or there are more than `MAX_PAIRS`
+            pairs.
+
+    References:
+        D. Deutsch, G. Foster, M. Freitag, "Ties matter: meta-evaluating modern metrics with
+        pairwise accuracy and tie calibration" (2023), sections 6 and 7. mt-metrics-eval,
+        `KendallWithTiesOpt` with acc23, all pairs and by item.
+    """
+    judged, rows = checked(people, scores)
+    pairs = _pairs_within(items, len(judged))
+    order = np.sign(judged[pairs.first] - judged[pairs.second])
+    many = pairs.sums(np.ones(len(order)))
+    used = many > 0
+    values, influences = _undefined(len(rows), pairs.items)
+    thresholds = np.full(len(rows), np.nan)
+    if not used.any():
+        return CalibratedAccuracy(
+            estimates=Estimates(values=values, influences=influences, lowest=0.0),
+            thresholds=thresholds,
+        )
+    weights = 1 / many[pairs.item]
+    for row, line in enumerate(rows):
+        gaps = line[pairs.first] - line[pairs.second]
+        thresholds[row] = _best_threshold(gaps, order, weights)
+        right = np.where(np.abs(gaps) <= thresholds[row], 0.0, np.sign(gaps)) == order
+        accuracies = pairs.sums(right)[used] / many[used]
+        values[row] = accuracies.mean()
+        influences[row] = 0.0
+        influences[row, used] = (accuracies - values[row]) * (pairs.items / used.sum())
+    return CalibratedAccuracy(
+        estimates=Estimates(values=values, influences=influences, lowest=0.0),
+        thresholds=thresholds,
+    )
+
+
+def check_pairs(items: Items) -> None:
+    """Check that the pairs of rows within items can be formed, before there are scores.
+
+    Raises:
+        InputError: There are more than `MAX_PAIRS` pairs.
+    """
+    numbers, many = numbered(items, len(items), "items")
+    _check_sizes(np.bincount(numbers, minlength=many))
+
+
+def _check_sizes(sizes: IntArray) -> None:
+    total = int((sizes * (sizes - 1) // 2).sum())
+    if total > MAX_PAIRS:
+        raise InputError(
+            f"the rows form {total:,} pairs within {len(sizes):,} items; expected at most "
+            f"{MAX_PAIRS:,}. An item is one input with the outputs of some systems: take the "
+            "column that names it."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pairs:
+    """All pairs of two rows of one item: their rows and items, shape (P,), and how many items."""
+
+    first: IntArray
+    second: IntArray
+    item: IntArray
+    items: int
+
+    def sums(self, values: npt.NDArray[np.generic]) -> Doubles:
+        return np.bincount(self.item, values.astype(np.float64), self.items).astype(np.float64)
+
+
+def _undefined(settings: int, clusters: int) -> tuple[Doubles, Doubles]:
+    return np.full(settings, np.nan), np.full((settings, clusters), np.nan)
+
+
+def _pairs_within(items: Items, rows: int) -> _Pairs:
+    numbers, many = numbered(items, rows, "items")
+    sizes = np.bincount(numbers, minlength=many)
+    _check_sizes(sizes)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.repeat(np.cumsum(sizes), sizes)
+    partners = ends - np.arange(rows) - 1  # rows of the item that follow
+    first = np.repeat(np.arange(rows), partners)
+    begin = np.repeat(np.cumsum(partners) - partners, partners)
+    second = first + 1 + np.arange(len(first)) - begin
+    return _Pairs(first=order[first], second=order[second], item=numbers[order[first]], items=many)
+
+
+def _best_threshold(gaps: Doubles, order: Doubles, weights: Doubles) -> float:
+    apart = np.abs(gaps)
+    right = (np.sign(gaps) == order) * weights
+    by_gap = np.argsort(apart, kind="stable")
+    ordered = apart[by_gap]
+    gain = np.cumsum(((order == 0) * weights - right)[by_gap])
+    last = np.append(ordered[1:] != ordered[:-1], True)  # pairs equally far apart tie together
+    # Rounded, so that of thresholds with equal accuracy the least is taken.
+    gains = np.round(np.append(0.0, gain[last]), 9)
+    return float(np.append(0.0, ordered[last])[np.argmax(gains)])
+
+
+def _apart(
+    judged: Doubles, numbers: IntArray, threshold: float
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    different, ranks = np.unique(judged, return_inverse=True)
+    below = np.searchsorted(different, different - threshold, side="right")
+    above = np.searchsorted(different, different + threshold, side="left")
+    # A rounded sum may be off by one place; the difference itself decides.
+    last = len(different) - 1
+    below += different - different[np.minimum(below, last)] >= threshold
+    below -= (below > 0) & (different - different[np.maximum(below - 1, 0)] < threshold)
+    above -= different[np.maximum(above - 1, 0)] - different >= threshold
+    above += (above <= last) & (different[np.minimum(above, last)] - different < threshold)
+    width = len(different) + 1
+    keys = numbers * width + ranks
+    return (
+        np.searchsorted(numbers, numbers, side="left"),
+        np.searchsorted(keys, numbers * width + below[ranks], side="left"),
+        np.searchsorted(keys, numbers * width + above[ranks], side="left"),
+        np.searchsorted(numbers, numbers, side="right"),
+    )

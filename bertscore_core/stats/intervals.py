@@ -1,0 +1,196 @@
+"""Confidence intervals of the mean score of a group, from its statistics alone.
+
+    10,000 scored rows or more   normal theory: mean +- z * standard error
+    fewer                        the bootstrap of the mean (BCa: Efron, 1987)
+
+The bootstrap draws as many rows as there are, with replacement, many times. Its distribution is
+computed here and not drawn: the sum of n draws from a histogram has the n-th power of the
+histogram's characteristic function. So it is that of infinitely many resamples, needs no seed and
+no rows, and groups can be merged first.
+
+The histogram gives the shape of the distribution only. Its centre and its width come from the exact
+mean and standard error, so that what is lost by binning is the difference that 32 steps for each
+standard deviation make to the skewness; tests compare it with the bootstrap of the rows. The width
+is that of Student's t, since the standard error is an estimate, too (Hesterberg, 2015).
+
+Rows are taken to be independent.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats.sums import Doubles, PackedHistogram, ScoreStatistics
+from bertscore_core.tokens import IntArray
+
+NORMAL_ROWS = 10_000
+"""From so many scored rows on, intervals are by normal theory."""
+
+_STEPS = 32
+# In bins. A narrower histogram says nothing about the shape.
+_LEAST_DEVIATION = 4.0
+# In standard deviations of the sum: what lies beyond is folded back into the window.
+_WINDOW = 16.0
+_NORMAL = NormalDist()
+
+
+def mean_intervals(
+    statistics: ScoreStatistics, confidence: float = 0.95, *, raw: bool = False
+) -> Doubles:
+    """Return two-sided intervals of the mean precision, recall and F1 of a group.
+
+    Args:
+        statistics: The group.
+        confidence: Probability that an interval holds the true mean, such as .95.
+        raw: Whether to take the raw scores, and not the final ones. The final scores of rows that
+            are rescaled alike have the shape of the raw ones; if a group mixes baselines, the shape
+            is that of the raw scores, and centre and width are still exact.
+
+    Returns:
+        Lower and upper ends. Shape (2, 3); NaN below two scored rows.
+
+    Raises:
+        InputError: The confidence is not between 0 and 1.
+    """
+    check_confidence(confidence)
+    means = statistics.raw_means if raw else statistics.means
+    errors = statistics.raw_standard_errors if raw else statistics.standard_errors
+    units = [
+        interval_in_errors(histogram, statistics.scored, confidence)
+        for histogram in statistics.histograms
+    ]
+    ends = means[:, None] + errors[:, None] * np.array(units)
+    return np.ascontiguousarray(ends.T, dtype=np.float64)
+
+
+def check_confidence(confidence: float) -> None:
+    """Check that a confidence is between 0 and 1.
+
+    Raises:
+        InputError: It is not.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"the confidence cannot be used: got {confidence}; expected a number between 0 and 1, "
+            "such as 0.95."
+        )
+
+
+def method_of(scored: int) -> str:
+    """Return how the intervals of so many scored rows are computed: `normal` or `bootstrap`."""
+    return "normal" if scored >= NORMAL_ROWS else "bootstrap"
+
+
+def interval_in_errors(
+    histogram: PackedHistogram, number: int, confidence: float
+) -> tuple[float, float]:
+    """Return the ends of an interval of a mean of n values, in standard errors from the mean."""
+    upper = (1 + confidence) / 2
+    if number < 2:
+        return math.nan, math.nan
+    normal = _NORMAL.inv_cdf(upper)
+    if number >= NORMAL_ROWS:
+        return -normal, normal
+    wider = student_quantile(upper, number - 1) / normal
+    values, shares = _coarse(histogram.bins, histogram.counts)
+    if len(values) < 2:
+        return -wider * normal, wider * normal
+    low, high = _bootstrap_ends(values, shares, number, upper)
+    return wider * low, wider * high
+
+
+def student_quantile(share: float, freedom: int) -> float:
+    """Return a quantile of Student's t, to about 12 digits. It does without scipy.
+
+    Newton's method, from the normal quantile: that is too near to 0, and above 0 the distribution
+    function is concave, so that every step is towards the quantile and none beyond it.
+
+    Args:
+        share: The share of the distribution below it, from .5 and below 1.
+        freedom: Degrees of freedom, from 1.
+    """
+    density_at_0 = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
+        freedom * math.pi
+    )
+    t, step = _NORMAL.inv_cdf(share), math.inf
+    while step > 1e-13 * t:
+        density = density_at_0 * (1 + t * t / freedom) ** (-(freedom + 1) / 2)
+        step = (share - _student_share(t, freedom)) / density
+        t += max(step, 0.0)
+    return t
+
+
+def _student_share(t: float, freedom: int) -> float:
+    """Return the share of Student's t below t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    odd = freedom % 2
+    # 1, then the products of (1 / 2)(3 / 4)... or (2 / 3)(4 / 5)..., each with its power of cosine.
+    rising = np.arange(1 + odd, freedom - 2 + odd, 2)
+    terms = np.cumprod(np.append(1.0, rising / (rising + 1.0) * math.cos(angle) ** 2))
+    if odd:
+        others = math.sin(angle) * math.cos(angle) * float(terms.sum()) if freedom > 1 else 0.0
+        return 0.5 + (angle + others) / math.pi
+    return 0.5 + math.sin(angle) * float(terms.sum()) / 2
+
+
+def _coarse(bins: IntArray, counts: IntArray) -> tuple[IntArray, Doubles]:
+    deviation = math.sqrt(_moment(bins, counts / counts.sum(), 2))
+    if deviation < _LEAST_DEVIATION:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    step = max(int(deviation // _STEPS), 1)
+    values = (bins - bins[0]) // step
+    shares = np.bincount(values, weights=counts)
+    (present,) = np.nonzero(shares)
+    return present.astype(np.int64), np.asarray(shares[present] / counts.sum(), dtype=np.float64)
+
+
+def _moment(values: IntArray, shares: Doubles, power: int) -> float:
+    mean = float(values @ shares)
+    return float((values - mean) ** power @ shares)
+
+
+def _bootstrap_ends(
+    values: IntArray, shares: Doubles, number: int, upper: float
+) -> tuple[float, float]:
+    mean, variance = float(values @ shares), _moment(values, shares, 2)
+    sums, below = _distribution_of_sums(values, shares, number)
+    deviations = (sums - number * mean) / math.sqrt(number * variance)
+    bias = _NORMAL.inv_cdf(float(np.interp(0.0, deviations, below)))
+    acceleration = _moment(values, shares, 3) / variance**1.5 / (6 * math.sqrt(number))
+    ends = []
+    for z in (_NORMAL.inv_cdf(1 - upper), _NORMAL.inv_cdf(upper)):
+        moved = bias + (bias + z) / (1 - acceleration * (bias + z))
+        ends.append(float(np.interp(_NORMAL.cdf(moved), below, deviations)))
+    return ends[0], ends[1]
+
+
+def _distribution_of_sums(
+    values: IntArray, shares: Doubles, number: int
+) -> tuple[Doubles, Doubles]:
+    centre = round(number * float(values @ shares))
+    deviation = math.sqrt(number * _moment(values, shares, 2))
+    # All sums that there are on both sides of the mean, or a window.
+    largest = int(values[-1])
+    width = min(2 * number * largest + 1, max(int(_WINDOW * deviation), largest + 1))
+    size = 1 << (width - 1).bit_length()
+    dense = np.zeros(size)
+    dense[values] = shares
+    # Sums modulo `size`: the power of the characteristic function at its frequencies.
+    folded = np.fft.irfft(_power(np.fft.rfft(dense), number), size)
+    sums = np.arange(centre - size // 2, centre - size // 2 + size)
+    share = np.maximum(folded[sums % size], 0.0)
+    share /= share.sum()
+    return sums.astype(np.float64), np.asarray(np.cumsum(share) - share / 2, dtype=np.float64)
+
+
+def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
+    """Return a power by squaring: numpy takes the logarithm of every number, 20 times slower."""
+    result = np.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        base, exponent = base * base, exponent >> 1
+    return result

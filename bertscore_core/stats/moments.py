@@ -1,0 +1,500 @@
+"""Statistics of many scores of random pairs: means, spreads, errors and quantiles.
+
+Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
+bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
+would not. Sums are also kept by host, since pairs that share a host resemble each other: see
+`host_robust_errors`.
+
+    part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
+"""
+
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.baseline import Baseline
+from bertscore_core.errors import InputError
+from bertscore_core.stats.sums import Doubles, Sums, bins_of, scores_at
+from bertscore_core.tokens import FloatArray, IntArray
+
+# The standard error of a mean over random pairs of sentences, which knows hosts.
+#
+# Sentences of one host resemble each other: its topic, its style, its templates. So two pairs that
+# share a host are not independent, and the error of their mean is larger than the spread of the
+# pairs says. A pair has two sentences, and so touches two hosts: the pairs are dyads.
+#
+# **The estimate.** With e_p what the score of pair p is above the mean, the variance of the sum is
+# the sum of e_p e_q over all p and q that share a host, p = q included; pairs that share none add
+# nothing on average. (Aronow, Samii and Assenova 2015; Cameron and Miller 2014.) With S_h the sum
+# of e_p over the pairs that touch host h, the sum of S_h squared counts each product once for every
+# host that the two share. A pair shares two with itself, so one e_p squared is taken away again:
+#
+#     variance of the sum = sum over h of S_h^2 - sum over p of e_p^2
+#
+# Two different pairs that share both hosts are counted twice. In a random matching they are rare,
+# and the small-sample factors below account for them.
+#
+# **Buckets.** Hosts are put into `HOST_BUCKETS` buckets by a hash, and S is kept by bucket. Hosts
+# of a bucket are independent of each other, so their products add nothing on average, only noise:
+# the standard error itself has a standard error of 9% where hosts do not matter. Where G equal
+# hosts decide it, that is at least 1 / sqrt(2 (G - 1)): 16% for 20 hosts. In return the sums are
+# small, and parts of the pairs add up exactly.
+#
+# **Small samples.** Each e_p is taken from the mean of the same scores, which makes S too small.
+# For scores mean + effect of one host + effect of the other + noise, all independent, two factors
+# make the estimate unbiased: S_h^2 is divided by the share of the pairs that do not touch h, and
+# the part of the hosts multiplied by `_host_factor`; for equal hosts it is G / (G - 1).
+#
+# **Bounds.** Hosts can only add to the variance, so an estimate below that of independent pairs is
+# noise, and theirs is returned. So where hosts do not matter the error is a little too large: by 3%
+# with many hosts, by 10% with 20. With one host, or one that all pairs touch, there is no error: it
+# is NaN. Few hosts give an error, but a rough one: see `effective_hosts`.
+#
+# References:
+#     P. M. Aronow, C. Samii, V. A. Assenova, "Cluster-robust variance estimation for dyadic data",
+#     Political Analysis 23 (2015). A. C. Cameron, D. L. Miller, "Robust inference for dyadic data"
+#     (2014). The factors for small samples are worked out here, from the model above.
+
+HOST_BITS = 8
+"""Bits of the hash of a host that name its bucket."""
+HOST_BUCKETS = 1 << HOST_BITS
+"""Number of buckets that hosts may belong to: 0 to 255."""
+
+
+def host_robust_errors(
+    sides: IntArray, counts: IntArray, apart: Doubles, naive: Doubles
+) -> Doubles:
+    """Return the standard error of the means of pairs that share hosts.
+
+    Args:
+        sides: Sentences of each bucket in the pairs. Shape (K,), sum 2 N.
+        counts: Pairs that touch each bucket. Shape (K,).
+        apart: Sum of score minus mean over the pairs that touch each bucket. Shape (K, ...).
+        naive: Standard error of the means if pairs were independent. Shape (...).
+
+    Returns:
+        Shape as `naive`; NaN where there is no error, and never below `naive`.
+    """
+    pairs = int(sides.sum()) // 2
+    if pairs < 2 or len(sides) < 2 or (counts == pairs).any():
+        return np.full(naive.shape, np.nan)
+    factor = _host_factor(sides / (2 * pairs))
+    # With independent pairs S^2 / untouched is on average (pairs of the bucket) * (their variance).
+    untouched = 1 - counts / pairs
+    weights = (1 / untouched).reshape(-1, *[1] * naive.ndim)
+    shared = factor * (weights * apart**2).sum(axis=0)
+    # Taken away: what independent pairs would give too much. Their variance is naive^2 * pairs.
+    own = (factor * counts.sum() - pairs) * pairs * naive**2
+    variance = (shared - own) / pairs**2
+    return np.asarray(np.sqrt(np.maximum(variance, naive**2)), dtype=np.float64)
+
+
+def effective_hosts(sides: IntArray) -> float:
+    """Return how many hosts of equal size would give the same error; NaN if hosts are not known.
+
+    It is at most `HOST_BUCKETS`. `sides` are as for `host_robust_errors`.
+    """
+    total = sides.sum()
+    return float(total**2 / (sides.astype(np.float64) ** 2).sum()) if total else float("nan")
+
+
+def _host_factor(shares: Doubles) -> float:
+    """Return how much larger the hosts' part of the variance is than what its estimate shows."""
+    squares = float((shares**2).sum())
+    # Of a bucket's effect u, the share (u - sum of v u) remains: 1 - 2 v + sum of v^2 on average.
+    remaining = float((shares**2 * (1 - 2 * shares + squares)).sum())
+    return squares / remaining
+
+
+# Sums over the scores of pairs by the bucket of their hosts: exact in any order.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HostSums(Sums):
+    """Sums over the scores of the pairs that touch each bucket of hosts.
+
+    Attributes:
+        buckets: Buckets that have sentences in the pairs, ascending. Shape (K,), each 0 to
+            `HOST_BUCKETS` - 1; none where hosts are not known.
+        sides: Sentences of each: a pair with both from one bucket counts twice. Shape (K,).
+        pairs: Pairs that touch each: such a pair counts once. Shape (K,).
+        sums: Precision, recall and F1 added up over these pairs, in steps. Shape (K, L + 1, 3).
+    """
+
+    buckets: IntArray
+    sides: IntArray
+    pairs: IntArray
+    sums: IntArray
+
+    @classmethod
+    def of(cls, steps: IntArray, hosts: npt.NDArray[np.integer]) -> "HostSums":
+        """Add up scores.
+
+        Args:
+            steps: Scores in steps. Shape (L + 1, N, 3), int64.
+            hosts: Bucket of the host of candidate and reference. Shape (N, 2).
+        """
+        number = steps.shape[1]
+        _check_hosts(hosts, number)
+        first, second = hosts.astype(np.int64).T
+        across = np.flatnonzero(first != second)  # a pair within one bucket touches it once
+        which = np.concatenate([np.arange(number), across])
+        return cls._summed(
+            np.concatenate([first, second[across]]),
+            np.where(first == second, 2, 1)[which],
+            np.ones(len(which), dtype=np.int64),
+            steps.transpose(1, 0, 2)[which],
+        )
+
+    @classmethod
+    def zero(cls, rows: int) -> "HostSums":
+        """Return the sums of no pairs, of so many layers."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(
+            buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
+        )
+
+    @classmethod
+    def merge(cls, several: Sequence[Self]) -> Self:
+        """Return the sums over several sets of pairs together; at least one."""
+        return cls._summed(
+            *(np.concatenate([getattr(sums, name) for sums in several]) for name in cls.__slots__)
+        )
+
+    @classmethod
+    def _summed(cls, buckets: IntArray, sides: IntArray, pairs: IntArray, sums: IntArray) -> Self:
+        order = np.argsort(buckets, kind="stable")
+        names, starts = np.unique(buckets[order], return_index=True)
+        if len(names):  # `reduceat` adds up runs, such as those of equal buckets; it refuses none
+            sides, pairs, sums = (np.add.reduceat(v[order], starts) for v in (sides, pairs, sums))
+        return cls(buckets=names, sides=sides, pairs=pairs, sums=sums)
+
+    def check(self, rows: int, pairs: int) -> None:
+        """Check that the sums belong together, and to so many layers and pairs."""
+        number = len(self.buckets)
+        shapes = (self.sides.shape, self.pairs.shape, self.sums.shape)
+        fits = shapes == ((number,), (number,), (number, rows, 3))
+        if not (
+            fits
+            and (np.diff(self.buckets) > 0).all()
+            and ((self.buckets >= 0) & (self.buckets < HOST_BUCKETS)).all()
+            and ((self.pairs > 0) & (self.pairs <= self.sides)).all()
+            and int(self.sides.sum()) in ({2 * pairs} if number else {0})
+        ):
+            raise ValueError("its sums by host do not belong together")
+
+
+def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
+    if hosts.shape != (pairs, 2):
+        raise InputError(
+            f"scores and hosts do not fit: got hosts of shape {hosts.shape} for {pairs} pairs; "
+            "expected (pairs, 2)."
+        )
+    if not np.issubdtype(hosts.dtype, np.integer) or ((hosts < 0) | (hosts >= HOST_BUCKETS)).any():
+        raise InputError(
+            f"got a bucket of hosts beyond 0 to {HOST_BUCKETS - 1}; expected whole numbers in that "
+            "range."
+        )
+
+
+BINS = 200
+"""Bins of the histograms, each .01 wide, from -1 to 1."""
+
+FORMAT = "bertscore-moments/2"
+
+MAX_PAIRS = 2**26
+"""Largest number of pairs whose sums fit 64 bits: 2**26 * 2**36 = 2**62, and a bit for rounding."""
+
+_SCALE = 2.0**36
+# How far rounding may move precision or recall beyond 1. Measured: 4e-7.
+_SLACK = 1e-4
+
+
+def _shapes(rows: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "pairs": (),
+        "sums": (rows, 3),
+        "squares": (rows, 4),
+        "histogram": (rows, 3, BINS),
+        "clipped": (rows,),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moments(Sums):
+    """Sums over the scores of some pairs, for every layer and measure.
+
+    Attributes:
+        pairs: Number of pairs. Shape ().
+        sums: Precision, recall and F1 added up, in steps. Shape (L + 1, 3), int64.
+        squares: Squares of precision, recall, F1 and of half of precision minus recall, added up,
+            in steps. Shape (L + 1, 4), int64.
+        histogram: Scores in each bin. Shape (L + 1, 3, BINS), int64.
+        clipped: Number of F1 values that were beyond [-1, 1]; see `of`. Shape (L + 1,), int64.
+        hosts: Sums by the hosts of the sentences; of no bucket where hosts are not known.
+    """
+
+    pairs: IntArray
+    sums: IntArray
+    squares: IntArray
+    histogram: IntArray
+    clipped: IntArray
+    hosts: HostSums
+
+    @classmethod
+    def zero(cls, rows: int) -> Self:
+        """Return the moments of no pairs, of L + 1 layers: the neutral element of `+`."""
+        sums = {name: np.zeros(shape, dtype=np.int64) for name, shape in _shapes(rows).items()}
+        return cls(**sums, hosts=HostSums.zero(rows))
+
+    @classmethod
+    def of(cls, scores: FloatArray, hosts: npt.NDArray[np.integer] | None = None) -> "Moments":
+        """Add up the scores of N pairs.
+
+        F1 is the harmonic mean of precision and recall. If their signs differ it can leave [-1, 1],
+        and it has no bound where they cancel, so that a single pair could outweigh all others and
+        the mean would not converge. Such values are clipped to -1 or 1.
+
+        Args:
+            scores: Precision, recall and F1, not rescaled. Shape (L + 1, N, 3).
+            hosts: Bucket of the host of candidate and reference, 0 to `HOST_BUCKETS` - 1. Shape
+                (N, 2). None if hosts are not known, or no two sentences have the same: then pairs
+                count as independent.
+
+        Raises:
+            InputError: a score is NaN, precision or recall are beyond [-1, 1], shapes do not fit, a
+                bucket is out of range, or there are more than `MAX_PAIRS` pairs.
+        """
+        _check(scores)
+        values = scores.astype(np.float64)
+        beyond = np.abs(values[..., 2]) > 1
+        np.clip(values[..., 2], -1, 1, out=values[..., 2])
+        # Rounded once for each score, so the sums do not depend on how pairs are split.
+        steps = np.rint(values * _SCALE).astype(np.int64)
+        half_gap = (values[..., 0] - values[..., 1])[..., None] / 2  # half: within [-1, 1], too
+        squares = np.rint(np.concatenate([values, half_gap], axis=-1) ** 2 * _SCALE)
+        return cls(
+            pairs=np.array(steps.shape[1], dtype=np.int64),
+            sums=steps.sum(axis=1),
+            squares=squares.astype(np.int64).sum(axis=1),
+            histogram=_histogram(values),
+            clipped=beyond.sum(axis=1, dtype=np.int64),
+            hosts=HostSums.zero(len(steps)) if hosts is None else HostSums.of(steps, hosts),
+        )
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self]) -> Self:
+        """Add up the moments of disjoint sets of pairs. Only one of them is in memory at a time.
+
+        Raises:
+            InputError: there are none, they differ in layers, hosts are known of some only, or they
+                have too many pairs.
+        """
+        total: Self | None = None
+        for part in parts:
+            if total is None:
+                total = cls.zero(part.rows)
+            if part.rows != total.rows:
+                raise InputError(
+                    f"moments of {total.rows} and of {part.rows} layers cannot be added; expected "
+                    "those of one model. Take the parts of one run."
+                )
+            names = cls.__slots__
+            total = cls(**{name: getattr(total, name) + getattr(part, name) for name in names})
+            _check_number(total.num_pairs)
+        if total is None:
+            raise InputError("got no moments to add up; expected at least one part.")
+        if total.hosts.sides.sum() not in (0, 2 * total.num_pairs):
+            raise InputError(
+                "moments of pairs with and without hosts cannot be added; expected the hosts of "
+                "all or of none. Take the parts of one run."
+            )
+        return total
+
+    @property
+    def rows(self) -> int:
+        """Layers scored, the embeddings included: L + 1."""
+        return len(self.squares)
+
+    @property
+    def num_pairs(self) -> int:
+        """Pairs added up, N."""
+        return int(self.pairs)
+
+    @property
+    def means(self) -> Doubles:
+        """Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs."""
+        return _mean(self.sums, self.num_pairs)
+
+    @property
+    def deviations(self) -> Doubles:
+        """Sample standard deviation over pairs. Shape (L + 1, 3); NaN below two pairs."""
+        return _deviation(self.squares[:, :3], self.means, self.num_pairs)
+
+    @property
+    def naive_errors(self) -> Doubles:
+        """Standard error of the means if pairs were independent. Shape (L + 1, 3)."""
+        return self.deviations / math.sqrt(max(self.num_pairs, 1))
+
+    @property
+    def standard_errors(self) -> Doubles:
+        """Standard error of the means. Shape (L + 1, 3); NaN where there is none.
+
+        It allows for pairs that share a host, and is `naive_errors` where hosts are not known.
+        """
+        naive = self.naive_errors
+        if not self.knows_hosts:
+            return naive
+        hosts = self.hosts
+        apart = hosts.sums / _SCALE - hosts.pairs[:, None, None] * self.means
+        return host_robust_errors(hosts.sides, hosts.pairs, apart, naive)
+
+    @property
+    def knows_hosts(self) -> bool:
+        """Whether the hosts of the sentences are known."""
+        return bool(len(self.hosts.buckets))
+
+    @property
+    def effective_hosts(self) -> float:
+        """How many hosts of equal size would give the same error; NaN if hosts are not known."""
+        return effective_hosts(self.hosts.sides)
+
+    @property
+    def gaps(self) -> Doubles:
+        """Mean of precision minus recall, 0 on average for random pairs. Shape (L + 1,)."""
+        means = self.means
+        return np.asarray(means[:, 0] - means[:, 1], dtype=np.float64)
+
+    @property
+    def gap_errors(self) -> Doubles:
+        """Standard error of `gaps`. Shape (L + 1,).
+
+        Hosts do not matter: chance decides which of two sentences is the candidate, so that what a
+        host adds to precision minus recall has either sign.
+        """
+        halves = _deviation(self.squares[:, 3], self.gaps / 2, self.num_pairs)
+        return 2 * halves / math.sqrt(max(self.num_pairs, 1))
+
+    def quantiles(self, shares: Sequence[float]) -> Doubles:
+        """Return the scores that given shares of the pairs are below, to the width of a bin.
+
+        Shape (Q, L + 1, 3) for Q shares from 0 to 1; NaN without pairs.
+        """
+        if not self.num_pairs:
+            return np.full((len(shares), self.rows, 3), np.nan)
+        ranks = np.asarray(shares, dtype=np.float64) * self.num_pairs
+        columns = [scores_at(ranks, counts) for counts in self.histogram.reshape(-1, BINS)]
+        return np.stack(columns, axis=-1).reshape(len(shares), self.rows, 3)
+
+    def baseline(self, name: str) -> Baseline:
+        """Return the means as a table to rescale with.
+
+        Raises:
+            InputError: there are no pairs.
+        """
+        if not self.num_pairs:
+            raise InputError(f"baseline {name} has no pairs to average; expected at least one.")
+        return Baseline(name=name, rows=self.means)
+
+    def to_bytes(self) -> bytes:
+        """Return the moments as an .npz archive; equal moments give equal bytes."""
+        head = json.dumps({"format": FORMAT, "scale": _SCALE}).encode()
+        arrays = {name: getattr(self, name) for name in _shapes(0)}
+        arrays |= {f"host_{name}": getattr(self.hosts, name) for name in HostSums.__slots__}
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            head=np.frombuffer(head, dtype=np.uint8),
+            # Little-endian, so that the bytes are the same on every platform.
+            **{name: array.astype("<i8") for name, array in arrays.items()},
+        )
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "the given bytes") -> "Moments":
+        """Read moments written by `to_bytes`.
+
+        Raises:
+            InputError: The bytes are not such an archive, or are damaged.
+        """
+        try:
+            if data[:2] != b"PK":
+                raise ValueError("it is no .npz archive")
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                head = json.loads(archive["head"].tobytes())
+                if head["format"] != FORMAT:
+                    raise ValueError(f"format {head['format']}")
+                names = [*_shapes(0), *(f"host_{name}" for name in HostSums.__slots__)]
+                arrays = {name: archive[name].astype(np.int64) for name in names}
+            sums = {name: arrays.pop(name) for name in _shapes(0)}
+            by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
+            moments = cls(**sums, hosts=HostSums(**by_host))
+            moments._check_consistent()
+        except Exception as error:
+            raise InputError(
+                f"{source} holds no sums of scores ({error}); expected a file written by "
+                "`bertscore-beam baseline`. Delete it and run that command again."
+            ) from error
+        return moments
+
+    def _check_consistent(self) -> None:
+        rows = len(self.squares)
+        shapes = _shapes(rows)
+        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
+            (self.histogram.sum(axis=-1) == self.num_pairs).all()
+        ):
+            raise ValueError("its sums do not belong together")
+        self.hosts.check(rows, self.num_pairs)
+
+
+def _check(scores: FloatArray) -> None:
+    if scores.ndim != 3 or scores.shape[2] != 3:
+        raise InputError(
+            f"scores do not fit: got shape {scores.shape}; expected (layers, pairs, 3)."
+        )
+    pairs = scores.shape[1]
+    _check_number(pairs)
+    # Comparisons with NaN are false, so NaN is not within.
+    within = (np.abs(scores[..., :2]) <= 1 + _SLACK).all(axis=(0, 2))
+    wrong = np.flatnonzero(~within | np.isnan(scores[..., 2]).any(axis=0))
+    if len(wrong):
+        raise InputError(
+            f"{len(wrong)} of {pairs} pairs have scores that are no numbers, or precision or "
+            f"recall beyond 1, such as pair {wrong[0]}; expected raw scores from -1 to 1. Leave "
+            "out texts without a token of weight, and do not rescale."
+        )
+
+
+def _check_number(pairs: int) -> None:
+    if pairs > MAX_PAIRS:
+        raise InputError(
+            f"{pairs} pairs are more than can be added up exactly; expected at most {MAX_PAIRS}. "
+            "Take fewer pairs."
+        )
+
+
+def _histogram(values: Doubles) -> IntArray:
+    rows = len(values)
+    bins = bins_of(values, BINS)
+    # One count over all rows and measures: each has BINS numbers of its own.
+    cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
+    flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
+    return flat.reshape(rows, 3, BINS).astype(np.int64)
+
+
+def _mean(total: IntArray, pairs: int) -> Doubles:
+    """Divide sums of steps by a number of pairs. Shape as given; NaN for 0."""
+    return total / (pairs * _SCALE) if pairs else np.full(total.shape, np.nan)
+
+
+def _deviation(squares: IntArray, means: Doubles, pairs: int) -> Doubles:
+    if pairs < 2:
+        return np.full(means.shape, np.nan)
+    variance = (squares / _SCALE - pairs * means**2) / (pairs - 1)  # rounding may make it < 0
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)), dtype=np.float64)

@@ -1,0 +1,548 @@
+"""The paired difference of two sets of scores of the same rows, with its error and tests.
+
+    differences d of the pairs --> PairedSums ----+
+    the same by cluster ---------> ClusterSums ---+--> PairedResult
+
+What is estimated is the mean of d, the score of a row on one side minus that on the other. Both
+sides share texts that are easy or hard, and the difference takes that out: its error is much
+smaller than that of two separate means.
+
+**The error.** Without clusters the standard error is s / sqrt(n), as in the paired t test. Rows of
+one document, prompt or source resemble each other, and so do their differences: then the error is
+taken from the sums of whole clusters. With u_g the sum over cluster g of d minus the mean,
+
+    variance = (G - 1) / G * sum of (u_g / (n - n_g))^2
+
+u_g / (n - n_g) is how far the mean moves if cluster g is left out, so this is the jackknife over
+clusters ("CR3"). The usual sandwich, G / (G - 1) * sum of (u_g / n)^2 ("CR1"), ignores that a large
+cluster pulls the mean towards itself, which makes its u_g too small. Where clusters are equal both
+are the same number, and clusters of one row give the error of rows. An example: the sizes of 200
+clusters follow Zipf's law, so that the largest has a sixth of the rows, and the rows of a cluster
+have half of their variance in common. Then CR1 is 20% below the true variance, and a gate at 5%
+fires on 7.5% of the nights; CR3 is 3% above it, and the gate fires on 5.5%.
+
+**The interval and the bound** are the mean and Student's t times the error. Its degrees of freedom
+are the effective number of clusters less one: n^2 / sum of n_g^2, Kish's number of equal clusters
+that would weigh as much. That is G - 1 where clusters are equal, and less where some of them hold
+most rows: then G - 1 would give intervals that are too short. The degrees of Satterthwaite's method
+need the share of the variance that rows of a cluster have in common, which is not known. Nor do
+they help: with the true share the gate of the example fires on 1% of the nights. Student's t
+assumes that the mean and its error are independent, but here both depend on the same large cluster.
+
+**The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
+random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
+rows, or clusters, with replacement. The comment on resampling below says how they are made for more
+rows than fit in memory.
+
+**Which to use.** The t interval, its p value and the gate are right from some ten pairs or clusters
+on if no single row dominates; that was tested by simulation. Randomization needs no assumption on
+the shape of the differences, so its p value counts for small samples and for nights in which few
+rows have changed. Where the two p values differ much, few rows or clusters decide the result.
+
+**Many groups.** Among twenty groups that have not changed, one has p < .05. `holm` corrects p
+values so that the chance of even one false alarm over all groups stays below the level, whatever
+the dependence between groups (they may share documents). Benjamini-Hochberg would only bound the
+share of false alarms, which is not enough to stop a night.
+
+References:
+    K.-Y. Liang, S. L. Zeger, "Longitudinal data analysis using generalized linear models" (1986).
+    J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods
+    for cluster-robust inference" (2023), for CR1 and CR3. R. M. Bell, D. F. McCaffrey, "Bias
+    reduction in standard errors for linear regression with multi-stage samples" (2002), for
+    Satterthwaite's degrees.
+    S. Holm, "A simple sequentially rejective multiple test procedure" (1979). L. Kish, "Survey
+    Sampling" (1965). S. Riezler, J. T. Maxwell, "On some pitfalls in automatic evaluation and
+    significance testing for MT" (2005), for randomization.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.stats.intervals import check_confidence
+from bertscore_core.stats.sums import Sums
+
+# Resample paired differences: random sign flips, and the bootstrap.
+#
+# **More rows than fit.** The units, rows or clusters, are divided in two: the `KEPT` largest
+# differences (`PairedSums`), which are resampled one by one, and the rest, of which only number,
+# sum and sum of squares are known. The sum of the rest is drawn as a normal variable. A sum of many
+# small terms with random signs, or drawn with replacement, is normal up to an error that shrinks
+# with their number. Only large terms would make it differ, and these are kept. Rows that have not
+# moved are in the rest, and add exactly 0 to it. So no size needs another method: up to `KEPT`
+# changed rows the resampling is exact, and above that it loses nothing that can be measured (tested
+# by simulation against resampling of all rows).
+#
+# **p values** count the observed value itself, (k + 1) / (R + 1), and so are never 0. If the sign
+# flips of all units are no more than the resamples, each is taken once, and p is exact.
+#
+# References:
+#     B. Phipson, G. K. Smyth, "Permutation p-values should never be zero" (2010). P. Koehn,
+#     "Statistical significance tests for machine translation evaluation" (2004).
+
+Doubles = npt.NDArray[np.float64]
+
+RESAMPLES = 9_999
+"""Sign flips, and bootstrap samples: the error of a p value of .05 is .002."""
+
+# Numbers held at a time: a few tens of megabytes.
+_AT_ONCE = 2_000_000
+# Sums that differ by less, relative to the sum of all sizes, are the same sum in another order.
+_SAME = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Units:
+    """What is resampled: rows or clusters, some of them one by one, and a rest.
+
+    Attributes:
+        kept: The differences that are resampled one by one. Shape (K,).
+        sizes: Weight of each kept unit in the mean, where it is not the same for all; only without
+            a rest. Shape (K,) or None.
+        rest: Number of the others, and mean and sum of squares of their differences.
+    """
+
+    kept: Doubles
+    sizes: Doubles | None = None
+    rest: int = 0
+    rest_mean: float = 0.0
+    rest_squares: float = 0.0
+
+
+def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> float:
+    """Return the two-sided p value of the sum of differences under random signs."""
+    kept = units.kept
+    observed = abs(float(kept.sum()) + units.rest * units.rest_mean)
+    least = observed - _SAME * float(np.abs(kept).sum())
+    if not units.rest_squares and len(kept) < resamples.bit_length():
+        signs = np.arange(2 ** len(kept))[:, None] >> np.arange(len(kept)) & 1
+        sums = (2.0 * signs - 1) @ kept
+        return float(np.count_nonzero(np.abs(sums) >= least)) / len(sums)
+    beyond = 0
+    for count in _batches(resamples, len(kept)):
+        bits = random.integers(0, 256, size=(count, (len(kept) + 7) // 8), dtype=np.uint8)
+        ups = np.unpackbits(bits, axis=1, count=len(kept)).astype(np.float64)
+        sums = 2 * (ups @ kept) - kept.sum()
+        if units.rest_squares:
+            sums += random.normal(0, np.sqrt(units.rest_squares), count)
+        beyond += int(np.count_nonzero(np.abs(sums) >= least))
+    return (beyond + 1) / (resamples + 1)
+
+
+def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doubles:
+    """Return the sum of differences, where units have sizes the mean, of units drawn again.
+
+    Of each of R samples, drawn with replacement. Shape (R,).
+    """
+    kept, sizes = units.kept, units.sizes
+    n = len(kept) + units.rest
+    samples = []
+    for count in _batches(resamples, len(kept)):
+        # Of the n units of a sample, so many are among those kept.
+        drawn = random.binomial(n, len(kept) / n, count) if units.rest else np.full(count, n)
+        times = times_drawn(drawn, len(kept), random)
+        sums = times @ kept
+        if sizes is not None:
+            sums = sums / (times @ sizes)
+        samples.append(sums + _rest(units, n - drawn, random))
+    return np.concatenate(samples)
+
+
+def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
+    """Draw from a number of units with replacement, and return how often each is drawn.
+
+    `drawn` says how many are drawn in each sample, (B,). Shape (B, K).
+    """
+    chosen = random.integers(0, max(1, number), int(drawn.sum()))
+    chosen += np.repeat(np.arange(len(drawn)) * number, drawn)
+    times = np.bincount(chosen, minlength=len(drawn) * number)
+    return times.reshape(len(drawn), number).astype(np.float64)
+
+
+def _rest(units: Units, drawn: npt.NDArray[np.int64], random: np.random.Generator) -> Doubles:
+    if not units.rest_squares:
+        return np.zeros(len(drawn))
+    spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
+    noise = random.normal(size=len(drawn))
+    sums: Doubles = drawn * units.rest_mean + np.sqrt(drawn * spread) * noise
+    return sums
+
+
+def _batches(resamples: int, width: int) -> list[int]:
+    most = max(1, _AT_ONCE // max(1, width))
+    whole, left = divmod(resamples, most)
+    return [most] * whole + ([left] if left else [])
+
+
+# Sums over paired differences, by pair and by cluster, which can be merged in any order.
+
+KEPT = 2_000
+"""Largest differences that are kept one by one for resampling, in each group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairedSums:
+    """Sums over the differences of some pairs. Merged with `+`.
+
+    Attributes:
+        count: Number of pairs.
+        total: Sum of their differences.
+        squares: Sum of the squares.
+        largest: The differences that are largest in size and not 0, at most `KEPT`, ascending.
+    """
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    largest: Doubles
+
+    @classmethod
+    def of(cls, differences: npt.NDArray[np.floating[Any]]) -> "PairedSums":
+        """Return the sums over differences, none of them NaN. Shape (N,)."""
+        d = np.asarray(differences, dtype=np.float64)
+        return cls(
+            count=len(d),
+            total=float(d.sum()),
+            squares=float(d @ d),
+            largest=_largest(d[d != 0]),
+        )
+
+    def __add__(self, other: "PairedSums") -> "PairedSums":
+        return PairedSums(
+            count=self.count + other.count,
+            total=self.total + other.total,
+            squares=self.squares + other.squares,
+            largest=_largest(np.concatenate([self.largest, other.largest])),
+        )
+
+    def units(self) -> Units:
+        """Return the pairs as what is resampled."""
+        rest = self.count - len(self.largest)
+        left = self.total - float(self.largest.sum())
+        left_squares = self.squares - float(self.largest @ self.largest)
+        # What is left of equal sums is noise of rounding: then the rest is zeros.
+        if not rest or left_squares <= _SAME * self.squares:
+            left = left_squares = 0.0
+        return Units(
+            kept=self.largest,
+            rest=rest,
+            rest_mean=left / rest if rest else 0.0,
+            rest_squares=left_squares,
+        )
+
+
+def _largest(d: Doubles) -> Doubles:
+    if len(d) > KEPT:
+        d = d[np.argpartition(np.abs(d), -KEPT)[-KEPT:]]
+    return np.sort(d)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterSums(Sums):
+    """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
+
+    Attributes:
+        clusters: What identifies each cluster, ascending. Shape (G,), uint64.
+        totals: Sum of the differences of its pairs. Shape (G,).
+        counts: Number of its pairs. Shape (G,), int64.
+    """
+
+    clusters: npt.NDArray[np.uint64]
+    totals: Doubles
+    counts: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, differences: npt.NDArray[np.floating[Any]], clusters: npt.NDArray[np.uint64]
+    ) -> Self:
+        """Return the sums over differences, none of them NaN, and their clusters. Shape (N,)."""
+        return cls._summed(clusters, differences, np.ones(len(clusters), dtype=np.int64))
+
+    @classmethod
+    def _summed(
+        cls,
+        clusters: npt.NDArray[np.uint64],
+        totals: npt.NDArray[np.floating[Any]],
+        counts: npt.NDArray[np.int64],
+    ) -> Self:
+        names, places = np.unique(clusters, return_inverse=True)
+        return cls(
+            clusters=names,
+            totals=np.asarray(
+                np.bincount(places, weights=totals, minlength=len(names)), dtype=np.float64
+            ),
+            # Counts are added as doubles, which hold whole numbers up to 2**53.
+            counts=np.bincount(places, weights=counts, minlength=len(names)).astype(np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.clusters)
+
+    @classmethod
+    def merge(cls, every: Sequence[Self]) -> Self:
+        """Return the sums over several sets of pairs together; at least one."""
+        return cls._summed(
+            *(np.concatenate([getattr(one, name) for one in every]) for name in cls.__slots__)
+        )
+
+    @property
+    def effective(self) -> float:
+        """Number of equal clusters that would weigh as much as these (Kish); 0 without any."""
+        squares = float(np.square(self.counts.astype(np.float64)).sum())
+        return float(self.counts.sum()) ** 2 / squares if squares else 0.0
+
+
+LEAST_UNITS = 1.5
+"""Fewer pairs, or effective clusters, have no error: one cluster alone says nothing of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedResult:
+    """A paired difference with its error and tests.
+
+    `difference` is None without a pair; it has no error, interval or p value (None) with a single
+    pair or cluster, nor with one cluster that outweighs all others (`LEAST_UNITS`).
+
+    Attributes:
+        clusters: Number of clusters; None if rows count one by one.
+        effective_clusters: Number of equal clusters that would weigh as much.
+        confidence: Of the interval and the bound, such as .95.
+        difference: Mean of the differences; the error is its standard error.
+        degrees: Degrees of freedom of Student's t.
+        interval: The two-sided interval by Student's t.
+        upper: The one-sided upper bound by Student's t.
+        p_value: Two-sided, by Student's t: that the mean is 0.
+        randomization_p: Two-sided, by approximate randomization.
+        bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
+        bootstrap_interval: The two-sided interval by quantiles of the bootstrap.
+    """
+
+    pairs: int
+    clusters: int | None = None
+    effective_clusters: float | None = None
+    confidence: float
+    difference: float | None = None
+    error: float | None = None
+    degrees: float | None = None
+    interval: tuple[float, float] | None = None
+    upper: float | None = None
+    p_value: float | None = None
+    randomization_p: float | None = None
+    bootstrap_p: float | None = None
+    bootstrap_interval: tuple[float, float] | None = None
+
+    def drop_p_value(self, drop: float) -> float | None:
+        """Return the p value of the claim that the true difference is below -drop.
+
+        It is below 1 - confidence exactly if the one-sided upper bound is below -drop. None without
+        an error.
+        """
+        if self.difference is None or self.error is None or self.degrees is None:
+            return None
+        return _tail(self.difference + drop, self.error, self.degrees)
+
+
+def paired_result(
+    sums: PairedSums,
+    clusters: ClusterSums | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 12345,
+) -> PairedResult:
+    """Return the paired difference with its error and tests.
+
+    Args:
+        sums: Sums over the pairs.
+        clusters: Sums over the same pairs by cluster; None if rows are independent.
+        confidence: As for `compare_paired`; so are the next two.
+        resamples: 0 for no test by resampling.
+        seed: Of the resampling.
+    """
+    n = sums.count
+    units = n if clusters is None else clusters.effective
+    mean = sums.total / n if n else None
+    known = PairedResult(
+        pairs=n,
+        clusters=None if clusters is None else len(clusters),
+        effective_clusters=None if clusters is None else units,
+        confidence=confidence,
+        difference=mean,
+    )
+    if mean is None or units < LEAST_UNITS:
+        return known
+    variance = _row_variance(sums) if clusters is None else _cluster_variance(clusters, n, mean)
+    error = math.sqrt(variance)
+    degrees = units - 1.0
+    half = _reach((1 + confidence) / 2, error, degrees)
+    tests = _resample(sums, clusters, confidence, resamples, seed) if resamples else {}
+    return replace(
+        known,
+        error=error,
+        degrees=degrees,
+        interval=(mean - half, mean + half),
+        upper=mean + _reach(confidence, error, degrees),
+        p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
+        **tests,
+    )
+
+
+def check_student() -> None:
+    """Check that Student's t can be computed here.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    try:
+        import scipy.special  # noqa: F401  only to see that it is there
+    except ImportError as error:
+        raise ConfigError(
+            f"a comparison needs scipy ({error}); expected the packages of the extra 'results'. "
+            "Install them: pip install 'bertscore-beam[results]'."
+        ) from error
+
+
+def compare_paired(
+    differences: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 12345,
+) -> PairedResult:
+    """Return the mean of paired differences with its error, interval and tests.
+
+    It needs scipy, which the extra `results` brings.
+
+    Args:
+        differences: The difference of each pair of scores, such as `new.f1 - old.f1`; finite.
+            Shape (N,).
+        clusters: What the rows that resemble each other have in common, such as the name or number
+            of their document; None if rows are independent. Shape (N,).
+        confidence: Of the interval and the bounds.
+        resamples: Number of sign flips, and of bootstrap samples; 0 for neither.
+        seed: Seed of both. The same seed gives the same result.
+
+    Raises:
+        ConfigError: scipy is not installed.
+        InputError: A difference is no finite number, a row has no cluster, clusters are of several
+            types, the confidence is not between 0 and 1, or resamples are negative.
+    """
+    check_student()
+    check_confidence(confidence)
+    if resamples < 0:
+        raise InputError(
+            f"resamples cannot be {resamples}; expected 0 for neither flips nor bootstrap, or more."
+        )
+    try:
+        d = np.asarray(differences, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"differences are no numbers: got {type(error).__name__}; expected one finite number "
+            "for each pair. Subtract the scores of one side from those of the other."
+        ) from error
+    missing = int(np.count_nonzero(~np.isfinite(d)))
+    if d.ndim != 1 or missing:
+        raise InputError(
+            f"differences cannot be compared: got shape {d.shape} with {missing} values not "
+            "finite; expected one finite number for each pair. Leave out pairs without two scores."
+        )
+    return paired_result(
+        PairedSums.of(d),
+        None if clusters is None else ClusterSums.of(d, _numbered(clusters, len(d))),
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values corrected for their number by Holm's method, in their order.
+
+    Those that are None are not counted and stay None.
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        adjusted[place] = highest
+    return adjusted
+
+
+def _row_variance(sums: PairedSums) -> float:
+    n = sums.count
+    return max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
+
+
+def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
+    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
+    groups = len(clusters)
+    return (groups - 1) / groups * float(moves @ moves)
+
+
+def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:
+    names = np.asarray(clusters)
+    missing = sum(name is None or name != name for name in names.ravel().tolist())
+    if names.shape != (rows,) or missing:
+        raise InputError(
+            f"clusters do not fit: got shape {names.shape} with {missing} values missing; expected "
+            f"one for each of {rows} pairs. If a row resembles no other, give it a cluster of its "
+            "own."
+        )
+    try:
+        return np.unique(names, return_inverse=True)[1].astype(np.uint64)
+    except TypeError as error:
+        raise InputError(
+            f"clusters have no order: got values of several types ({error}); expected all texts or "
+            "all numbers. Turn them into texts."
+        ) from error
+
+
+def _reach(probability: float, error: float, degrees: float) -> float:
+    from scipy.special import stdtrit  # here, since the package is an extra
+
+    return float(stdtrit(degrees, probability)) * error if error else 0.0
+
+
+def _tail(distance: float, error: float, degrees: float) -> float:
+    from scipy.special import stdtr  # here, since the package is an extra
+
+    if not error:
+        return 0.0 if distance < 0 else 1.0
+    return float(stdtr(degrees, distance / error))
+
+
+def _resample(
+    sums: PairedSums, clusters: ClusterSums | None, confidence: float, resamples: int, seed: int
+) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    if clusters is None:
+        flipped, drawn = sums.units(), sums.units()
+        means = bootstrap(drawn, resamples, random) / sums.count
+    else:
+        totals, counts = clusters.totals, clusters.counts.astype(np.float64)
+        flipped = PairedSums.of(totals).units()
+        if len(clusters) <= KEPT:
+            means = bootstrap(Units(kept=totals, sizes=counts), resamples, random)
+        else:
+            # Of so many clusters the mean is linear in their totals but for terms of 1 / G.
+            mean = sums.total / sums.count
+            residuals = PairedSums.of(totals - mean * counts).units()
+            means = mean + bootstrap(residuals, resamples, random) / sums.count
+    randomization_p = flip_signs(flipped, resamples, random)
+    observed = sums.total / sums.count
+    low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2]).tolist()
+    # Shifted to a mean of 0, as if there were no difference. Equal but for rounding counts.
+    least = abs(observed) - _SAME * float(np.abs(means).max())
+    beyond = int(np.count_nonzero(np.abs(means - observed) >= least))
+    return {
+        "randomization_p": randomization_p,
+        "bootstrap_p": (beyond + 1) / (len(means) + 1),
+        "bootstrap_interval": (low, high),
+    }

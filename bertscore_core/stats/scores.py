@@ -1,0 +1,357 @@
+"""Scores of pairs, sums of them that can be merged, and how people see them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.stats.intervals import mean_intervals
+from bertscore_core.stats.sums import (
+    MEASURES,
+    Doubles,
+    GroupedRows,
+    ScoreStatistics,
+    Sums,
+    statistics_by_group,
+)
+from bertscore_core.tokens import BoolArray, FloatArray, TokenIds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_PAIRS = 10
+"""Pairs in the HTML of a notebook: the first ones."""
+
+_QUANTILES = (0.05, 0.5, 0.95)
+_COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
+
+
+class MeanScores(NamedTuple):
+    """Corpus scores: means over the scored pairs; of every layer an array of shape (L + 1,)."""
+
+    precision: Any
+    recall: Any
+    f1: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoresSummary:
+    """What the scores of some pairs come to; it prints as a table.
+
+    Empty are pairs with an empty candidate or without a reference that is not empty. The rest
+    follows from `statistics`, which can be merged; `confidence` is that of the intervals.
+    """
+
+    pairs: int
+    scored: int
+    truncated: int
+    empty: int
+    statistics: ScoreStatistics
+    confidence: float
+
+    @property
+    def table(self) -> Doubles:
+        """Mean, standard error, ends of the interval, and three quantiles of the raw scores.
+
+        Shape (3, 7): precision, recall and F1; NaN where there are too few pairs.
+        """
+        statistics = self.statistics
+        ends = mean_intervals(statistics, self.confidence)
+        quantiles = statistics.quantiles(_QUANTILES)
+        return np.array([statistics.means, statistics.standard_errors, *ends, *quantiles]).T
+
+    def __str__(self) -> str:
+        widths = "{:<10}" + "{:>8}" * len(_COLUMNS)
+        rows = [widths.format(*row) for row in (["", *_COLUMNS], *self._rows())]
+        return "\n".join([self._counts(), *rows])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self._counts()}</p>{_html(['', *_COLUMNS], self._rows())}"
+
+    def _rows(self) -> list[list[str]]:
+        return [[name, *map(_number, row)] for name, row in zip(MEASURES, self.table, strict=True)]
+
+    def _counts(self) -> str:
+        return (
+            f"{self.pairs:,} pairs, {self.scored:,} scored, {self.truncated:,} truncated, "
+            f"{self.empty:,} empty; interval {self.confidence:g}, quantiles of raw scores"
+        )
+
+
+def _mean(values: Any) -> Any:
+    # In double precision: float32 would lose digits over many pairs.
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan) if values.ndim > 1 else float("nan")
+    means = values.mean(axis=-1, dtype=np.float64)
+    return means if values.ndim > 1 else float(means)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, np.bool_):
+        return "yes" if value else ""
+    return _number(value) if isinstance(value, np.floating) else str(value)
+
+
+def _number(value: float | np.floating[Any]) -> str:
+    return "" if np.isnan(value) else f"{value:.4f}"
+
+
+def _html(columns: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(c)}</td>' for c in row[1:])}</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of N pairs, in input order.
+
+    With all layers at once the score arrays have shape (L + 1, N), one row for each layer.
+
+    Attributes:
+        precision: Rescaled if the scorer rescales. Shape (N,), float32.
+        recall: The same.
+        f1: The same. It need not be 2PR / (P + R): with several references each measure is the best
+            over them separately, and bert-score keeps F1 for some texts; see `counted_as_empty`.
+        raw_precision: Before rescaling; equal to `precision` if the scorer does not rescale.
+        raw_recall: The same.
+        raw_f1: The same.
+        best_reference: Index of the reference with the highest F1. Shape as the scores, int32.
+        candidate_tokens: Tokens of the candidate, special ones included. Shape (N,), int32.
+        reference_tokens: Tokens of all its references together. Shape (N,), int32.
+        truncated: Whether the candidate or a reference was cut to the maximum length. Shape (N,).
+        too_long: Whether a text is longer than the maximum length and the pair is therefore not
+            scored: all scores are NaN, and such a text has the maximum length as its number of
+            tokens. Only with `long_text` `error`. Shape (N,).
+        windows: Windows of the text of the pair with the most of them; 1 if all texts fit. More
+            only with `long_text` `windows`. Shape (N,), int32.
+        empty_candidate: Whether the candidate is empty: it has only special tokens. Shape (N,).
+        empty_reference: Whether all references are empty. Shape (N,).
+        counted_as_empty: Whether bert-score treats a text as empty that is not, since it has
+            exactly two tokens: precision and recall are 0, and F1 is kept. Shape (N,).
+        only_special: Whether the candidate, or every reference, has nothing but special tokens,
+            which weigh 0, and is not empty. Only without idf. F1 is 0, and so is precision (of the
+            candidate) or recall (of the references), where bert-score has NaN. Shape (N,).
+    """
+
+    precision: FloatArray
+    recall: FloatArray
+    f1: FloatArray
+    raw_precision: FloatArray
+    raw_recall: FloatArray
+    raw_f1: FloatArray
+    best_reference: TokenIds
+    candidate_tokens: TokenIds
+    reference_tokens: TokenIds
+    truncated: BoolArray
+    too_long: BoolArray
+    windows: TokenIds
+    empty_candidate: BoolArray
+    empty_reference: BoolArray
+    counted_as_empty: BoolArray
+    only_special: BoolArray
+
+    @classmethod
+    def joined(cls, parts: Sequence["Scores"]) -> "Scores":
+        """Return the scores of several sets of pairs, one set after the other.
+
+        Without any set they are the scores of one layer of no pairs.
+        """
+        every = parts or [cls._of_no_pairs()]
+        return cls(
+            **{
+                f.name: np.concatenate([getattr(part, f.name) for part in every], axis=-1)
+                for f in fields(cls)
+            }
+        )
+
+    @classmethod
+    def _of_no_pairs(cls) -> "Scores":
+        kinds: dict[Any, Any] = {FloatArray: np.float32, TokenIds: np.int32, BoolArray: np.bool_}
+        return cls(**{f.name: np.zeros(0, dtype=kinds[f.type]) for f in fields(cls)})
+
+    def select(self, pairs: npt.NDArray[Any]) -> "Scores":
+        """Return the scores of pairs, by their positions in the order wanted or by a mask, (N,)."""
+        return Scores(**{f.name: getattr(self, f.name)[..., pairs] for f in fields(Scores)})
+
+    def __len__(self) -> int:
+        return len(self.candidate_tokens)
+
+    @property
+    def scored(self) -> BoolArray:
+        """Pairs whose precision and recall are not NaN in any layer. Shape (N,)."""
+        # One layer has shape (N,), several have (L + 1, N).
+        sums = np.atleast_2d(self.raw_precision + self.raw_recall)
+        scored: BoolArray = ~np.logical_or.reduce(np.isnan(sums), axis=0)
+        return scored
+
+    @property
+    def unweighted(self) -> BoolArray:
+        """Pairs without scores since a text that is not empty has no weighted token. Shape (N,)."""
+        others = self.empty_candidate | self.empty_reference | self.too_long
+        unweighted: BoolArray = ~(self.scored | others)
+        return unweighted
+
+    def mean(self) -> MeanScores:
+        """Return mean precision, recall and F1 of the scored pairs: the corpus scores.
+
+        NaN without scored pairs. With all layers at once they are arrays of shape (L + 1,).
+        """
+        scored = self.scored
+        return MeanScores(*(_mean(getattr(self, name)[..., scored]) for name in MEASURES))
+
+    def summary(self, confidence: float = 0.95) -> ScoresSummary:
+        """Return means with their errors and intervals, quantiles and counts; it prints as a table.
+
+        The intervals, of the confidence given, take pairs as independent.
+
+        Raises:
+            InputError: The scores are of several layers, or the confidence is not between 0 and 1.
+        """
+        self._check_one_layer("summary()")
+        (statistics,) = statistics_by_group(
+            GroupedRows(
+                groups=np.zeros(len(self), dtype=np.int64),
+                number=1,
+                scores=np.stack([getattr(self, name) for name in MEASURES], axis=-1),
+                raw=np.stack([getattr(self, f"raw_{name}") for name in MEASURES], axis=-1),
+                truncated=self.truncated,
+                reasons={},
+                reused=None,
+            )
+        )
+        return ScoresSummary(
+            pairs=len(self),
+            scored=statistics.scored,
+            truncated=int(self.truncated.sum()),
+            empty=self._empty_pairs(),
+            statistics=statistics,
+            confidence=confidence,
+        )
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return a data frame with a row for each pair and a column for each attribute.
+
+        Raises:
+            ConfigError: pandas is not installed.
+            InputError: The scores are of several layers.
+        """
+        self._check_one_layer("to_pandas()")
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ConfigError(
+                f"to_pandas() needs pandas ({error}); expected the packages of the extra "
+                "'results'. Install it, or pandas alone."
+            ) from error
+        return pd.DataFrame({field.name: getattr(self, field.name) for field in fields(self)})
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Scores(0 pairs)"
+        layers = f" of {len(self.f1)} layers" if self.f1.ndim > 1 else ""
+        means = [f"{n}={np.mean(v):.4f}" for n, v in zip(MEASURES, self.mean(), strict=True)]
+        # What the means do not show.
+        notes = {
+            "truncated": self.truncated.sum(),
+            "empty": self._empty_pairs(),
+            "not scored": (~self.scored).sum(),
+        }
+        shown = [f"{int(number):,} {word}" for word, number in notes.items() if number]
+        return f"Scores({', '.join([f'{len(self)} pairs{layers}', *means, *shown])})"
+
+    def _repr_html_(self) -> str:
+        line = f"<p>{escape(repr(self))}</p>"
+        if self.f1.ndim > 1 or not len(self):
+            return line
+        marks = ("truncated", "empty_candidate", "empty_reference")
+        columns = [*MEASURES, "candidate_tokens", "reference_tokens", *marks]
+        rows = [
+            [str(pair), *(_cell(getattr(self, name)[pair]) for name in columns)]
+            for pair in range(min(len(self), SHOWN_PAIRS))
+        ]
+        left = len(self) - len(rows)
+        more = f"<p>{left:,} more pairs; to_pandas() has all.</p>" if left else ""
+        return line + _html(["", *columns], rows) + more
+
+    def _empty_pairs(self) -> int:
+        return int((self.empty_candidate | self.empty_reference).sum())
+
+    def _check_one_layer(self, what: str) -> None:
+        if self.f1.ndim > 1:
+            raise InputError(
+                f"{what} takes the scores of one layer: got {len(self.f1)}; expected one. Score "
+                "without all_layers, or take the arrays, such as f1[layer]."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSummary(Sums):
+    """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
+
+    Attributes:
+        rows: Rows seen.
+        scored: Rows with scores; over these the measures are added up.
+        truncated: Scored rows with a text that was cut at the maximum length.
+        windowed: Scored rows with a text in several windows.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
+    """
+
+    rows: int = 0
+    scored: int = 0
+    precision: float = 0.0
+    recall: float = 0.0
+    f1: float = 0.0
+    truncated: int = 0
+    windowed: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        precision: npt.NDArray[np.floating],
+        recall: npt.NDArray[np.floating],
+        f1: npt.NDArray[np.floating],
+        *,
+        truncated: npt.NDArray[np.bool_],
+        windowed: npt.NDArray[np.bool_],
+        rows: int,
+        reasons: Mapping[str, int],
+        rejected_reasons: Mapping[str, int],
+    ) -> "ScoreSummary":
+        """Sum the scores of the scored rows. Each array has shape (scored,)."""
+        return cls(
+            rows=rows,
+            scored=len(f1),
+            # fsum is exact, so the order of rows does not matter.
+            precision=math.fsum(precision.tolist()),
+            recall=math.fsum(recall.tolist()),
+            f1=math.fsum(f1.tolist()),
+            truncated=int(np.count_nonzero(truncated)),
+            windowed=int(np.count_nonzero(windowed)),
+            reasons=dict(reasons),
+            rejected_reasons=dict(rejected_reasons),
+        )
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
+        sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return {name: value / self.scored if self.scored else None for name, value in sums.items()}
+
+    @property
+    def truncated_fraction(self) -> float:
+        """Share of the scored rows with a text that was cut, 0 if there are none."""
+        return self.truncated / self.scored if self.scored else 0.0

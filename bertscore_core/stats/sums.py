@@ -1,0 +1,424 @@
+"""Sums over rows that can be merged: the protocol, histograms, and statistics of groups."""
+
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_core.errors import InputError
+from bertscore_core.tokens import BoolArray, IntArray
+
+
+class Sums:
+    """A dataclass with slots. Its fields are added up by name, so that none can be forgotten.
+
+    A number is added, in the order given; each number of a tuple by itself; counts by name, for
+    each name; anything else by its own `merge`. What is not known of one set (None) is not known of
+    all. Without any set, the fields have their defaults. Where fields belong together, such as keys
+    and the sums of each, a class has its own `merge`, and `+` follows it.
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self]) -> Self:
+        """Return the sums over several sets of rows together."""
+        names = cls.__slots__ if parts else ()  # the names of a dataclass's fields, at no cost
+        return cls(**{name: _added([getattr(part, name) for part in parts]) for name in names})
+
+    def __add__(self, other: Self) -> Self:
+        return self.merge((self, other))
+
+
+def _added(parts: Sequence[Any]) -> Any:
+    if None in parts:
+        return None
+    first = parts[0]
+    if isinstance(first, int | float):
+        return reduce(add, parts)
+    if isinstance(first, tuple):
+        return tuple(map(_added, zip(*parts, strict=True)))
+    if isinstance(first, Mapping):
+        names = sorted({name for part in parts for name in part})
+        return {name: sum(part.get(name, 0) for part in parts) for name in names}
+    return type(first).merge(parts)
+
+
+# Histograms of raw scores over bins of equal width from -1 to 1, dense and packed.
+
+Doubles = npt.NDArray[np.float64]
+
+_BIN_TYPE = np.dtype("<u2")
+_COUNT_TYPE = np.dtype("<u8")
+
+
+def bins_of(values: Doubles, number: int) -> IntArray:
+    """Return the bin of each finite score; one beyond [-1, 1] is in the first or last bin."""
+    bins = np.clip(np.floor((values + 1) * (number / 2)), 0, number - 1)
+    return bins.astype(np.int64)
+
+
+def scores_at(wanted: Doubles, counts: IntArray) -> Doubles:
+    """Return the scores that given numbers of pairs are below, if pairs are even in each bin.
+
+    Shapes: wanted (Q,); counts, the pairs in each bin, (bins,) with at least one in all.
+    """
+    upto = np.cumsum(counts)
+    bins = np.searchsorted(upto, np.maximum(wanted, 0.5))  # never before the first pair
+    inside = (wanted - (upto - counts)[bins]) / counts[bins]
+    return np.asarray((bins + inside) * (2 / len(counts)) - 1, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedHistogram:
+    """The bins of a histogram that are not empty: equal histograms are equal, and pickle small.
+
+    Bins ascend and take two bytes each; the pairs in each take eight.
+    """
+
+    packed_bins: bytes = b""
+    packed_counts: bytes = b""
+
+    @classmethod
+    def of(
+        cls, bins: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]
+    ) -> "PackedHistogram":
+        """Pack bins that are not empty, ascending, and the pairs in each. Shape (K,) both."""
+        return cls(bins.astype(_BIN_TYPE).tobytes(), counts.astype(_COUNT_TYPE).tobytes())
+
+    @property
+    def bins(self) -> IntArray:
+        """The bins that are not empty, ascending. Shape (K,)."""
+        return np.frombuffer(self.packed_bins, dtype=_BIN_TYPE).astype(np.int64)
+
+    @property
+    def counts(self) -> IntArray:
+        """The pairs in each of them. Shape (K,)."""
+        return np.frombuffer(self.packed_counts, dtype=_COUNT_TYPE).astype(np.int64)
+
+    def dense(self, number: int) -> IntArray:
+        """Return the pairs in parts bin. Shape (number,)."""
+        counts = np.zeros(number, dtype=np.int64)
+        counts[self.bins] = self.counts
+        return counts
+
+    @classmethod
+    def merge(cls, parts: Sequence["PackedHistogram"]) -> "PackedHistogram":
+        """Return the histogram of several sets of pairs together."""
+        filled = [part for part in parts if part.packed_bins]
+        if len(filled) < 2:
+            return filled[0] if filled else cls()
+        bins, where = np.unique(np.concatenate([part.bins for part in filled]), return_inverse=True)
+        counts = np.zeros(len(bins), dtype=np.int64)
+        np.add.at(counts, where, np.concatenate([part.counts for part in filled]))
+        return cls.of(bins, counts)
+
+
+# Statistics of the rows of one group: counts, means, errors and quantiles, exact in any order.
+#
+# Scores are rounded to steps of 2**-36 and added up as integers, as in `moments`. So the same rows
+# give the same bits, however they are cut into parts and in whatever order the parts are merged.
+#
+#     part 1 + part 2 + ... = ScoreStatistics  ->  means, standard errors, quantiles, `intervals`
+#
+# A row has final scores (`bertscore_f1`) and raw ones, before rescaling; without rescaling they are
+# the same. Means and errors are given of both. Histograms are of raw scores alone: those are within
+# [-1, 1] for every model, and a group may hold rows that are rescaled with different baselines.
+
+STATISTIC_BINS = 4096
+"""Bins of the histograms, each 1/2048 wide, from -1 to 1."""
+
+MEASURES = ("precision", "recall", "f1")
+"""The order of the measures in every array and tuple."""
+
+FORMAT = "bertscore-statistics/1"
+
+Three: TypeAlias = tuple[int, int, int]
+ThreeHistograms: TypeAlias = tuple[PackedHistogram, PackedHistogram, PackedHistogram]
+
+_SCALE = 2**36
+# F1 has no bound where precision and recall cancel. Larger values count as this one.
+_LARGEST = 2.0**26
+_EMPTY = PackedHistogram()
+# The doubles of `np.bincount` add up so many numbers below 2**32 without rounding.
+_EXACT_ROWS = 2**20
+_HALF = 2.0**32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreStatistics(Sums):
+    """Sums over the rows of one group. Merged with `merge` and `+`, exact in any order.
+
+    Tuples have precision, recall and F1, in this order.
+
+    Attributes:
+        rows: Rows, with and without scores.
+        scored: Rows with scores.
+        truncated: Scored rows with a text that was cut at the maximum length.
+        reused: Rows that took the scores of an earlier run; None if that is not known.
+        sums: Final scores added up, in steps of 2**-36.
+        squares: Squares of the final scores added up, in the same steps.
+        raw_sums: As `sums`, of the raw scores.
+        raw_squares: As `squares`, of the raw scores.
+        histograms: Raw scores in each of `STATISTIC_BINS` bins.
+        reasons: Number of rows by the reason they have, with and without scores.
+        rejected_reasons: The same of the rows without scores alone.
+    """
+
+    rows: int = 0
+    scored: int = 0
+    truncated: int = 0
+    reused: int | None = 0
+    sums: Three = (0, 0, 0)
+    squares: Three = (0, 0, 0)
+    raw_sums: Three = (0, 0, 0)
+    raw_squares: Three = (0, 0, 0)
+    histograms: ThreeHistograms = (_EMPTY, _EMPTY, _EMPTY)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    rejected_reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rejected(self) -> int:
+        """Rows without scores."""
+        return self.rows - self.scored
+
+    @property
+    def means(self) -> Doubles:
+        """Mean of the final precision, recall and F1 of the scored rows. Shape (3,); NaN of 0."""
+        return _means(self.sums, self.scored)
+
+    @property
+    def raw_means(self) -> Doubles:
+        """The same of the raw scores."""
+        return _means(self.raw_sums, self.scored)
+
+    @property
+    def deviations(self) -> Doubles:
+        """Sample standard deviation of the final scores. Shape (3,); NaN below two scored rows."""
+        return _deviations(self.sums, self.squares, self.scored)
+
+    @property
+    def raw_deviations(self) -> Doubles:
+        """The same of the raw scores."""
+        return _deviations(self.raw_sums, self.raw_squares, self.scored)
+
+    @property
+    def standard_errors(self) -> Doubles:
+        """Standard error of `means` if rows are independent. Shape (3,)."""
+        return np.asarray(self.deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+
+    @property
+    def raw_standard_errors(self) -> Doubles:
+        """Standard error of `raw_means` if rows are independent. Shape (3,)."""
+        return np.asarray(self.raw_deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+
+    def quantiles(self, shares: Sequence[float]) -> Doubles:
+        """Return the raw scores that Q shares, from 0 to 1, of the scored rows are below.
+
+        Shape (Q, 3); NaN without scored rows. Off by at most the width of a bin, 1/2048.
+        """
+        if not self.scored:
+            return np.full((len(shares), 3), np.nan)
+        wanted = np.asarray(shares, dtype=np.float64) * self.scored
+        columns = [
+            scores_at(wanted, histogram.dense(STATISTIC_BINS)) for histogram in self.histograms
+        ]
+        return np.stack(columns, axis=-1)
+
+    def to_bytes(self) -> bytes:
+        """Return the statistics in a compact form; equal statistics give equal bytes."""
+        fields = [
+            FORMAT,
+            [self.rows, self.scored, self.truncated, self.reused],
+            [self.sums, self.squares, self.raw_sums, self.raw_squares],
+            dict(sorted(self.reasons.items())),
+            dict(sorted(self.rejected_reasons.items())),
+            [[histogram.bins.tolist(), histogram.counts.tolist()] for histogram in self.histograms],
+        ]
+        return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ScoreStatistics":
+        """Read what `to_bytes` returns.
+
+        Raises:
+            InputError: The bytes are something else, or are damaged.
+        """
+        try:
+            return cls._of_fields(json.loads(zlib.decompress(data)))
+        except (zlib.error, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(
+                f"the statistics of a group cannot be read ({error}); expected {FORMAT}."
+            ) from error
+
+    @classmethod
+    def _of_fields(cls, fields: Any) -> "ScoreStatistics":
+        name, counts, sums, reasons, rejected, histograms = fields
+        if name != FORMAT:
+            raise ValueError(f"format {name}")
+        packed = [PackedHistogram.of(np.array(b), np.array(c)) for b, c in histograms]
+        return cls(
+            rows=counts[0],
+            scored=counts[1],
+            truncated=counts[2],
+            reused=counts[3],
+            sums=_three(sums[0]),
+            squares=_three(sums[1]),
+            raw_sums=_three(sums[2]),
+            raw_squares=_three(sums[3]),
+            histograms=(packed[0], packed[1], packed[2]),
+            reasons=reasons,
+            rejected_reasons=rejected,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedRows:
+    """N rows with the group of each, to be added up.
+
+    Attributes:
+        groups: Number of the group of each row, from 0. Shape (N,).
+        number: Groups; some may have no rows.
+        scores: Final precision, recall and F1; NaN for rows without scores. Shape (N, 3).
+        raw: Raw scores; None if they are the same. Shape (N, 3).
+        truncated: Whether a text of the row was cut. Shape (N,).
+        reasons: Reasons of rows by their position; rows without one are left out.
+        reused: Whether the row took the scores of an earlier run; None if not known. Shape (N,).
+    """
+
+    groups: IntArray
+    number: int
+    scores: npt.NDArray[np.floating]
+    raw: npt.NDArray[np.floating] | None
+    truncated: BoolArray
+    reasons: Mapping[int, str]
+    reused: BoolArray | None
+
+
+def statistics_by_group(rows: GroupedRows) -> list[ScoreStatistics]:
+    """Add up the rows of each group, and return the statistics by its number.
+
+    Scores beyond 2**26, which only F1 can reach where precision and recall cancel, count as that.
+    """
+    scored = ~np.isnan(rows.scores).any(axis=1)
+    groups, number = rows.groups[scored], rows.number
+    final = _bounded(rows.scores[scored])
+    raw = final if rows.raw is None else _bounded(rows.raw[scored])
+    sums, squares = _sums(final, groups, number), _sums(final**2, groups, number)
+    same = rows.raw is None
+    raw_sums = sums if same else _sums(raw, groups, number)
+    raw_squares = squares if same else _sums(raw**2, groups, number)
+    histograms = [_histograms(raw[:, measure], groups, number) for measure in range(3)]
+    reasons, rejected = _reasons(rows, scored)
+    counts = np.stack(
+        [
+            np.bincount(rows.groups, minlength=number),
+            np.bincount(groups, minlength=number),
+            np.bincount(groups[rows.truncated[scored]], minlength=number),
+        ],
+        axis=1,
+    ).tolist()
+    reused: list[int | None] = [None] * number
+    if rows.reused is not None:
+        reused = np.bincount(rows.groups[rows.reused], minlength=number).tolist()
+    return [
+        ScoreStatistics(
+            rows=counts[group][0],
+            scored=counts[group][1],
+            truncated=counts[group][2],
+            reused=reused[group],
+            sums=sums[group],
+            squares=squares[group],
+            raw_sums=raw_sums[group],
+            raw_squares=raw_squares[group],
+            histograms=(histograms[0][group], histograms[1][group], histograms[2][group]),
+            reasons=_counted(reasons[group]),
+            rejected_reasons=_counted(rejected[group]),
+        )
+        for group in range(number)
+    ]
+
+
+def _bounded(scores: npt.NDArray[np.floating]) -> Doubles:
+    return np.clip(scores.astype(np.float64), -_LARGEST, _LARGEST)
+
+
+def _sums(values: Doubles, groups: IntArray, number: int) -> list[Three]:
+    columns = [_exact_sums(values[:, measure], groups, number) for measure in range(3)]
+    return list(zip(*columns, strict=True))
+
+
+def _exact_sums(values: Doubles, groups: IntArray, number: int) -> list[int]:
+    totals = [0] * number
+    for first in range(0, len(values), _EXACT_ROWS):
+        some = slice(first, first + _EXACT_ROWS)
+        steps = np.rint(values[some] * float(_SCALE))
+        large = np.floor(np.abs(steps) / 2.0**63)
+        beyond = np.flatnonzero(large)  # squares of huge scores
+        for row in beyond.tolist():
+            totals[int(groups[some][row])] += int(steps[row])
+        steps[beyond] = 0.0
+        # In two halves, so that doubles hold the sums of each without rounding.
+        high = np.floor(steps / _HALF)
+        low = steps - high * _HALF
+        highs = np.bincount(groups[some], weights=high, minlength=number).tolist()
+        lows = np.bincount(groups[some], weights=low, minlength=number).tolist()
+        for group in range(number):
+            totals[group] += (int(highs[group]) << 32) + int(lows[group])
+    return totals
+
+
+def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHistogram]:
+    cells, counts = np.unique(
+        groups * STATISTIC_BINS + bins_of(values, STATISTIC_BINS), return_counts=True
+    )
+    ends = np.searchsorted(cells, np.arange(number + 1) * STATISTIC_BINS)
+    bins = cells % STATISTIC_BINS
+    return [
+        PackedHistogram.of(bins[first:end], counts[first:end])
+        for first, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]
+
+
+def _reasons(rows: GroupedRows, scored: BoolArray) -> tuple[list[Counter[str]], list[Counter[str]]]:
+    every: list[Counter[str]] = [Counter() for _ in range(rows.number)]
+    rejected: list[Counter[str]] = [Counter() for _ in range(rows.number)]
+    for row, reason in rows.reasons.items():
+        group = int(rows.groups[row])
+        every[group][reason] += 1
+        if not scored[row]:
+            rejected[group][reason] += 1
+    return every, rejected
+
+
+def _counted(counter: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counter.items()))
+
+
+def _three(values: Sequence[int]) -> Three:
+    first, second, third = values
+    return first, second, third
+
+
+def _means(sums: Three, number: int) -> Doubles:
+    values = [total / (number * _SCALE) if number else math.nan for total in sums]
+    return np.array(values, dtype=np.float64)
+
+
+def _deviations(sums: Three, squares: Three, number: int) -> Doubles:
+    if number < 2:
+        return np.full(3, np.nan)
+    variances = [
+        # In integers up to the one division; the rounding of squares may make it negative.
+        max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
+        for total, square in zip(sums, squares, strict=True)
+    ]
+    return np.sqrt(np.array(variances, dtype=np.float64))

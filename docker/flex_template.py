@@ -1,0 +1,103 @@
+"""Write docker/flex/score.json: the parameters of the Flex Template, from the options of `score`.
+
+    make configs
+
+A parameter is an option: name, default and description are its own. Here is what the options do
+not know: what a template leaves out, which texts it takes, and what else a reader of a form needs.
+"""
+
+import dataclasses
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+from bertscore_beam.options import ACCELERATOR, DEVICE, Option, ScoreOptions, declared
+
+TEMPLATE = Path(__file__).parent / "flex" / "score.json"
+
+LEFT_OUT = {
+    "beam": "Dataflow's own parameters of a template, or `config`, bring Beam's options",
+    "restarts": "is for local workers; Dataflow replaces its own",
+    "workers": "counts local workers; Dataflow has its own parameter",
+    "dry_run": "a template is run to get scores; nobody sees what the launcher prints",
+    "print_job": "nobody sees what the launcher prints",
+}
+"""Options that the template does not offer, with the reason."""
+
+_OUTPUT_PATH = r"^(gs|s3)://[^\n\r]+$"
+_COLUMNS = r"^\S+(\s+\S+)*$"
+_PATTERNS = {
+    "input": r"^((gs|s3|https?)://\S+)(\s+(gs|s3|https?)://\S+)*$",
+    "output": _OUTPUT_PATH,
+    "by": _COLUMNS,
+    "idf_key": _COLUMNS,
+    "idf_group": _COLUMNS,
+    "languages": _OUTPUT_PATH,
+    "registry": _OUTPUT_PATH,
+    "device": f"^({DEVICE.pattern})$",
+    "accelerator": f"^{ACCELERATOR.pattern}$",
+}
+"""Texts that the template takes, where the type of the option does not say it."""
+
+_SEPARATED = "Separate several by blanks."
+_NOTES = {
+    "input": "They must be in a store, such as gs://bucket/dump/*.parquet; separate several by "
+    "blanks.",
+    "by": _SEPARATED,
+    "idf_key": _SEPARATED,
+    "idf_group": _SEPARATED,
+    "model": "Workers have the models that are in their image.",
+    "output": "A run that was interrupted continues in its folder.",
+}
+"""What the template adds to the description of an option."""
+
+_CONFIG = {
+    "name": "config",
+    "label": "Config",
+    "helpText": "YAML file with options of the score job, also those for Beam; the parameters here "
+    "override it.",
+    "isOptional": True,
+    "regexes": [_OUTPUT_PATH],
+}
+
+
+def template() -> str:
+    """Return the file: what must be given first, then the config, then everything else."""
+    options = [option for option in declared(ScoreOptions) if option.name not in LEFT_OUT]
+    needed = [_parameter(option) for option in options if option.is_needed]
+    others = [_parameter(option) for option in options if not option.is_needed]
+    content = {
+        "name": "bertscore-beam score",
+        "description": (ScoreOptions.__doc__ or "").partition("\n")[0],
+        "parameters": [*needed, _CONFIG, *({**one, "isOptional": True} for one in others)],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _parameter(option: Option) -> dict[str, Any]:
+    words = [f"{option.text}.".replace("`", "'")]
+    words += [_NOTES[option.name]] if option.name in _NOTES else []
+    default = option.default
+    if default not in (None, (), dataclasses.MISSING) and not isinstance(default, bool):
+        words.append(f"By default: {default}.")
+    pattern = _PATTERNS.get(option.name) or _pattern_of(option)
+    return {
+        "name": option.name,
+        "label": option.name.replace("_", " ").capitalize(),
+        "helpText": " ".join(words),
+        **({"regexes": [pattern]} if pattern else {}),
+    }
+
+
+def _pattern_of(option: Option) -> str | None:
+    """Return the regular expression that the type of an option gives, None if any text will do."""
+    patterns: dict[object, str] = {bool: "true|false", int: "[0-9]+", float: r"[0-9]*\.?[0-9]+"}
+    if str in option.kinds:
+        return None
+    found = ["|".join(typing.get_args(kind)) or patterns.get(kind) for kind in option.kinds]
+    return f"^({'|'.join(filter(None, found))})$"
+
+
+if __name__ == "__main__":
+    TEMPLATE.write_text(template(), encoding="utf-8")

@@ -1,0 +1,205 @@
+"""Options of `bertscore-beam baseline`."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from bertscore_beam.crawl import PAGE_WORDS, ROOT, WordLimits, check_installed
+from bertscore_beam.options import NAMES, ScoringOptions, check_at_least, check_share, check_value
+from bertscore_core.errors import ConfigError
+
+DEFAULT_PAIRS = 1_000_000
+"""The number in the paper; the published tables come from half of it."""
+DEFAULT_FIRST_FILES = 32
+"""About 2 GB: more than enough English for a million pairs, and a first measure of the others."""
+DEFAULT_MAX_FILES = 1_000
+"""One file in a hundred of a crawl, about 65 GB."""
+DEFAULT_SENTENCES_PER_PAGE = 8
+DEFAULT_SENTENCES_PER_HOST = 10
+"""Sentences of a host resemble each other: more of them add less than they add to the error."""
+DEFAULT_DOWNLOADS = 4
+"""Common Crawl asks for few requests at a time."""
+
+_SENTENCES = re.compile(r"([A-Za-z][\w-]*)=(.+)")
+_ABOUT_PAGES = (
+    "crawl_root", "first_files", "max_files", "sentences_per_page", "sentences_per_host",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineOptions(ScoringOptions):
+    """Estimate rescaling baselines from random pairs of web sentences.
+
+    Attributes:
+        models: Models to make tables for, by hub id, local folder or registry name; separated by
+            spaces or commas. By default each language gets a table for the model that `score`
+            takes for it.
+        languages: Codes of the languages, such as en de zh; separated by spaces or commas.
+        crawl: Crawl to sample, such as CC-MAIN-2026-30.
+        crawl_root: Where crawls are: a URL or a folder with crawl-data below it.
+        wet: Globs or URLs of WET files to use instead of a crawl.
+        sentences: Sentences to use instead of a crawl, as LANGUAGE=PATH. PATH is a text file with
+            one sentence a line, a Parquet file with a column `text`, or a folder, where files that
+            end in .txt, .txt.gz or .parquet are used. Only blank and repeated sentences are left
+            out, and those of other lengths than `min_words` and `max_words` say.
+        min_words: Fewest words of a sentence; by default 4 for web pages, and no limit for
+            sentences that you give. In languages without spaces between words, such as Chinese,
+            Japanese and Thai, three characters count as a word.
+        max_words: Most words of a sentence; by default 31 for web pages, as in the published
+            tables, and no limit for sentences that you give.
+        pairs: Number of pairs for every language; fewer if the files of the crawl do not give
+            as many.
+        idf: Make tables for scores with idf weights: the sentences of the pairs are counted, and
+            their tokens weighed with that.
+        seed: Number that decides which files, sentences and pairs are sampled.
+        first_files: Number of files of the crawl to read first; they show how many more a language
+            needs.
+        max_files: Most files of the crawl to read.
+        sentences_per_page: Most sentences to take from one page.
+        sentences_per_host: Most sentences to take from one host, over all files. Sentences of one
+            host resemble each other, so that many of them make a table less exact than their number
+            says.
+        downloads: Most files to fetch over http at the same time, by all workers together. All
+            workers read what was fetched.
+        fetch_attempts: Number of requests for a file before it counts as failed.
+        fetch_timeout: Seconds without data after which a request is given up.
+        fetch_pause: Seconds between two requests of a worker to one host; the pause doubles after
+            each failure.
+        contact: Mail address or URL to send with each request, so that the owner of a server can
+            contact you.
+        max_reject_fraction: Share of the files, from 0 to 1, that may fail. If more do, the job
+            stops without tables.
+        beam_scoring: More options for Beam, only for the pipelines that score; the other pipelines
+            fetch and sort, and need no GPU.
+    """
+
+    example = "bertscore-beam baseline --languages en de --crawl CC-MAIN-2026-30 --output baselines"
+    daily: ClassVar = {
+        "sentences": "languages crawl wet sentences pairs",
+        "tables": "models output idf overwrite",
+        "where it runs": "device workers dry_run contact",
+    }
+
+    models: tuple[str, ...] = field(default=(), metadata=NAMES)
+    languages: tuple[str, ...] = field(default=(), metadata={**NAMES, "metavar": "CODE"})
+    crawl: str | None = None
+    crawl_root: str = ROOT
+    wet: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = field(default=(), metadata={"metavar": "LANGUAGE=PATH"})
+    min_words: int | None = None
+    max_words: int | None = None
+    pairs: int = DEFAULT_PAIRS
+    idf: bool = False
+    seed: int = 0
+    first_files: int = DEFAULT_FIRST_FILES
+    max_files: int = DEFAULT_MAX_FILES
+    sentences_per_page: int = DEFAULT_SENTENCES_PER_PAGE
+    sentences_per_host: int = DEFAULT_SENTENCES_PER_HOST
+    downloads: int = DEFAULT_DOWNLOADS
+    fetch_attempts: int = 6
+    fetch_timeout: float = 60.0
+    fetch_pause: float = 1.0
+    contact: str | None = None
+    max_reject_fraction: float = 0.01
+    beam_scoring: tuple[str, ...] = field(default=(), metadata={"metavar": "OPTION"})
+
+    @property
+    def for_scoring(self) -> Self:
+        """The same options for the pipelines that score."""
+        return dataclasses.replace(self, beam=(*self.beam, *self.beam_scoring))
+
+    @property
+    def words(self) -> WordLimits:
+        """How many words a sentence may have."""
+        usual = WordLimits() if self.sentences else PAGE_WORDS
+        return WordLimits(
+            least=usual.least if self.min_words is None else self.min_words,
+            most=usual.most if self.max_words is None else self.max_words,
+        )
+
+    def __post_init__(self) -> None:
+        """Check combinations of options as well."""
+        super().__post_init__()
+        self._check_texts("models", "languages", "crawl", "crawl_root", "wet", "contact")
+        self._check_sources()
+        self._check_unused()
+        least = {"pairs": 1, "seed": 0, "first_files": 1, "max_files": 1, "downloads": 1}
+        least |= {"sentences_per_page": 1, "sentences_per_host": 1}
+        least |= {"min_words": 1, "max_words": 1}
+        for name, value in least.items():
+            check_at_least(name, getattr(self, name), value)
+        limits = self.words
+        check_value(
+            "max_words",
+            limits.most,
+            fine=limits.least is None or limits.most is None or limits.least <= limits.most,
+            expected=f"at least --min-words, which is {limits.least}",
+            cure="Choose a larger one, or lower --min-words.",
+        )
+        check_value(
+            "seed",
+            self.seed,
+            fine=self.seed < 2**64,
+            expected="less than 2**64",
+            cure="Choose a smaller one.",
+        )
+        check_share("max_reject_fraction", self.max_reject_fraction)
+
+    def _check_sources(self) -> None:
+        sources = [name for name in ("crawl", "wet", "sentences") if getattr(self, name)]
+        if len(sources) != 1:
+            raise ConfigError(
+                f"sentences need exactly one source: got {' and '.join(sources) or 'none'}; "
+                "expected one of crawl, wet and sentences. Give --crawl CC-MAIN-YYYY-WW, or --wet "
+                "GLOB, or --sentences LANGUAGE=PATH."
+            )
+        for text in self.sentences:
+            check_value(
+                "sentences",
+                text,
+                fine=_SENTENCES.fullmatch(text) is not None,
+                expected="LANGUAGE=PATH",
+                cure="Write --sentences en=PATH.",
+            )
+        check_value(
+            "languages",
+            self.languages,
+            fine=bool(self.languages) != bool(self.sentences),
+            expected="the languages to take from a crawl, and none with sentences, which name them",
+            cure="Write --languages en de, or leave it out with --sentences.",
+        )
+
+    def _check_unused(self) -> None:
+        unused = _ABOUT_PAGES if self.sentences else ("crawl_root",) if self.wet else ()
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in unused:
+            source = "sentences" if self.sentences else "wet"
+            check_value(
+                name,
+                getattr(self, name),
+                fine=getattr(self, name) == defaults[name],
+                expected=f"it only without {source}, with which it has no effect",
+                cure="Leave it out.",
+            )
+
+    def check_packages(self) -> None:
+        """Check for those that read pages, if pages are read."""
+        check_installed(pages=not self.sentences)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values; see `RunOptions.from_mapping`."""
+        _check_not_false(mapping.get("languages"), source)
+        return super().from_mapping(mapping, source)
+
+
+def _check_not_false(languages: object, source: str) -> None:
+    """Raise if YAML read a code as false, as it does with a bare `no` for Norwegian."""
+    codes = languages if isinstance(languages, list | tuple) else [languages]
+    if any(code is False for code in codes):
+        raise ConfigError(
+            f"'languages' in {source} does not fit: got false, which is how YAML reads a bare no; "
+            'expected codes. Put Norwegian in quotes: "no".'
+        )

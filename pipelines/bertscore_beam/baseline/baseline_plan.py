@@ -1,0 +1,326 @@
+"""A baseline run as planned, checked before any work, and what its folder holds already."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.baseline.sources import (
+    FETCHED_FOLDER,
+    LAYOUT,
+    MOMENTS_FOLDER,
+    PAIRS_FOLDER,
+    SAMPLE_FOLDER,
+    SENTENCES_FOLDER,
+    Source,
+    SourceFiles,
+    digest_of,
+    pairs_record_path,
+    sample_record_path,
+    table_path,
+)
+from bertscore_beam.crawl import (
+    SAMPLING,
+    describe_filters,
+)
+from bertscore_beam.files import HIDDEN_PREFIXES, absolute, reaching
+from bertscore_beam.run import (
+    OutputFolder,
+    Runner,
+    Say,
+    check_same_command,
+    check_same_run,
+    check_stands_alone,
+    read_run,
+    settle_workers,
+    unseen_device_words,
+    with_scoring,
+)
+from bertscore_core import (
+    ConfigError,
+    ScorerConfig,
+    Settings,
+    Signature,
+    UnknownLanguageError,
+    model_for_language,
+)
+from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, baseline_path, read_made_with
+from bertscore_core.errors import SignatureError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineModel:
+    """A model that tables are made for, under a name, and the languages that it gets a table of.
+
+    It scores every layer as that layer alone would. The signature has no idf table, since each
+    language has its own, which follows from the pairs.
+    """
+
+    name: str
+    languages: frozenset[str]
+    config: ScorerConfig
+    settings: Settings
+    signature: Signature
+
+    @property
+    def digest(self) -> str:
+        """Digest of how scores are made. 16 hexadecimal digits."""
+        weights = " idf" if self.config.idf else ""
+        return digest_of(self.signature.format() + weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselinePlan:
+    """A baseline run, checked.
+
+    Attributes:
+        runner: Where files are read, and sentences sampled and paired.
+        scoring: Where pairs are scored.
+        files: Files of the source by language, where they are listed before the run: to show them,
+            or to find out what is overwritten. Empty otherwise.
+    """
+
+    options: BaselineOptions
+    runner: Runner
+    scoring: Runner
+    output: str
+    source: Source
+    models: tuple[BaselineModel, ...] = ()
+    files: Mapping[str, SourceFiles] = field(default_factory=dict)
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        return unseen_device_words(self.options, self.scoring, self.models[0].config)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must be equal for two runs to share a folder; files are compared separately."""
+        options, is_given = self.options, self.source.is_given
+        if is_given:
+            words = options.words
+            filters = json.dumps({"words": [words.least, words.most]}) if words else "-"
+        else:
+            filters = json.dumps(describe_filters(self.source.rules), sort_keys=True)
+        return {
+            "command": "baseline",
+            "layout": LAYOUT,
+            "source": options.crawl or ("sentences" if is_given else "wet"),
+            "seed": str(options.seed),
+            "sentences_per_page": "-" if is_given else str(options.sentences_per_page),
+            "filters": filters,
+            "sampling": SAMPLING,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineJob:
+    """A baseline run that holds its folder; `started` is in seconds since the epoch."""
+
+    plan: BaselinePlan
+    folder: OutputFolder
+    run: str
+    started: float
+    say: Say
+
+    @property
+    def options(self) -> BaselineOptions:
+        """What was asked for."""
+        return self.plan.options
+
+
+# What an output folder holds already, and whether a run may continue in it.
+
+_DATA = tuple(
+    f"{folder}/"
+    for folder in (
+        FETCHED_FOLDER,
+        SENTENCES_FOLDER,
+        SAMPLE_FOLDER,
+        PAIRS_FOLDER,
+        MOMENTS_FOLDER,
+    )
+)
+
+
+def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
+    """Check that a run may continue in its output folder: nothing in it would be lost.
+
+    With `overwrite` only the output of another command is refused.
+    """
+    names = folder.files()
+    check_stands_alone(folder.root, names)
+    check_same_command(folder, plan.identity)
+    if plan.options.overwrite:
+        with suppress(SignatureError):  # a damaged file can be overwritten
+            return read_run(folder) or {}
+        return {}
+    if not _holds_data(names):
+        return {}
+    before = read_run(folder)
+    _check_layout(folder, before)
+    check_same_run(before, plan.identity)
+    described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}
+    for language in plan.source.languages:
+        of_language = [said for stem, said in described.items() if stem.startswith(f"{language}/")]
+        _check_pairs(folder, language, plan.options.pairs, of_language)
+        for model in plan.models:
+            _check_weights(model, table_path(language, model.name), described)
+    return before or {}
+
+
+def _check_layout(folder: OutputFolder, before: Mapping[str, Any] | None) -> None:
+    identity = (before or {}).get("identity")
+    if isinstance(identity, dict) and identity.get("layout", "1") != LAYOUT:
+        raise SignatureError(
+            f"{folder.shown!r} was begun by another version of this program, which laid out "
+            f"sentences in another way: got layout {identity.get('layout', '1')}; expected "
+            f"{LAYOUT}. Choose another --output, or use --overwrite to start again: the "
+            "files are read once more."
+        )
+
+
+def list_tables(folder: OutputFolder) -> list[str]:
+    """Return the tables that have a description, without their suffix."""
+    return _tables(folder.files())
+
+
+def _tables(names: Mapping[str, int]) -> list[str]:
+    shown = [name for name in names if not name.startswith(HIDDEN_PREFIXES)]
+    stems = [name.removesuffix(TABLE_SUFFIX) for name in shown if name.endswith(TABLE_SUFFIX)]
+    return [stem for stem in stems if f"{stem}{DESCRIPTION_SUFFIX}" in names]
+
+
+def _holds_data(names: Mapping[str, int]) -> bool:
+    unfinished = f"{SENTENCES_FOLDER}/"
+    return bool(_tables(names)) or any(
+        name.startswith(_DATA) and (not name.startswith(unfinished) or name.endswith(".json"))
+        for name in names
+    )
+
+
+def _check_pairs(
+    folder: OutputFolder, language: str, asked_for: int, described: Iterable[Mapping[str, Any]]
+) -> None:
+    # Those that a table was made from, and those that gave no score.
+    made = (said.get("pairs", 0) + said.get("pairs_without_tokens", 0) for said in described)
+    most = max([_scored_pairs(folder, language), *made])
+    if most > asked_for:
+        raise SignatureError(
+            f"the tables of {language} are of more pairs than are asked for: got {most:,} there, "
+            f"{asked_for:,} now; expected at least as many, since the new tables replace them. "
+            f"Choose another --output, give --pairs {most} again, or --overwrite to replace them."
+        )
+
+
+def _scored_pairs(folder: OutputFolder, language: str) -> int:
+    sample = folder.read_json(sample_record_path(language))
+    pairs = folder.read_json(pairs_record_path(language))
+    if not pairs or pairs.get("sample") != sample.get("digest"):
+        return 0
+    scored = folder.files(f"{MOMENTS_FOLDER}/{language}")
+    sentences = sample.get("found")
+    return sentences // 2 if scored and isinstance(sentences, int) else 0
+
+
+def _check_weights(
+    model: BaselineModel, table: str, described: Mapping[str, Mapping[str, Any]]
+) -> None:
+    description = described.get(table.removesuffix(TABLE_SUFFIX), {})
+    made, now = read_made_with(json.dumps(description)), model.signature
+    if made is None or made.weights == now.weights:
+        return
+    raise SignatureError(
+        f"{table} was made by another model of that name: got weights {made.weights} there, "
+        f"{now.weights} now; expected the same. Choose another --output, or use --overwrite to "
+        "replace the table."
+    )
+
+
+def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
+    """Check everything a run needs; nothing is written.
+
+    Raises:
+        BertScoreError: Whatever cannot work, before any work is done.
+        OSError: Something cannot be reached at the moment.
+    """
+    scoring = _scoring_runner(options)
+    source = Source.of(options)
+    with reaching("output", options.output):
+        output = absolute(options.output)
+        for place in (runner, scoring):
+            place.check_output(output)
+    plan = BaselinePlan(
+        options=options,
+        runner=runner,
+        scoring=scoring,
+        output=output,
+        source=source,
+        models=_models(options, scoring, source.languages),
+    )
+    source.check()
+    # Before the lock is written, so that a refused run leaves no trace in the folder.
+    with reaching("output", options.output):
+        check_folder(plan, OutputFolder(output))
+    # A crawl's listing is fetched, so only where it is needed before the run.
+    needed = options.dry_run or options.overwrite
+    return replace(plan, files=source.files()) if needed else plan
+
+
+def _scoring_runner(options: BaselineOptions) -> Runner:
+    chosen = options.for_scoring
+    runner = Runner.of(chosen)
+    runner.check_waits()
+    runner.check(chosen)
+    return runner
+
+
+def _models(
+    options: BaselineOptions, scoring: Runner, languages: Sequence[str]
+) -> tuple[BaselineModel, ...]:
+    named = dict.fromkeys(options.models, languages) or usual_models(languages)
+    models = tuple(_model(options, scoring, name, codes) for name, codes in named.items())
+    if len({model.name for model in models}) < len(models):
+        raise ConfigError(
+            f"two models would write the same table: got {', '.join(named)}; expected "
+            "different names. Make their tables in two output folders."
+        )
+    return models
+
+
+def usual_models(languages: Sequence[str]) -> dict[str, list[str]]:
+    """Return the models that `score` takes for some languages, each with its languages.
+
+    Raises:
+        ConfigError: There is none for a language.
+    """
+    models: dict[str, list[str]] = {}
+    for code in languages:
+        try:
+            models.setdefault(model_for_language(code), []).append(code)
+        except UnknownLanguageError as error:
+            raise ConfigError(
+                f"no model is named, and none is the usual one for a language: got {code!r}; "
+                "expected --models. Give --models NAME, such as xlm-roberta-base."
+            ) from error
+    return models
+
+
+def _model(
+    options: BaselineOptions, scoring: Runner, name: str, languages: Sequence[str]
+) -> BaselineModel:
+    # Sentences of which the tokenizer leaves nothing say nothing about the model: no score.
+    asked = ScorerConfig(
+        model=name, all_layers=True, layer_semantics="cut", empty="null", idf=options.idf
+    )
+    config, settings = settle_workers(with_scoring(asked, options, scoring), scoring)
+    table = baseline_path("xx", settings.files.name, idf=options.idf)
+    return BaselineModel(
+        name=table.removeprefix("xx/").removesuffix(TABLE_SUFFIX),
+        languages=frozenset(languages),
+        config=config,
+        settings=settings,
+        signature=settings.signature(),
+    )

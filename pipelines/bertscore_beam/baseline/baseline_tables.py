@@ -1,0 +1,630 @@
+"""The tables of a baseline run: checked, described, drawn, written and shown."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bertscore_beam.baseline.baseline_plan import (
+    BaselineJob,
+    BaselineModel,
+    BaselinePlan,
+    list_tables,
+)
+from bertscore_beam.baseline.sources import (
+    FAILED_FOLDER,
+    FETCHED_FOLDER,
+    IDF_FOLDER,
+    MOMENTS_FOLDER,
+    PAIRS_FOLDER,
+    SAMPLE_FOLDER,
+    SENTENCES_FOLDER,
+    PairsRecord,
+    SampleRecord,
+    Source,
+    table_path,
+)
+from bertscore_beam.crawl import (
+    CLOSE_LANGUAGES,
+    DETECTORS_AGREE,
+    DETECTORS_DISAGREE,
+    OF_VARIANT,
+    REJECTED,
+    Overlap,
+    describe_overlap,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.run import OutputFolder, Shown, escape_line
+from bertscore_core import IdfTable
+from bertscore_core.baseline import DESCRIPTION_SUFFIX, TABLE_SUFFIX, format_baseline
+from bertscore_core.stats import Moments
+
+# Check what holds for the scores of random pairs.
+
+FEW_PAIRS = 1_000
+"""With fewer pairs the checks are not made, since they would say too little."""
+CHECKS = (
+    "precision equals recall",
+    "f1 is a little below the mean of both",
+    "enough hosts for an error",
+)
+
+_LARGEST_GAP = 4.0
+"""Standard errors that a difference of expectation zero may have: more of them 1 in 16,000."""
+_FEWEST_HOSTS = 20.0
+"""Hosts of equal size below which the standard error is itself uncertain: by a sixth at 20."""
+_LARGEST_MEAN_DROP = 0.02
+"""Most that F1 is below the mean of precision and recall; published tables have at most 0.009."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that holds for a sound baseline; `passed` is None where it was not checked."""
+
+    name: str
+    passed: bool | None
+    found: str
+    expected: str
+
+
+def check_moments(moments: Moments) -> list[Check]:
+    """Check what holds for the scores of random pairs: each of `CHECKS`, made or not.
+
+    Random pairs are exchangeable, so precision and recall have one expectation. Their standard
+    error is worked out from differences between hosts, so there must be some.
+    """
+    if moments.num_pairs < FEW_PAIRS:
+        reason = f"too few pairs: {moments.num_pairs:,}"
+        return [_not_made(name, reason, f"at least {FEW_PAIRS:,} pairs") for name in CHECKS]
+    checks = (_check_gap, _check_f1, _check_hosts)
+    return [check(name, moments) for name, check in zip(CHECKS, checks, strict=True)]
+
+
+def _check_gap(name: str, moments: Moments) -> Check:
+    # A layer's difference and its error may both be zero, as for the embeddings of single tokens.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.nan_to_num(np.abs(moments.gaps) / moments.gap_errors).max()
+    return Check(
+        name=name,
+        passed=bool(gap <= _LARGEST_GAP),
+        found=f"{gap:.1f} standard errors apart at most",
+        expected=f"at most {_LARGEST_GAP:g}",
+    )
+
+
+def _check_f1(name: str, moments: Moments) -> Check:
+    means = moments.means
+    drop = (means[:, :2].mean(axis=1) - means[:, 2]).max()
+    lift = (means[:, 2] - means[:, :2].mean(axis=1)).max()
+    return Check(
+        name=name,
+        passed=bool(lift <= 1e-6 and drop <= _LARGEST_MEAN_DROP),
+        found=f"{drop:.4f} below their mean at most, {max(lift, 0.0):.1g} above it",
+        expected=f"at most {_LARGEST_MEAN_DROP:g} below, never above",
+    )
+
+
+def _check_hosts(name: str, moments: Moments) -> Check:
+    if not moments.knows_hosts:
+        return _not_made(name, "hosts are not known", "sentences with their hosts")
+    hosts = moments.effective_hosts
+    return Check(
+        name=name,
+        passed=hosts >= _FEWEST_HOSTS,
+        found=f"as good as {hosts:.1f} hosts of equal size",
+        expected=f"at least {_FEWEST_HOSTS:g}",
+    )
+
+
+def _not_made(name: str, reason: str, needed: str) -> Check:
+    return Check(name=name, passed=None, found=f"not looked at: {reason}", expected=needed)
+
+
+# How certain it is that the sentences of a table are in its language.
+
+UNCERTAIN_SHARE = 0.1
+"""Share of the sentences on which two detectors disagree above which a table is called uncertain.
+Those sentences are left out, but where many are in doubt, the ones that are kept are so, too."""
+
+
+def describe_certainty(
+    source: Source, language: str, counts: Mapping[str, int]
+) -> dict[str, Any] | None:
+    """Describe how the language of the sentences was detected; None if they were given.
+
+    Returns:
+        `detectors`: those asked. `disagreement`: the share of the sentences on which two disagreed,
+        None if one was asked or there was no sentence. `uncertain`: whether too many were in doubt,
+        or a second detector was missing. `traditional` for Chinese: the share of traditional
+        characters' sentences among those that can be told.
+    """
+    if source.is_given:
+        return None
+    close, installed = language in CLOSE_LANGUAGES, source.rules.detectors
+    agreed, disagreed = counts.get(DETECTORS_AGREE, 0), counts.get(REJECTED + DETECTORS_DISAGREE, 0)
+    share = _share(disagreed, agreed)
+    described = {
+        "detectors": list(installed[:2] if close else installed[:1]),
+        "close_to_others": close,
+        "disagreement": share,
+        "uncertain": close and (len(installed) < 2 or (share or 0.0) > UNCERTAIN_SHARE),
+    }
+    if language != "zh":
+        return described
+    variants = (counts.get(OF_VARIANT + name, 0) for name in ("traditional", "simplified"))
+    return described | {"traditional": _share(*variants)}
+
+
+def _share(part: int, rest: int) -> float | None:
+    return round(part / (part + rest), 4) if part + rest else None
+
+
+# Describe a table: its errors, its checks, and where it comes from.
+#
+# The description is the JSON file beside the table. It is the same for the same input.
+
+FORMAT = 2
+"""Version 1 had `jackknife_error`, and its `standard_error` is `naive_error` now."""
+MEASURES = ("precision", "recall", "f1")
+
+
+def describe_table(
+    plan: BaselinePlan,
+    model: BaselineModel,
+    sample: SampleRecord,
+    pairs: PairsRecord,
+    moments: Moments,
+    idf: IdfTable | None,
+) -> dict[str, Any]:
+    """Describe a table in plain values."""
+    options = plan.options
+    signature = model.signature
+    if idf is not None:
+        signature = replace(signature, idf=idf.fingerprint)
+    return {
+        "format": FORMAT,
+        "language": pairs.language,
+        "model": model.name,
+        "pairs": moments.num_pairs,
+        "pairs_wanted": options.pairs,
+        "pairs_without_tokens": pairs.rows - moments.num_pairs,
+        "signature": signature.format(),
+        "layers": describe_layers(moments),
+        "checks": [asdict(check) for check in check_moments(moments)],
+        "sample": {
+            "seed": options.seed,
+            "sentences": sample.found,
+            "digest": sample.digest,
+            "pairs_digest": pairs.digest,
+            "overlap": describe_overlap(
+                Overlap.merge([part.overlap for part in pairs.parts]), pairs.language
+            ),
+            "hosts_known": moments.knows_hosts,
+            "effective_hosts": _number(moments.effective_hosts),
+            "same_host_pairs": sum(part.same_host for part in pairs.parts),
+            "sentences_per_page": options.sentences_per_page,
+            "sentences_per_host": sample.host_cap,
+            "words": _summed(part.words for part in pairs.parts),
+            "characters": _summed(part.characters for part in pairs.parts),
+            "min_words": options.words.least,
+            "max_words": options.words.most,
+        },
+        "source": {
+            "name": plan.source.shown,
+            "listing": sample.listing,
+            "filters": None if options.sentences else json.loads(plan.identity["filters"]),
+            "language_check": describe_certainty(plan.source, pairs.language, sample.counts),
+            "files_listed": sample.listed,
+            "first_files": sample.first_files,
+            "max_files": sample.max_files,
+            "retries": sample.retries,
+            "records": sample.records,
+            "records_broken": sample.records_broken,
+            "counts": dict(sample.counts),
+            "failed": [dict(note) for note in sample.failed],
+            "files": [asdict(file) for file in sample.files],
+        },
+    }
+
+
+def describe_layers(moments: Moments) -> list[dict[str, Any]]:
+    """Return mean, errors and spread of every layer and measure."""
+    means, errors = moments.means, moments.standard_errors
+    naive, spread = moments.naive_errors, moments.deviations
+    return [
+        {"layer": layer}
+        | {
+            measure: {
+                "mean": float(means[layer, index]),
+                "standard_error": _number(errors[layer, index]),
+                "naive_error": _number(naive[layer, index]),
+                "standard_deviation": _number(spread[layer, index]),
+            }
+            for index, measure in enumerate(MEASURES)
+        }
+        | {
+            "precision_minus_recall": {
+                "mean": float(moments.gaps[layer]),
+                "standard_error": _number(moments.gap_errors[layer]),
+            },
+            # F1 has no bound where precision and recall have opposite signs: it counts as 1 or -1.
+            "f1_clipped": int(moments.clipped[layer]),
+        }
+        for layer in range(len(means))
+    ]
+
+
+def _summed(counts: Iterable[Mapping[int, int]]) -> dict[str, int]:
+    total: Counter[int] = Counter()
+    for count in counts:
+        total.update(count)
+    return {str(key): total[key] for key in sorted(total)}
+
+
+def _number(value: Any) -> float | None:
+    """Return a number, None where it is not defined: JSON knows no NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+# The picture of a table: how F1 of random pairs is distributed.
+#
+# It is drawn without a display and without matplotlib's global state, and the same numbers give the
+# same bytes. The colours are those of Okabe and Ito, which colour-blind readers can distinguish,
+# and no two lines differ only in colour.
+
+_BANDS = (
+    ("F1 of 98% of the pairs", 0.01, "#D3E6F4", 0.84),
+    ("of 90%", 0.05, "#94C4E6", 0.66),
+    ("of 50%", 0.25, "#3C8DC5", 0.48),
+)
+"""Label, lower quantile, colour and width (in layers) of the nested bars."""
+_BLUE, _NAVY, _ORANGE, _BLACK = "#0072B2", "#08306B", "#E69F00", "#1A1A1A"
+_SMALL = 1e-4
+"""Unit of the panel of standard errors."""
+_DOTS_PER_INCH = 120
+_FEWEST_PLACES = 5
+"""A model of fewer layers gets no wider bars."""
+_MOST_NUMBERS = 30
+"""Layers that are numbered one by one."""
+_LONGEST_NAME = 70
+
+
+def draw_distributions(moments: Moments, title: str) -> bytes:
+    """Draw F1 of one random pair or more at every layer, and the errors of the means, as a PNG."""
+    figure, upper, lower = _panels(moments.rows, title)
+    bands = _draw_bands(upper, moments)
+    means = _draw_means(upper, moments.means)
+    # A legend is filled column by column: bands in its first row, means in its second.
+    pairs = zip_longest(bands, means)
+    _legend_above(upper, 4, [drawn for pair in pairs for drawn in pair if drawn is not None])
+    upper.set_ylabel("score of random pairs")
+    _draw_errors(lower, moments)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})  # nor the date
+    return buffer.getvalue()
+
+
+def _panels(rows: int, title: str) -> tuple[Figure, Axes, Axes]:
+    figure = Figure(
+        figsize=(float(np.clip(5.0 + 0.26 * rows, 7.5, 15.0)), 7.2),
+        dpi=_DOTS_PER_INCH,
+        layout="constrained",
+        facecolor="white",
+    )
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    # A name may hold a dollar sign, which would begin a formula.
+    size = 12 if len(title) <= _LONGEST_NAME else 9
+    figure.suptitle(escape_line(title), fontsize=size, fontweight="bold", parse_math=False)
+    for panel in (upper, lower):
+        panel.grid(axis="y", color="#E5E5E5", lw=0.8)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    lower.set_xlabel("layer (0: the embeddings)")
+    middle, half = (rows - 1) / 2, max(rows / 2, _FEWEST_PLACES / 2) + 0.2
+    lower.set_xlim(middle - half, middle + half)
+    lower.set_xticks(range(0, rows, 1 if rows <= _MOST_NUMBERS else 2))
+    return figure, upper, lower
+
+
+def _draw_bands(panel: Axes, moments: Moments) -> list[Artist]:
+    layers = np.arange(moments.rows)
+    drawn: list[Artist] = []
+    for label, share, colour, width in _BANDS:
+        low, high = moments.quantiles([share, 1 - share])[:, :, 2]
+        drawn.append(panel.bar(layers, high - low, width, bottom=low, color=colour, label=label)[0])
+        drawn[-1].set_label(label)
+    median = moments.quantiles([0.5])[0, :, 2]
+    line = panel.hlines(median, layers - 0.33, layers + 0.33, colors=_NAVY, lw=1.6, label="median")
+    # Without this, bars would touch the axis and look cut off.
+    panel.use_sticky_edges = False
+    return [*drawn, line]
+
+
+def _draw_means(panel: Axes, means: npt.NDArray[np.float64]) -> list[Artist]:
+    layers = np.arange(len(means))
+    styles: tuple[dict[str, Any], ...] = (
+        {"color": _ORANGE, "lw": 4, "marker": "s", "ms": 5, "label": "mean precision"},
+        {
+            "color": _BLACK,
+            "lw": 1.2,
+            "ls": (0, (3, 2)),
+            "marker": "x",
+            "ms": 4,
+            "label": "mean recall",
+        },
+        {"color": _BLACK, "lw": 1.2, "marker": "o", "ms": 4.5, "mfc": "white", "label": "mean F1"},
+    )
+    return [
+        panel.plot(layers, means[:, measure], **style)[0] for measure, style in enumerate(styles)
+    ]
+
+
+def _draw_errors(panel: Axes, moments: Moments) -> None:
+    layers = np.arange(moments.rows)
+    errors, naive = (
+        errors_of_all[:, 2] / _SMALL
+        for errors_of_all in (moments.standard_errors, moments.naive_errors)
+    )
+    label = "allowing for hosts" if moments.knows_hosts else "hosts are not known"
+    panel.plot(layers, errors, "-o", color=_BLUE, lw=1.4, ms=4, label=label)
+    panel.plot(layers, naive, "--s", color=_ORANGE, lw=1.4, ms=4, label="of independent pairs")
+    # A single pair has no error, which is NaN.
+    panel.set_ylim(0, 1.15 * max(0.01, *np.nan_to_num([errors, naive]).ravel()))
+    panel.set_ylabel("standard error\nof mean F1 ($10^{-4}$)")
+    _legend_above(panel, 2)
+
+
+def _legend_above(panel: Axes, columns: int, drawn: Sequence[Artist] | None = None) -> None:
+    panel.legend(
+        handles=drawn,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+        borderaxespad=0.2,
+        columnspacing=1.6,
+    )
+
+
+# Write the tables, and delete those that are out of date.
+#
+# <model>.tsv   LAYER,P,R,F
+# <model>.json  its description, see `describe_table`
+# <model>.png   how the scores of random pairs are distributed
+
+_PICTURE_SUFFIX = ".png"
+_SUFFIXES = (TABLE_SUFFIX, _PICTURE_SUFFIX, DESCRIPTION_SUFFIX)
+
+
+def write_table(
+    job: BaselineJob,
+    model: BaselineModel,
+    sample: SampleRecord,
+    pairs: PairsRecord,
+    moments: Moments,
+    idf: IdfTable | None,
+) -> dict[str, Any]:
+    """Write the three files of a language and model and return the description."""
+    path = table_path(pairs.language, model.name)
+    stem = path.removesuffix(TABLE_SUFFIX)
+    table = format_baseline(moments.baseline(path))
+    title = f"{model.name}, {pairs.language}: {moments.num_pairs:,} random pairs"
+    description = describe_table(job.plan, model, sample, pairs, moments, idf)
+    text = json.dumps(description, indent=1, ensure_ascii=False)
+    job.folder.write_all(
+        {
+            stem + _PICTURE_SUFFIX: draw_distributions(moments, title),
+            stem + DESCRIPTION_SUFFIX: text.encode(),
+            path: table.encode(),  # last: a table is never without its description
+        }
+    )
+    return description
+
+
+def delete_stale_tables(folder: OutputFolder, samples: Mapping[str, SampleRecord]) -> list[str]:
+    """Delete the tables of languages that have another sample now."""
+    stale = []
+    for stem in list_tables(folder):
+        sample = samples.get(stem.partition("/")[0])
+        if sample is not None:
+            said = json.loads(folder.read(stem + DESCRIPTION_SUFFIX))
+            if said["sample"]["digest"] != sample.digest:
+                stale.append(stem)
+    _delete_tables(folder, stale)
+    return stale
+
+
+def delete_output(folder: OutputFolder) -> None:
+    """Delete all that a baseline job writes, and what others are made of last."""
+    _delete_tables(folder, list_tables(folder))
+    for below in (
+        MOMENTS_FOLDER,
+        IDF_FOLDER,
+        PAIRS_FOLDER,
+        SAMPLE_FOLDER,
+        SENTENCES_FOLDER,
+        FETCHED_FOLDER,
+        FAILED_FOLDER,
+    ):
+        paths = [f"{below}/{name}" for name in folder.files(below)]
+        records = [path for path in paths if path.endswith(".json")]
+        folder.delete(*records)
+        folder.delete(*(path for path in paths if not path.endswith(".json")))
+
+
+def _delete_tables(folder: OutputFolder, stems: Sequence[str]) -> None:
+    for suffix in _SUFFIXES:
+        folder.delete(*(stem + suffix for stem in stems))
+
+
+LARGE_ERROR = 0.005
+"""A larger standard error of F1 is warned about; tables of fewer than some 450 pairs have one, or
+of more where few hosts have most of the sentences."""
+
+
+def show_plan(plan: BaselinePlan) -> tuple[Shown, ...]:
+    """Show what a run would do."""
+    options = plan.options
+    numbers = [f"{code} {len(plan.files[code].names):,}" for code in plan.source.languages]
+    rows = {
+        "languages": ", ".join(plan.source.languages),
+        "models": ", ".join(_show_model(plan, model) for model in plan.models),
+        "source": plan.source.shown,
+        "files listed": ", ".join(numbers),
+        "files at most": "all" if plan.source.is_given else f"{options.max_files:,}",
+        "pairs": f"{options.pairs:,} for every language",
+        "words": options.words.shown if options.words else "any number",
+        "output": mask_credentials(plan.output),
+    }
+    if plan.device_words is not None:
+        rows["backend"] = plan.device_words
+    return (Shown("Plan", ("", ""), list(rows.items())),)
+
+
+def _show_model(plan: BaselinePlan, model: BaselineModel) -> str:
+    shown = f"{model.name} ({model.signature.weights})"
+    codes = [code for code in plan.source.languages if code in model.languages]
+    return shown if len(codes) == len(plan.source.languages) else f"{shown} for {', '.join(codes)}"
+
+
+def show_tables(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
+    """Show the tables that a run made."""
+    rows: list[tuple[str, ...]] = [
+        (
+            mask_credentials(folder.path(table["table"])),
+            f"{table['pairs']:,} pairs, standard error of F1 "
+            + ("unknown" if table["largest_error"] is None else f"{table['largest_error']:.1e}")
+            + " at most",
+        )
+        for table in summary["tables"]
+    ]
+    return Shown("Baselines", ("", ""), rows)
+
+
+def warnings_of(summary: Mapping[str, Any], *, cure: str) -> list[str]:
+    """Say what a run lacks, and what is doubtful about its tables; each thing once for all."""
+    return [
+        *_about_samples(summary, cure),
+        *_about_languages(summary),
+        *_about_errors(summary),
+        *_about_checks(summary),
+        *(f"no table {table['table']}: {table['reason']}" for table in summary["unusable"]),
+        *_about_missing(summary),
+    ]
+
+
+def languages_without_pairs(summary: Mapping[str, Any]) -> list[str]:
+    """Return the languages with fewer than two sentences."""
+    return [code for code, row in summary["languages"].items() if row["sentences"] < 2]
+
+
+def _about_samples(summary: Mapping[str, Any], cure: str) -> Iterator[str]:
+    rows = summary["languages"]
+    small = {code: row for code, row in rows.items() if row["sentences"] < row["wanted"]}
+    if small:
+        numbers = ", ".join(
+            f"{code} {row['sentences']:,} in {row['files']:,} files" for code, row in small.items()
+        )
+        (asked_for,) = {row["wanted"] for row in small.values()}
+        yield (
+            f"the sample was too small: got these sentences: {numbers}; expected {asked_for:,} of "
+            f"each language. The tables are made of what there is. {cure}"
+        )
+    failed = {code: row["failed_files"] for code, row in rows.items() if row["failed_files"]}
+    if failed:
+        yield f"files could not be read: {_numbers(failed)}; see _failed/."
+    broken = [
+        f"{code} {row['records_broken']:,} of {row['records']:,}"
+        for code, row in rows.items()
+        if row["records_broken"]
+    ]
+    if broken:
+        yield f"records could not be read and were left out: {', '.join(broken)}."
+
+
+def _about_languages(summary: Mapping[str, Any]) -> Iterator[str]:
+    checks = {code: row["language_check"] for code, row in summary["languages"].items()}
+    doubted = {code: check for code, check in checks.items() if check and check["uncertain"]}
+    once = [code for code, check in doubted.items() if check["disagreement"] is None]
+    if once:
+        yield (
+            f"the language is uncertain for {', '.join(once)}: got one detector, "
+            f"{doubted[once[0]]['detectors'][0]}; expected two for a language that is close to "
+            "others. Install both pycld2 and py3langid; pycld2 has wheels for Linux on x86-64 with "
+            "Python up to 3.13."
+        )
+    shares = [
+        f"{code} {check['disagreement']:.0%}"
+        for code, check in doubted.items()
+        if check["disagreement"] is not None
+    ]
+    if shares:
+        yield (
+            "the language is uncertain: got two detectors that disagree on these shares of the "
+            f"sentences: {', '.join(shares)}; expected at most {UNCERTAIN_SHARE:.0%}. Those "
+            "sentences are left out."
+        )
+
+
+def _about_errors(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Say which tables are not reliable, since their standard error is large or not known."""
+    unsure = [
+        f"{table['table']} " + _error_of(table)
+        for table in summary["tables"]
+        if table["largest_error"] is None or table["largest_error"] > LARGE_ERROR
+    ]
+    if unsure:
+        yield (
+            f"the standard error of F1 is large: got {'; '.join(unsure)}; expected at most "
+            f"{LARGE_ERROR}. Take more --pairs, and sentences of more hosts for them."
+        )
+
+
+def _error_of(table: Mapping[str, Any]) -> str:
+    error, skipped = table["largest_error"], len(table["skipped_checks"])
+    one_host = error is None and table["pairs"] > 1
+    return (
+        ("one that is not known" if error is None else f"{error:.1e}")
+        + (", since nearly all sentences are from one host," if one_host else "")
+        + f" with {table['pairs']:,} pairs"
+        + (f" ({skipped} checks were not made)" if skipped else "")
+    )
+
+
+def _about_checks(summary: Mapping[str, Any]) -> Iterator[str]:
+    tables = summary["tables"]
+    for check in dict.fromkeys(name for table in tables for name in table["failed_checks"]):
+        which = ", ".join(t["table"] for t in tables if check in t["failed_checks"])
+        yield f"{which}: this does not hold: {check}; see the .json."
+    left = {t["table"]: t["pairs_without_tokens"] for t in tables if t["pairs_without_tokens"]}
+    if left:
+        yield (
+            f"pairs are left out, since the tokenizer leaves nothing of a sentence: "
+            f"{_numbers(left)}."
+        )
+
+
+def _numbers(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in counts.items())
+
+
+def _about_missing(summary: Mapping[str, Any]) -> Iterator[str]:
+    missing = languages_without_pairs(summary)
+    if missing:
+        sentences = _numbers({code: summary["languages"][code]["sentences"] for code in missing})
+        yield (
+            f"no table for {', '.join(missing)}: got these numbers of sentences: {sentences}; "
+            "expected at least two, a pair."
+        )

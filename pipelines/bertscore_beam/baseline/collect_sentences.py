@@ -1,0 +1,284 @@
+"""Read as many files as every language needs, and take its sample."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bertscore_beam.baseline.baseline_plan import BaselineJob
+from bertscore_beam.baseline.blocks import SentenceIndex
+from bertscore_beam.baseline.extract import delete_all_fetched, labels_fetched, waves_of_files
+from bertscore_beam.baseline.file_stages import fetch_stage, read_stage
+from bertscore_beam.baseline.sample import read_sample, sample_digest, sample_stage
+from bertscore_beam.baseline.sources import (
+    FAILED_FOLDER,
+    FileRecord,
+    SampleRecord,
+    SentenceFile,
+    SourceFiles,
+    failed_path,
+    sample_path,
+    sample_record_path,
+)
+from bertscore_beam.crawl import CrawlFileError, Hashes, broken_records_of, records_of
+from bertscore_beam.run import RUN_FILE, OutputFolder, Stage, read_run
+from bertscore_core.errors import SignatureError
+
+_MARGIN = 1.1
+"""The yield of the files read so far says how many are needed; so many times as many are read,
+since the next ones may yield less."""
+_SHOWN = 5
+"""Failed files that an error names."""
+
+
+class TooManyFilesFailedError(RuntimeError):
+    """More files could not be read than the job may do without."""
+
+
+def collect_samples(
+    job: BaselineJob, index: SentenceIndex
+) -> Generator[Stage, None, dict[str, SampleRecord]]:
+    """Take the sample of every language, from as many files as that needs.
+
+    A language's first files are read, then as many more as their yield says, until its sample is
+    full, or no file is left, or `max_files` are read. The number depends on that language and its
+    files alone, so a language that is added later gets the sample it would have got at once.
+
+    Raises:
+        TooManyFilesFailedError: Too many files could not be read.
+        SignatureError: The source holds other files than when the folder was begun.
+    """
+    source, options = job.plan.source, job.options
+    samples = {code: known for code in source.languages if (known := _find_sample(job, code))}
+    missing = [code for code in source.languages if code not in samples]
+    index.refresh()
+    job.folder.delete(*index.unrecorded())
+    if not missing and source.is_crawl:  # whose files never change
+        delete_all_fetched(job.folder)
+        return samples
+    files = source.files()
+    _check_same_files(job, files)
+    limits, reading = {}, {}
+    for code in missing:
+        listed = len(files[code].names)
+        all_at_once = files[code].at_once
+        limits[code] = listed if all_at_once else min(listed, options.max_files)
+        reading[code] = listed if all_at_once else min(limits[code], options.first_files)
+    while reading:
+        yield from _read_files(job, files, reading, index)
+        yield _take_samples(job, files, reading, index)
+        following = {}
+        for code, number in reading.items():
+            sample = _sample_if_there(job, code)
+            size, asked_for = len(sample), 2 * options.pairs
+            # Only the last record is kept: a run that is killed before takes the same steps again,
+            # which is quick, since the files are read already.
+            if size < asked_for and number < limits[code]:
+                following[code] = _next_number(job, size, number, limits[code])
+                job.say(
+                    f"{code}: {size:,} of {asked_for:,} sentences in {number} files; "
+                    f"reading {following[code]} files in all."
+                )
+            else:
+                record = _record(job, code, files[code], number, index, sample)
+                job.folder.write(sample_record_path(code), record.to_json())
+                samples[code] = record
+        reading = following
+    delete_all_fetched(job.folder)
+    return samples
+
+
+def _find_sample(job: BaselineJob, language: str) -> SampleRecord | None:
+    try:
+        record = SampleRecord.from_json(job.folder.read(sample_record_path(language)))
+        if not record.fits(job.options):
+            return None
+        if record.found == 0:
+            return record
+        sample = read_sample(job.folder, language)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    return record if sample_digest(sample) == record.digest else None
+
+
+def _check_same_files(job: BaselineJob, files: Mapping[str, SourceFiles]) -> None:
+    digests = {code: of_language.digest for code, of_language in files.items()}
+    run = read_run(job.folder) or {}
+    before = run.get("files", {})
+    changed = [code for code in digests if before.get(code, digests[code]) != digests[code]]
+    if changed:
+        raise SignatureError(
+            "the source holds other files than when this output was begun: got another listing of "
+            f"{job.plan.source.shown} for {', '.join(changed)}; expected the same. Choose another "
+            "--output, or use --overwrite to start again."
+        )
+    job.folder.write_json(RUN_FILE, {**run, "files": before | digests})
+
+
+def _next_number(job: BaselineJob, sentences: int, number: int, limit: int) -> int:
+    step = number + job.options.first_files
+    if not sentences:
+        step = max(step, 2 * number)
+    else:
+        step = max(step, math.ceil(number * 2 * job.options.pairs / sentences * _MARGIN))
+    return min(step, limit)
+
+
+def _read_files(
+    job: BaselineJob,
+    files: Mapping[str, SourceFiles],
+    reading: Mapping[str, int],
+    index: SentenceIndex,
+) -> Generator[Stage, None, None]:
+    asked = _asked_files(job, files, reading)
+    tried: list[SentenceFile] = []
+    for wave in waves_of_files(_lacking(index, asked), job.folder.root):
+        yield from _read_wave(job, wave, tuple(reading))
+        index.refresh()
+        tried += wave
+        failed = [file.label for file in _lacking(index, tried)]
+        notes = {f"{FAILED_FOLDER}/{name}" for name in job.folder.files(FAILED_FOLDER)}
+        read = {failed_path(file.label) for file in tried} - set(map(failed_path, failed))
+        job.folder.delete(*sorted(notes & read))
+        if len(failed) > job.options.max_reject_fraction * len(asked):
+            raise _too_many_failed(job, failed, len(asked))
+
+
+def _read_wave(
+    job: BaselineJob, wave: Sequence[SentenceFile], languages: Sequence[str]
+) -> Generator[Stage, None, None]:
+    copied = labels_fetched(job.folder)
+    missing = [file for file in wave if file.is_fetched and file.label not in copied]
+    if missing:
+        yield fetch_stage(job, missing)
+        copied = labels_fetched(job.folder)
+    readable = [file for file in wave if not file.is_fetched or file.label in copied]
+    if readable:
+        yield read_stage(job, readable, languages)
+
+
+def _asked_files(
+    job: BaselineJob, files: Mapping[str, SourceFiles], reading: Mapping[str, int]
+) -> list[SentenceFile]:
+    is_given = job.plan.source.is_given
+    languages: dict[tuple[str, str], list[str]] = {}
+    for code, number in reading.items():
+        for name in files[code].names[:number]:
+            # A page can be of any language, so its file is read once for all of them; given
+            # sentences are of one language.
+            languages.setdefault((code if is_given else "", name), []).append(code)
+    return [
+        SentenceFile(
+            name=name, path=files[codes[0]].paths[name], languages=tuple(codes), given=is_given
+        )
+        for (_, name), codes in languages.items()
+    ]
+
+
+def _lacking(index: SentenceIndex, asked: Sequence[SentenceFile]) -> list[SentenceFile]:
+    lacking = [
+        replace(file, languages=tuple(c for c in file.languages if not index.has(c, file.name)))
+        for file in asked
+    ]
+    return [file for file in lacking if file.languages]
+
+
+def _too_many_failed(
+    job: BaselineJob, failed: Sequence[str], asked: int
+) -> TooManyFilesFailedError:
+    notes = _failures(job.folder, failed)
+    return TooManyFilesFailedError(
+        f"{len(failed)} of {asked} files could not be read, more than "
+        f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
+        + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])
+        + "\n"
+        + _advice(job, notes)
+    )
+
+
+def _advice(job: BaselineJob, notes: Sequence[Mapping[str, str]]) -> str:
+    damaged = all(note["reason"].startswith(CrawlFileError.__name__) for note in notes)
+    if damaged and not job.plan.source.is_crawl:
+        return (
+            "Trying again will not help: repair these files or leave them out. If other files were "
+            "read already, also give --overwrite, or choose another --output."
+        )
+    return "Run the same command again to try them again; the others are not read again."
+
+
+def _failures(folder: OutputFolder, names: Sequence[str]) -> list[dict[str, str]]:
+    notes = folder.read_if_there(*map(failed_path, names))
+    unknown = "it was never read to its end"
+    return [
+        {"file": name, "reason": unknown if note is None else json.loads(note)["reason"]}
+        for name, note in zip(names, notes, strict=True)
+    ]
+
+
+def _take_samples(
+    job: BaselineJob,
+    files: Mapping[str, SourceFiles],
+    reading: Mapping[str, int],
+    index: SentenceIndex,
+) -> Stage:
+    job.folder.delete(
+        *(path(code) for code in reading for path in (sample_record_path, sample_path))
+    )
+    blocks = [
+        block
+        for code, number in reading.items()
+        for block in index.blocks(code, files[code].names[:number])
+    ]
+    return sample_stage(job, blocks, tuple(reading))
+
+
+def _sample_if_there(job: BaselineJob, language: str) -> Hashes:
+    try:
+        return read_sample(job.folder, language)
+    except FileNotFoundError:
+        return np.zeros(0, dtype=np.uint64)
+
+
+def _record(
+    job: BaselineJob,
+    language: str,
+    files: SourceFiles,
+    number: int,
+    index: SentenceIndex,
+    sample: Hashes,
+) -> SampleRecord:
+    names, options = files.names[:number], job.options
+    read = index.files(language, names)
+    prefix = f"{language}/" if job.plan.source.is_given else ""
+    failed = [prefix + name for name in sorted(set(names) - {file.file for file in read})]
+    counts: Counter[str] = Counter()
+    for file in read:
+        counts.update(file.counts_of(language))
+    return SampleRecord(
+        language=language,
+        wanted=2 * options.pairs,
+        found=len(sample),
+        host_cap=options.sentences_per_host,
+        first_files=options.first_files,
+        max_files=options.max_files,
+        listed=len(files.names),
+        listing=files.digest,
+        digest=sample_digest(sample) if len(sample) else "",
+        files=tuple(
+            FileRecord(
+                file=file.file,
+                bytes=file.bytes,
+                sha256=file.sha256,
+                rows=file.rows[language],
+            )
+            for file in read
+        ),
+        failed=tuple(_failures(job.folder, failed)),
+        counts=dict(sorted(counts.items())),
+        records=records_of(counts),
+        records_broken=broken_records_of(counts),
+        retries=sum(len(file.retries) for file in read),
+    )

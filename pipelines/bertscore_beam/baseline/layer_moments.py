@@ -1,0 +1,155 @@
+"""Score parts of pairs with a model, and sum the scores of every layer.
+
+Sums are all that a table needs: they are a few kilobytes a part, and merge in any order.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_beam.baseline.sources import MOMENTS_FOLDER
+from bertscore_beam.crawl import HOST_COLUMNS
+from bertscore_beam.files import mask_credentials, open_source
+from bertscore_beam.run import OutputFolder, at_work, counters, load_scorer
+from bertscore_core import (
+    BertScorer,
+    DocumentFrequencies,
+    IdfTable,
+    ScorerConfig,
+    TextTokenizer,
+)
+from bertscore_core.config import settle_tokenizer
+from bertscore_core.stats import Moments
+from bertscore_core.tokens import Work
+
+# Count sentences for idf weights, for tables of idf-weighted scores.
+#
+# The documents are the sentences of the language's pairs, so that the weights and the pairs are of
+# the same text. A table is counted once for every model, since models differ in their tokens.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsToCount:
+    """A part of a language's pairs, the idf table to write, and the digest of all pairs."""
+
+    pairs: str
+    table: str
+    corpus: str
+
+
+_Table: TypeAlias = tuple[str, str, str, int | None]
+"""A table to write: its path, its corpus, the fingerprint of the tokenizer, and where it cuts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountParts:
+    """The step that counts the sentences of parts with the tokenizer that a configuration names."""
+
+    config: ScorerConfig
+    folder: OutputFolder
+
+    def open(self) -> Callable[[PairsToCount], Iterator[tuple[_Table, DocumentFrequencies]]]:
+        """Load the tokenizer."""
+        return partial(_count, tokenizer=settle_tokenizer(self.config), folder=self.folder)
+
+    def name(self, part: PairsToCount) -> str:
+        """Return the path of the pairs."""
+        return part.pairs
+
+
+def _count(
+    part: PairsToCount, *, tokenizer: TextTokenizer, folder: OutputFolder
+) -> Iterator[tuple[_Table, DocumentFrequencies]]:
+    with open_source(folder.path(part.pairs)) as source:
+        table = pq.read_table(source, columns=["candidate", "reference"])
+    texts = [text for column in table.columns for text in column.to_pylist()]
+    frequencies = DocumentFrequencies.from_tokens(tokenizer.encode(texts))
+    counters.count(counters.DOCUMENTS_COUNTED, frequencies.num_documents)
+    yield (part.table, part.corpus, tokenizer.fingerprint, tokenizer.max_length), frequencies
+
+
+def write_idf(table: _Table, frequencies: DocumentFrequencies, *, folder: OutputFolder) -> str:
+    """Write the table of a language, and return its path."""
+    path, corpus, tokenizer, max_length = table
+    counted = IdfTable(
+        frequencies=frequencies, tokenizer=tokenizer, max_length=max_length, corpus=corpus
+    )
+    folder.write(path, counted.to_bytes())
+    return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsToScore:
+    """A part of a language's pairs, the idf table if any, and where the sums over it go.
+
+    The name of the sums says of which pairs they are, and how scored.
+    """
+
+    pairs: str
+    moments: str
+    rows: int
+    idf: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePairParts:
+    """The step that scores parts at every layer, writes the sums and yields their paths."""
+
+    config: ScorerConfig
+    backend: str
+    folder: OutputFolder
+
+    def open(self) -> Callable[[PairsToScore], Iterator[str]]:
+        """Load the scorer."""
+        scorer = load_scorer(self.config, self.backend)
+        return partial(_score, scorer=scorer, folder=self.folder)
+
+    def name(self, part: PairsToScore) -> str:
+        """Return the path of the sums, which no other part has."""
+        return part.moments
+
+
+def _score(part: PairsToScore, *, scorer: BertScorer, folder: OutputFolder) -> Iterator[str]:
+    with open_source(folder.path(part.pairs)) as source:
+        table = pq.read_table(source)
+    idf = None if part.idf is None else _read_idf(folder, part.idf)
+    work = Work()
+    with at_work.doing(part.moments.removeprefix(f"{MOMENTS_FOLDER}/"), lambda: work.share):
+        moments = sum_scores(scorer, table, work, idf)
+    folder.write(part.moments, moments.to_bytes())
+    yield part.moments
+
+
+def sum_scores(
+    scorer: BertScorer, pairs: pa.Table, work: Work, idf: IdfTable | None = None
+) -> Moments:
+    """Score pairs of `PAIR_SCHEMA` at every layer and add up; the work of the device is counted.
+
+    Pairs without a score are left out, and so are those with a text of nothing but special tokens.
+    """
+    tokenized = scorer.tokenize(pairs["candidate"].to_pylist(), pairs["reference"].to_pylist())
+    scores = scorer.score_tokenized(tokenized, scorer.token_weights(idf), work)
+    counters.count(counters.PAIRS_SCORED, len(scores))
+    counters.count_work(work)
+    usable = scores.scored & ~scores.only_special
+    values = np.stack([scores.raw_precision, scores.raw_recall, scores.raw_f1], axis=-1)
+    return Moments.of(values[:, usable], _hosts(pairs.filter(pa.array(usable))))
+
+
+def _hosts(pairs: pa.Table) -> npt.NDArray[np.int16] | None:
+    """Return the host buckets of both sides of pairs, (N, 2); None where hosts are not known."""
+    columns = [pairs[name] for name in HOST_COLUMNS]
+    if any(column.null_count for column in columns):
+        return None
+    return np.stack([column.to_numpy() for column in columns], axis=1)
+
+
+@lru_cache(maxsize=2)
+def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
+    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))

@@ -1,0 +1,487 @@
+"""The sources of a baseline run, its files, and what its folder records of them."""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+from bertscore_beam.baseline.baseline_options import BaselineOptions
+from bertscore_beam.crawl import (
+    SUFFIXES,
+    FetchError,
+    FetchPolicy,
+    Overlap,
+    PageRules,
+    check_given,
+    check_language,
+    check_tag,
+    is_http,
+    list_crawl,
+    list_files_of,
+    seeded_order,
+)
+from bertscore_beam.dump import file_version
+from bertscore_beam.files import IO_THREADS, mask_credentials, reaching
+from bertscore_beam.run import OutputFolder, counters
+from bertscore_core import InputError
+from bertscore_core.baseline import TABLE_SUFFIX
+from bertscore_core.errors import BertScoreError
+
+# Names of all files in the output folder of a baseline job.
+#
+#     OUT/<language>/<model>.tsv               LAYER,P,R,F: the layout of bert-score's own tables
+#     OUT/<language>/<model>.json, .png        how it was made, its errors; score distributions
+#     OUT/_fetched/<file>.raw, .json           a file as it was fetched over http, until read
+#     OUT/_sentences/<block>.<n>.pq            sentences of some files, a row group a language
+#     OUT/_sentences/<block>.json              the record of these files, written last
+#     OUT/_sample/<language>.npy, .json        priorities of the sampled sentences, and the record
+#     OUT/_pairs/<language>/<part>.parquet     random pairs, and in <language>.json the record
+#     OUT/_idf/<language>/<model>.npz          document frequencies in the pairs, with --idf
+#     OUT/_moments/<language>/<model>/<part>.npz   sums over the scores of a part, all layers
+#     OUT/_failed/<file>.json                  a file that could not be read, and why; given
+#                                              sentences have their language before the name
+#     OUT/_run.json, _summary.json, _SUCCESS   as for every job, see `run.folder`
+#
+# Each file is a function of the settings and of the files before it in this list, and is written
+# whole or not at all. A stage skips what is there, so a run that was killed continues where it
+# stopped. Which files share a block depends on what was left to read; nothing that is made of the
+# sentences does.
+#
+# The name of a model whose tables are of idf-weighted scores ends in `.idf`, so that a folder may
+# hold both.
+
+LAYOUT = "2"
+"""Version of this layout. The first had a file and a record for each file and language."""
+FETCHED_FOLDER = "_fetched"
+SENTENCES_FOLDER = "_sentences"
+SAMPLE_FOLDER = "_sample"
+PAIRS_FOLDER = "_pairs"
+IDF_FOLDER = "_idf"
+MOMENTS_FOLDER = "_moments"
+FAILED_FOLDER = "_failed"
+
+
+def table_path(language: str, model: str) -> str:
+    """Return the path of a table."""
+    return f"{language}/{model}{TABLE_SUFFIX}"
+
+
+def raw_path(label: str) -> str:
+    """Return the path of a file as it was fetched."""
+    return f"{FETCHED_FOLDER}/{label}.raw"
+
+
+def raw_record_path(label: str) -> str:
+    """Return the path of the record that says that a file was fetched."""
+    return f"{FETCHED_FOLDER}/{label}.json"
+
+
+def sentences_path(block: str, part: int) -> str:
+    """Return the path of a part of a block's sentences. Globs for Parquet do not match it."""
+    return f"{SENTENCES_FOLDER}/{block}.{part}.pq"
+
+
+def record_path(block: str) -> str:
+    """Return the path of the record of a block of files."""
+    return f"{SENTENCES_FOLDER}/{block}.json"
+
+
+def failed_path(name: str) -> str:
+    """Return the path of the note that says why a file could not be read."""
+    return f"{FAILED_FOLDER}/{name}.json"
+
+
+def sample_path(language: str) -> str:
+    """Return the path of the priorities of a language's sample."""
+    return f"{SAMPLE_FOLDER}/{language}.npy"
+
+
+def sample_record_path(language: str) -> str:
+    """Return the path of the record of a language's sample."""
+    return f"{SAMPLE_FOLDER}/{language}.json"
+
+
+def pairs_path(language: str, part: str) -> str:
+    """Return the path of a part of a language's pairs."""
+    return f"{PAIRS_FOLDER}/{language}/{part}.parquet"
+
+
+def pairs_record_path(language: str) -> str:
+    """Return the path of the record of a language's pairs."""
+    return f"{PAIRS_FOLDER}/{language}.json"
+
+
+def idf_path(language: str, model: str) -> str:
+    """Return the path of the idf table that a model's tables are made with."""
+    return f"{IDF_FOLDER}/{language}/{model}.npz"
+
+
+def moments_folder(language: str, model: str) -> str:
+    """Return the folder of a model's moments."""
+    return f"{MOMENTS_FOLDER}/{language}/{model}"
+
+
+# What the output folder records of samples and pairs, so that a later run knows what is done.
+
+
+def digest_of(text: str) -> str:
+    """Return the digest of a text. 16 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What was taken from one file for one language: the sentences kept of so many bytes."""
+
+    file: str
+    bytes: int
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRecord:
+    """The sample of one language, how it was taken, and what became of pages and sentences.
+
+    Attributes:
+        listed: Files of the source.
+        listing: Digest of their names.
+        digest: Digest of the sample.
+        failed: What could not be read, and why.
+        records_broken: Records that cannot be read, see `crawl.warc.MOST_BROKEN`.
+        retries: Failed attempts to fetch a file that was read in the end.
+    """
+
+    language: str
+    wanted: int
+    found: int
+    host_cap: int
+    first_files: int
+    max_files: int
+    listed: int
+    listing: str
+    digest: str
+    files: tuple[FileRecord, ...]
+    failed: tuple[Mapping[str, str], ...]
+    counts: Mapping[str, int]
+    records: int
+    records_broken: int
+    retries: int
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "SampleRecord":
+        """Read what `to_json` wrote."""
+        fields = json.loads(data)
+        fields["files"] = tuple(FileRecord(**file) for file in fields["files"])
+        fields["failed"] = tuple(fields["failed"])
+        return cls(**fields)
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1).encode()
+
+    def fits(self, options: BaselineOptions) -> bool:
+        """Tell whether a run would take the same sample; files that failed are tried again."""
+        same = (self.wanted, self.host_cap, self.first_files) == (
+            2 * options.pairs,
+            options.sentences_per_host,
+            options.first_files,
+        )
+        read = len(self.files)
+        enough = self.found == self.wanted or read == self.listed
+        bounded = bool(options.sentences) or read <= options.max_files
+        return (
+            same and not self.failed and bounded and (enough or self.max_files == options.max_files)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairPart:
+    """Pairs of one language in one Parquet file.
+
+    `words` and `characters` count sentences by their words, as blanks separate them, and by tens of
+    characters; `same_host` the pairs whose sentences are from one host.
+    """
+
+    language: str
+    name: str
+    rows: int
+    same_host: int
+    words: Mapping[int, int]
+    characters: Mapping[int, int]
+    overlap: Overlap
+
+    @classmethod
+    def from_plain(cls, fields: dict[str, Any]) -> "PairPart":
+        """Make it from plain values; JSON turns the keys of counts into texts."""
+        counts = {
+            name: {int(key): value for key, value in fields[name].items()}
+            for name in ("words", "characters")
+        }
+        overlap = fields["overlap"]
+        ngrams = {name: tuple(overlap[name]) for name in ("common", "all")}
+        return cls(**fields | counts | {"overlap": Overlap(**overlap | ngrams)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsRecord:
+    """The pairs of one language: the digest of their sample, and the files that hold them."""
+
+    language: str
+    sample: str
+    parts: tuple[PairPart, ...]
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "PairsRecord":
+        """Read what `to_json` wrote."""
+        fields = json.loads(data)
+        fields["parts"] = tuple(PairPart.from_plain(part) for part in fields["parts"])
+        return cls(**fields)
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return json.dumps(asdict(self), indent=1).encode()
+
+    @property
+    def digest(self) -> str:
+        """Digest of what the pairs are made of. 16 hexadecimal digits."""
+        return digest_of(f"{self.sample} {[(part.name, part.rows) for part in self.parts]}")
+
+    @property
+    def rows(self) -> int:
+        """Number of pairs."""
+        return sum(part.rows for part in self.parts)
+
+
+# The files that sentences are read from, as they travel to the workers.
+
+logger = logging.getLogger(__name__)
+
+_FEWEST_BLOCKS = 64
+"""Blocks that a wave of files is divided into if it has as many files, so that many workers get
+some and little is lost with a worker."""
+_MOST_FILES = 16
+"""Files of a block at most: some minutes of work on one core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceFile:
+    """A file and what is wanted of it.
+
+    Its name identifies it, wherever it is. A file of given sentences is of one language.
+    """
+
+    name: str
+    path: str
+    languages: tuple[str, ...]
+    given: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of what is read of the file at once: given sentences are read by language."""
+        return f"{self.languages[0]}/{self.name}" if self.given else self.name
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether a copy of it is made in the output folder before it is read."""
+        return is_http(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBlock:
+    """Files that one worker writes together: one of given sentences, or several with pages."""
+
+    files: tuple[SentenceFile, ...]
+
+    @property
+    def name(self) -> str:
+        """What tells it from every other block: its files and what is wanted of them."""
+        return digest_of(json.dumps([(file.label, file.languages) for file in self.files]))
+
+
+def blocks_of_files(files: Sequence[SentenceFile]) -> list[FileBlock]:
+    """Divide files into blocks: few enough for the folder, and enough for the workers."""
+    size = min(max(len(files) // _FEWEST_BLOCKS, 1), _MOST_FILES)
+    of_sentences = [file for file in files if file.given]
+    crawled = [file for file in files if not file.given]
+    return [FileBlock(files=(file,)) for file in of_sentences] + [
+        FileBlock(files=tuple(crawled[start : start + size]))
+        for start in range(0, len(crawled), size)
+    ]
+
+
+def note_failed(file: SentenceFile, error: BertScoreError, folder: OutputFolder) -> None:
+    """Count, log and write down that a file could not be read."""
+    counters.count(counters.CRAWL_FILES_FAILED)
+    reason = mask_credentials(f"{type(error).__name__}: {error}")
+    logger.warning("not read: %s: %s", mask_credentials(file.name), reason)
+    note = {"file": file.name, "path": mask_credentials(file.path), "reason": reason}
+    folder.write(failed_path(file.label), json.dumps(note, ensure_ascii=False).encode())
+
+
+# The source of the sentences: a crawl, WET files, or sentences that are given.
+
+_HTTP = re.compile(r"https?://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """The files of one language, in the order in which they are read.
+
+    Attributes:
+        digest: Of all names, and of the versions where files may change.
+        at_once: Whether all are read, however many sentences they give, as for given sentences.
+    """
+
+    names: tuple[str, ...]
+    paths: Mapping[str, str]
+    digest: str
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The source of the sentences: a crawl, WET files, or sentences that are given."""
+
+    options: BaselineOptions
+    languages: tuple[str, ...]
+    policy: FetchPolicy
+    rules: PageRules
+
+    @classmethod
+    def of(cls, options: BaselineOptions) -> "Source":
+        """Read the source from the options; no file is looked at.
+
+        Raises:
+            ConfigError: A language is not known, or the contact cannot be sent.
+        """
+        languages = dict.fromkeys([*map(check_language, options.languages), *_given_paths(options)])
+        return cls(
+            options=options,
+            languages=tuple(languages),
+            rules=PageRules(words=options.words),
+            policy=FetchPolicy(
+                attempts=options.fetch_attempts,
+                timeout=options.fetch_timeout,
+                pause=options.fetch_pause,
+                contact=options.contact,
+            ),
+        )
+
+    @property
+    def is_crawl(self) -> bool:
+        """Whether it is a crawl, whose files never change."""
+        return self.options.crawl is not None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the files hold sentences and not pages."""
+        return bool(self.options.sentences)
+
+    @property
+    def cure(self) -> str:
+        """What gives more sentences."""
+        if self.is_crawl:
+            return "More --max-files, another crawl or more --sentences-per-host give more."
+        if self.is_given:
+            return "More sentences give more; fewer --pairs need fewer."
+        return "More files for --wet or more --sentences-per-host give more."
+
+    @property
+    def shown(self) -> str:
+        """Its name without credentials."""
+        options = self.options
+        if options.crawl is not None:
+            return options.crawl
+        return ", ".join(mask_credentials(text) for text in (*options.wet, *options.sentences))
+
+    def files(self) -> dict[str, SourceFiles]:
+        """List the files of every language; a crawl's are the same for all.
+
+        Raises:
+            ConfigError: There are none.
+            FetchError: The listing cannot be fetched, now or later.
+            OSError: The listing cannot be fetched now.
+        """
+        options = self.options
+        if self.is_given:
+            paths_by_language = _given_paths(options)
+            with reaching("sentences", *chain.from_iterable(paths_by_language.values())):
+                return {
+                    code: self._in_order(list_files_of(paths, suffixes=SUFFIXES))
+                    for code, paths in paths_by_language.items()
+                }
+        if options.crawl is not None:
+            with reaching("crawl_root", options.crawl_root):
+                listing = self._list_crawl(options.crawl)
+        else:
+            with reaching("wet", *options.wet):
+                listing = list_files_of(options.wet)
+        return dict.fromkeys(self.languages, self._in_order(listing))
+
+    def check(self) -> None:
+        """Check the paths of files, and the columns of given Parquet files; a crawl is not listed.
+
+        Raises:
+            InputError: A file is not there, or a Parquet file has no column of texts.
+        """
+        if self.is_crawl:
+            return
+        paths = {path for files in self.files().values() for path in files.paths.values()}
+        if not self.is_given:
+            return
+        with ThreadPoolExecutor(IO_THREADS) as pool:
+            list(pool.map(check_given, sorted(path for path in paths if not _HTTP.match(path))))
+
+    def _list_crawl(self, crawl: str) -> dict[str, str]:
+        try:
+            return list_crawl(crawl, self.policy, self.options.crawl_root)
+        except FetchError as error:
+            if error.permanent:
+                raise
+            # A server that does not answer is not the command's fault: later it may work.
+            raise ConnectionError(f"the list of files cannot be fetched now: {error}") from error
+
+    def _in_order(self, paths: Mapping[str, str]) -> SourceFiles:
+        return SourceFiles(
+            names=tuple(seeded_order(list(paths), self.options.seed)),
+            paths=paths,
+            digest=_digest_names(paths) if self.is_crawl else _digest_with_versions(paths),
+            at_once=self.is_given,
+        )
+
+
+def _given_paths(options: BaselineOptions) -> dict[str, tuple[str, ...]]:
+    paths: dict[str, tuple[str, ...]] = {}
+    for text in options.sentences:
+        code, _, path = text.partition("=")
+        language = check_tag(code)
+        paths[language] = (*paths.get(language, ()), path)
+    return paths
+
+
+def _digest_names(names: Iterable[str]) -> str:
+    content = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _digest_with_versions(paths: Mapping[str, str]) -> str:
+    """Digest a listing with the version of every file, since it may change between two runs."""
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        versions = pool.map(_version, paths.values())
+        return digest_of("\n".join(f"{n} {v}" for n, v in zip(paths, versions, strict=True)))
+
+
+def _version(path: str) -> str:
+    try:
+        return "" if _HTTP.match(path) else file_version(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{mask_credentials(path)!r} cannot be opened: got a name without a file, such as a "
+            "link that leads nowhere; expected a file. Repair the link, or remove it."
+        ) from error

@@ -1,0 +1,416 @@
+"""Two baseline tables compared layer by layer."""
+
+import json
+import math
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.files import absolute, is_file, join, list_files, mask_credentials, read_bytes
+from bertscore_core.baseline import (
+    Baseline,
+    description_path,
+    find_baseline,
+    parse_baseline,
+    published_baselines,
+)
+from bertscore_core.errors import ConfigError
+from bertscore_core.registry import canonical_name
+
+# The sides of a comparison: a baseline table, a folder of tables, or the published tables.
+
+PUBLISHED = "published"
+"""Word, instead of a path, for the tables that bert-score publishes."""
+MEASURES = ("precision", "recall", "f1")
+
+_LISTED = 12
+
+Key = tuple[str, str]
+"""Language and model of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A baseline table and its standard errors, as far as they are known. Shape (L + 1, 3) both.
+
+    `pairs` and `key` (language and model) are those of a description beside it. Errors of given
+    sentences, and of tables by older versions, do not allow for sentences that share a host.
+    """
+
+    name: str
+    rows: npt.NDArray[np.float64]
+    errors: npt.NDArray[np.float64]
+    pairs: int | None = None
+    key: Key | None = None
+    knows_hosts: bool = False
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the table has a description; its errors may still be undefined (one pair)."""
+        return self.pairs is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two sides of a comparison: its only table, or functions that read each table.
+
+    A single file without a description is listed under every name that its path allows.
+    """
+
+    name: str
+    one: Table | None
+    tables: Mapping[Key, Callable[[], Table]]
+
+
+def open_side(place: str, language: str | None = None, model: str | None = None) -> Side:
+    """Find the tables that a word or path stands for. Those of a folder are not read yet.
+
+    Language and model choose tables of a folder; a single table is taken to have them.
+
+    Raises:
+        ConfigError: There is no table, or it is damaged.
+    """
+    if place == PUBLISHED:
+        readers: Mapping[Key, Callable[[], Table]] = {
+            _key(*key): partial(_undescribed, f"{PUBLISHED} {'/'.join(key)}", find_baseline(*key))
+            for key in published_baselines()
+        }
+    elif is_file(place):
+        table = read_table(place)
+        named = [table.key] if table.key else _keys_of_path(absolute(place))
+        keys = {_key(language or code, model or name) for code, name in named or [("", "")]}
+        return Side(
+            name=table.name, one=table, tables={key: lambda: table for key in keys if all(key)}
+        )
+    else:
+        readers = {
+            _key(*name.removesuffix(".tsv").split("/", 1)): partial(read_table, join(place, name))
+            for name in list_files(place, suffix=".tsv")
+            if "/" in name and not name.startswith(("_", "."))
+        }
+    name = mask_credentials(place)
+    if not readers:
+        raise ConfigError(
+            f"no baseline tables at {name!r}: expected a table, a folder with "
+            f"<language>/<model>.tsv in it, or the word {PUBLISHED!r}. Check the path."
+        )
+    asked = _key(language or "", model or "")
+    chosen = {
+        key: read
+        for key, read in readers.items()
+        if all(not want or want == own for want, own in zip(asked, key, strict=True))
+    }
+    if not chosen:
+        raise ConfigError(
+            f"{name!r} has no table for {' and '.join(filter(None, (language, model)))}: it has "
+            f"{listed(map('/'.join, readers))}. Change --language or --model."
+        )
+    return Side(name=name, one=None, tables=chosen)
+
+
+def read_table(path: str) -> Table:
+    """Read a table, with the errors from the description beside it if there is one.
+
+    Raises:
+        ConfigError: the table or its description is damaged, or they do not belong together.
+        FileNotFoundError: it is not there.
+    """
+    name = mask_credentials(path)
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{name} is not a baseline table: got bytes that are not UTF-8 ({error.reason} at "
+            f"byte {error.start}); expected LAYER,P,R,F and numbers. Check the path."
+        ) from error
+    baseline = parse_baseline(text, name)
+    rows = baseline.rows
+    beside = description_path(path)
+    if not is_file(beside):
+        return _undescribed(name, baseline)
+    source = mask_credentials(beside)
+    try:
+        described = json.loads(read_bytes(beside))
+        layers = [[layer[measure] for measure in MEASURES] for layer in described["layers"]]
+        means = _values(layers, "mean")
+        errors = _values(layers, "standard_error")
+        pairs, key = int(described["pairs"]), _key(described["language"], described["model"])
+        knows_hosts = described.get("sample", {}).get("hosts_known") is True
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            f"{source} does not describe a baseline table ({type(error).__name__}); expected what "
+            "the baseline job writes beside one. Remove it to compare without standard errors."
+        ) from error
+    # The table has seven decimals. Errors and pairs of another table would mislead.
+    if means.shape != rows.shape or not np.allclose(means, rows, rtol=0, atol=1e-6):
+        raise ConfigError(
+            f"{source} describes another table than {name}: got other values; expected the same to "
+            "six decimals. Copy both from one run, or remove the description."
+        )
+    return Table(
+        name=name,
+        rows=rows,
+        errors=errors,
+        pairs=pairs,
+        key=key,
+        knows_hosts=knows_hosts,
+    )
+
+
+def _values(layers: Sequence[Sequence[Mapping[str, Any]]], name: str) -> npt.NDArray[np.float64]:
+    return np.array([[measure[name] for measure in layer] for layer in layers], dtype=np.float64)
+
+
+def _undescribed(name: str, baseline: Baseline) -> Table:
+    return Table(name=name, rows=baseline.rows, errors=np.full(baseline.rows.shape, np.nan))
+
+
+def _key(language: str, model: str) -> Key:
+    return language.lower(), canonical_name(model)
+
+
+def _keys_of_path(path: str) -> list[Key]:
+    parts = posixpath.splitext(path)[0].split("/")
+    return [
+        (parts[-depth - 1], "/".join(parts[-depth:])) for depth in (1, 2) if len(parts) > depth + 1
+    ]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message, only the first if there are many."""
+    names = sorted(names)
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more or "none"
+
+
+# The difference of two baseline tables, layer by layer, in their standard errors.
+
+LARGE_DIFFERENCE = 0.03
+"""Tables from other web text of one language seldom differ by more; two languages often do."""
+
+_FEW_ERRORS = 4.0
+"""Largest difference of two tables, in standard errors, that sampling alone may cause."""
+_CODE = re.compile(r"[a-z]{2}([-_][a-z]+)?")
+_MODELS = 3
+_ROUNDING = 1e-7
+"""Tables have seven decimals; some that are published have more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerDifference:
+    """Precision, recall and F1 of one layer of two tables, and the errors of their differences.
+
+    An error is worked out from those that are known; it is None if none is.
+    """
+
+    layer: int
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    errors: tuple[float | None, ...]
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """Second - first: precision, recall, F1."""
+        return tuple(b - a for a, b in zip(self.first, self.second, strict=True))
+
+    @property
+    def in_errors(self) -> tuple[float | None, ...]:
+        """The differences in standard errors; None if that is not known, or 0."""
+        return tuple(
+            difference / error if error else None
+            for difference, error in zip(self.differences, self.errors, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two tables, layer by layer.
+
+    Attributes:
+        title: Language and model of both tables, or `two tables`.
+        spearman: Rank correlation of F1 over the layers; None if it is not defined.
+        apart: The two languages or models, if they are known to differ.
+        naive: The sides, A and B, whose errors are those of independent pairs.
+    """
+
+    title: str
+    names: tuple[str, str]
+    pairs: tuple[int | None, int | None]
+    rows: tuple[LayerDifference, ...]
+    spearman: float | None
+    apart: str = ""
+    naive: tuple[str, ...] = ()
+
+    @property
+    def largest(self) -> tuple[int, str, float]:
+        """Layer, measure and value of the largest difference; of equal ones the first."""
+        return max(
+            (
+                (row.layer, measure, difference)
+                for row in self.rows
+                for measure, difference in zip(MEASURES, row.differences, strict=True)
+            ),
+            key=lambda found: abs(found[2]),
+        )
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether the largest difference is more than different web text would explain."""
+        return abs(self.largest[2]) > LARGE_DIFFERENCE
+
+    @property
+    def verdict(self) -> str:
+        """Say in words what the differences mean."""
+        if abs(self.largest[2]) <= _ROUNDING:
+            return "the same numbers"
+        away = [
+            abs(distance) for row in self.rows for distance in row.in_errors if distance is not None
+        ]
+        if not away:
+            words = "no standard errors are known to compare the differences with"
+        elif max(away) <= _FEW_ERRORS:
+            words = "agree within error"
+        else:
+            words = "differ by more than the sampling error: " + (
+                self.apart or "other text (crawl, filters, years) or another way of scoring"
+            )
+        if self.is_large and not self.apart:
+            words += (
+                f"; by more than {LARGE_DIFFERENCE}, which other web text seldom explains: check "
+                "the language, the model and the settings"
+            )
+        if away and self.naive:
+            words += (
+                f"; the errors of {' and '.join(self.naive)} do not allow for sentences of one host"
+            )
+        return words
+
+
+def compare_sides(first: Side, second: Side) -> list[Comparison]:
+    """Compare two tables, or all tables that two sides both have.
+
+    Raises:
+        ConfigError: they have nothing in common, or tables have different numbers of layers.
+    """
+    if first.one is not None and second.one is not None:
+        # Two single tables are compared whatever their languages and models.
+        shared = sorted(first.tables.keys() & second.tables.keys())
+        apart = "" if shared else _apart(first, second)
+        title = "/".join(shared[0]) if shared else f"two tables{apart and ': '}{apart}"
+        return [compare_tables(first.one, second.one, title, apart)]
+    common = sorted(first.tables.keys() & second.tables.keys())
+    if not common:
+        raise ConfigError(
+            f"{first.name!r} and {second.name!r} have no language and model in common: the first "
+            f"has {listed(map('/'.join, first.tables))}; the second "
+            f"{listed(map('/'.join, second.tables))}. {_published_for(first, second)}Name those of "
+            "a single table with --language and --model."
+        )
+    return [
+        compare_tables(first.tables[key](), second.tables[key](), "/".join(key)) for key in common
+    ]
+
+
+def _apart(first: Side, second: Side) -> str:
+    """Say which languages or models two single tables have, if they are known to differ.
+
+    That is known from their descriptions, or from the names of their folders: different language
+    codes, the same model.
+    """
+    own = [side.one.key if side.one else None for side in (first, second)]
+    if own[0] and own[1]:
+        a, b = ("/".join(own[0]), "/".join(own[1]))
+        if own[0][1] == own[1][1]:
+            a, b = own[0][0], own[1][0]
+        return f"A is {a}, B is {b}"
+    pairs = [
+        (first_code, second_code)
+        for first_code, model in first.tables
+        for second_code, same_model in second.tables
+        if model == same_model
+        and first_code != second_code
+        and _CODE.fullmatch(first_code)
+        and _CODE.fullmatch(second_code)
+    ]
+    return f"A is {pairs[0][0]}, B is {pairs[0][1]}" if pairs else ""
+
+
+def _published_for(first: Side, second: Side) -> str:
+    if PUBLISHED not in (first.name, second.name):
+        return ""
+    models = sorted({model for _, model in (second if first.name == PUBLISHED else first).tables})
+    words = [
+        f"{model}: {listed(code for code, name in published_baselines() if name == model)}"
+        for model in models[:_MODELS]
+    ]
+    return f"Languages with a published table for {'; for '.join(words)}. "
+
+
+def compare_tables(first: Table, second: Table, title: str, apart: str = "") -> Comparison:
+    """Compare two tables layer by layer.
+
+    The errors of the two tables are treated as independent; tables from the same pairs differ by
+    less. A table without a description counts as exact. If a description has no error, as for a
+    single pair, the error of the difference is not known either.
+
+    Raises:
+        ConfigError: they have different numbers of layers.
+    """
+    if len(first.rows) != len(second.rows):
+        raise ConfigError(
+            f"tables of different depth cannot be compared: {first.name} has layers 0 to "
+            f"{len(first.rows) - 1}, {second.name} 0 to {len(second.rows) - 1}; expected the same "
+            "model. Compare tables of one model."
+        )
+    naive = tuple(
+        side
+        for side, table in zip("AB", (first, second), strict=True)
+        if table.is_described and not table.knows_hosts
+    )
+    squares = np.stack([first.errors, second.errors]) ** 2
+    missing = [np.isnan(table.errors) for table in (first, second)]
+    unknown = missing[0] & missing[1]
+    for table, lacks in zip((first, second), missing, strict=True):
+        unknown |= lacks & table.is_described
+    errors = np.where(unknown, np.nan, np.sqrt(np.nansum(squares, axis=0)))
+    return Comparison(
+        title=title,
+        apart=apart,
+        naive=naive,
+        names=(first.name, second.name),
+        pairs=(first.pairs, second.pairs),
+        rows=tuple(
+            LayerDifference(
+                layer=layer,
+                first=tuple(first.rows[layer].tolist()),
+                second=tuple(second.rows[layer].tolist()),
+                errors=tuple(None if np.isnan(value) else float(value) for value in errors[layer]),
+            )
+            for layer in range(len(first.rows))
+        ),
+        spearman=rank_correlation(first.rows[:, 2], second.rows[:, 2]),
+    )
+
+
+def rank_correlation(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
+) -> float | None:
+    """Return Spearman's rank correlation; None where it is not defined: equal values on a side.
+
+    Equal values share their mean rank.
+    """
+    ranks = [_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
+    scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))
+    return float(np.sum(ranks[0] * ranks[1])) / scale if scale else None
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[where]
+    return ranks

@@ -1,0 +1,84 @@
+"""The commands that run a job, and `check`, which says whether one is done.
+
+Each imports its own job when it is called: another one may need packages that are not installed.
+"""
+
+import glob
+import os
+
+from bertscore_beam.cli.show import answer, manner, named, print_error, report, say
+from bertscore_beam.dump import expand_inputs
+from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
+from bertscore_beam.options import CheckOptions, DumpOptions, ImportOptions, RunOptions
+from bertscore_beam.run import (
+    BROKEN,
+    RUN_FILE,
+    SUCCESS_FILE,
+    Outcome,
+    OutputFolder,
+    read_run,
+    successful_run,
+)
+from bertscore_core import EMBEDDED_MODEL, ConfigError, model_for_language
+
+
+def run(job: str, options: RunOptions) -> int:
+    """Run a job and print its outcome; return the exit status."""
+    options.check_packages()
+    if isinstance(options, DumpOptions | ImportOptions) and not (options.print_job or options.beam):
+        _check_input(options)
+    if isinstance(options, DumpOptions) and not options.print_job:
+        announce_model(options)
+    from bertscore_beam.run import run_job  # here, since it imports Beam
+
+    try:
+        outcome = run_job(named(job), options, say, quiet=manner().quiet)
+    except RuntimeError as error:
+        if type(error).__name__ != "TooManyFilesFailedError":
+            raise
+        outcome = Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
+    return report(outcome)
+
+
+def _check_input(options: DumpOptions | ImportOptions) -> None:
+    """Refuse a local path that is not there now: before Beam and the model take their seconds.
+
+    Not where a runner is named: it may not see this machine, which its own checks say.
+    """
+    for path in options.input:
+        is_there = "://" in path or os.path.lexists(path)
+        if not is_there and next(glob.iglob(path, recursive=True), None) is None:
+            expand_inputs([path], input_format=options.input_format)
+
+
+def announce_model(options: DumpOptions) -> None:
+    """Print which model is used, if the user has named none."""
+    if options.model is not None or options.language_column is not None:
+        return
+    if options.language is None:
+        say(
+            f"No model and no language given: the embedded default {EMBEDDED_MODEL} is used. For "
+            "the model most papers use on English: --model roberta-large --language en."
+        )
+    else:
+        say(f"Model for language {options.language}: {model_for_language(options.language)}.")
+
+
+def check(options: CheckOptions) -> int:
+    """Tell whether an output folder holds a run that has succeeded."""
+    shown = mask_credentials(options.run)
+    with before_work(), reaching("RUN", options.run):
+        folder = OutputFolder(absolute(options.run))
+        run, success = read_run(folder), successful_run(folder)
+    if run is None:
+        raise ConfigError(
+            f"{shown!r} holds no run: got no {RUN_FILE}; expected the output folder of `score` or "
+            "`baseline`. Check the path."
+        )
+    if success is None:
+        return print_error(
+            f"the run in {shown!r} is not done: got no {SUCCESS_FILE} of it; wait for it, or run "
+            "its command again.",
+            BROKEN,
+        )
+    return answer({"folder": shown}, f"{shown} is done")

@@ -1,0 +1,102 @@
+"""`groups`, `compare` and `report`: what finished runs say."""
+
+from typing import TYPE_CHECKING
+
+from bertscore_beam.cli.show import answer, report, say
+from bertscore_beam.files import before_work, mask_credentials, reaching, write_atomically
+from bertscore_beam.options import GroupsOptions
+from bertscore_beam.pages import (
+    ReportOptions,
+    check_output,
+    check_outside,
+    groups_of_run,
+    write_table,
+)
+from bertscore_beam.run import DONE, WORSE, Outcome, Shown
+from bertscore_core import ConfigError
+
+if TYPE_CHECKING:
+    from bertscore_beam.compare import CompareOptions
+
+
+def print_groups(options: GroupsOptions) -> int:
+    """Print the groups of a run, and write them to a file if one is named."""
+    if options.output is not None:
+        check_output(options.output, options.run)
+    with before_work():
+        groups = groups_of_run(options.run, options.by, options.confidence)
+        if options.output is not None:
+            write_table(groups, options.output)
+    return answer(groups.document(), [groups.shown()])
+
+
+def compare(options: "CompareOptions") -> int:
+    """Compare runs or systems, and print the result; return the exit status."""
+    from bertscore_beam.compare import (
+        check_paired,
+        compare_runs,
+        document_of,
+        failures_of,
+        tables_of,
+        warnings_in,
+    )
+
+    with before_work():
+        compared = compare_runs(options)
+    if options.fail_if_drop is None:
+        check_paired(compared)
+    failures = failures_of(compared)
+    return report(
+        Outcome(
+            status=WORSE if failures else DONE,
+            shown=tables_of(compared),
+            document=document_of(compared),
+            warnings=(*warnings_in(compared), *failures),
+            is_answer=not failures,
+        )
+    )
+
+
+def write_report(options: ReportOptions) -> int:
+    """Write a page about a run, and say where it is."""
+    for run in (options.run, options.against or options.run):
+        check_outside(options.output, run)
+    try:
+        from bertscore_beam.pages import collect, render
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"no report can be made: the package {error.name!r} is missing; expected the packages "
+            "of the extra 'results'. Install them: pip install 'bertscore-beam[results]'."
+        ) from error
+    runs = [options.run, *([options.against] if options.against else [])]
+    with before_work(), reaching("RUN", *runs):
+        data = collect(options)
+    page = render(data)
+    with reaching("--output", options.output):
+        write_atomically(options.output, page.encode())
+    shown: str = mask_credentials(options.output)
+    if options.with_texts:
+        say(f"{shown} holds texts of the run: share it only with those who may read them.")
+    f1 = data.total.f1
+    document = {
+        "status": DONE,
+        "output": shown,
+        "run": data.run,
+        "rows": data.total.rows,
+        "scored": data.total.scored,
+        "f1": f1.mean,
+        "f1_low": f1.low,
+        "f1_high": f1.high,
+        "nights": len(data.nights),
+        "notices": list(data.notices),
+        "bytes": len(page.encode()),
+    }
+    rows: list[tuple[str, ...]] = [
+        ("page", shown),
+        ("run", data.run),
+        ("rows", f"{data.total.rows:,}"),
+    ]
+    if f1.mean is not None:
+        rows.append(("f1", f"{f1.mean:.6f}"))
+    rows += [("notice", words) for words in data.notices]
+    return answer(document, [Shown("Report", ("", ""), rows)])

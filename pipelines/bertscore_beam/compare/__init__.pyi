@@ -1,0 +1,38 @@
+from .compare import (
+    FEW_CLUSTERS as FEW_CLUSTERS,
+    check_paired as check_paired,
+    compare_runs as compare_runs,
+    judge as judge,
+    unpaired_words as unpaired_words,
+    warnings_of as warnings_of,
+)
+from .compare_options import CompareOptions as CompareOptions
+from .comparison import (
+    WHOLE as WHOLE,
+    Comparison as Comparison,
+    FieldDifference as FieldDifference,
+    Group as Group,
+    GroupComparison as GroupComparison,
+    MovedRow as MovedRow,
+    PairCounts as PairCounts,
+    RankedSystem as RankedSystem,
+    Ranking as Ranking,
+    SettingsDifference as SettingsDifference,
+    compare_settings as compare_settings,
+    noise_of as noise_of,
+)
+from .comparison_tables import (
+    document_of as document_of,
+    failures_of as failures_of,
+    tables_of as tables_of,
+    warnings_in as warnings_in,
+)
+from .keyed_rows import (
+    ABSENT as ABSENT,
+    ENTRY as ENTRY,
+    RowColumns as RowColumns,
+    RowReader as RowReader,
+    pair_entries as pair_entries,
+    row_buckets as row_buckets,
+)
+from .paired_sides import rank as rank

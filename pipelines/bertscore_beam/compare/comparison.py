@@ -1,0 +1,342 @@
+"""The result of a comparison, as plain values, and whether two runs may be compared."""
+
+from dataclasses import asdict, dataclass
+
+from bertscore_beam.records import FinishedRun
+from bertscore_core.errors import ConfigError, SignatureError
+from bertscore_core.signature import Signature, moving_fields
+from bertscore_core.stats import PairedResult
+
+Group = tuple[str | None, ...]
+"""Values of the columns of `--by`, in their order; None for a null."""
+
+WHOLE: Group = ()
+"""Stands for all rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldDifference:
+    """A field of the signatures in which two runs differ, with both values.
+
+    `language` is the one whose scores it concerns; None in runs that score all rows alike.
+    """
+
+    field: str
+    run: str
+    against: str
+    language: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The field, with the language where there is one."""
+        return self.field if self.language is None else f"{self.field} ({self.language})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsDifference:
+    """How the settings of two runs differ.
+
+    Attributes:
+        moving: Fields that move scores, so that the scores cannot be compared.
+        harmless: Fields that differ and move no score.
+        noise: How far a score before rescaling may move without a reason, in the number formats of
+            the runs.
+    """
+
+    moving: tuple[FieldDifference, ...] = ()
+    harmless: tuple[FieldDifference, ...] = ()
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCounts:
+    """What became of the rows of a group. A row is paired if it is on both sides.
+
+    Attributes:
+        pairs: Paired rows with scores on both sides: those that the difference is taken of.
+        lost: Paired rows that only AGAINST has scored.
+        gained: Paired rows that only RUN has scored.
+        unscored: Paired rows without scores on either side.
+        only_run: Rows that only RUN has.
+        only_against: Rows that only AGAINST has.
+        only_against_scored: Those of them with scores.
+        up: Pairs whose score moved up by more than the noise.
+        down: Pairs whose score moved down by more than the noise.
+        other_references: Pairs whose references are not the same. If they are paired by key, it is
+            the number of those whose references have another number of tokens.
+    """
+
+    pairs: int
+    lost: int
+    gained: int
+    unscored: int
+    only_run: int
+    only_against: int
+    only_against_scored: int
+    up: int
+    down: int
+    other_references: int
+
+    @property
+    def missing(self) -> int:
+        """Rows that AGAINST has scored and RUN has not, or does not have."""
+        return self.lost + self.only_against_scored
+
+    @property
+    def missing_fraction(self) -> float:
+        """Their share of the rows that AGAINST has scored; 0 without any."""
+        before = self.pairs + self.missing
+        return self.missing / before if before else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGate:
+    """What the gate says of a group: why it is not passed, in words; nothing if it is.
+
+    The p value is that of a true difference below the drop, corrected for the number of groups;
+    None where there is no error.
+    """
+
+    p_value: float | None
+    failures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupComparison:
+    """Two sides compared on the rows of a group.
+
+    Attributes:
+        mean: Mean score of RUN over the pairs; None without one.
+        against_mean: The same of AGAINST.
+        result: The paired difference, RUN - AGAINST.
+        p_adjusted: The p value by randomization (by Student's t where there is none), corrected for
+            the number of groups by Holm's method; that of the whole is not corrected.
+        gate: None without a gate.
+    """
+
+    group: Group
+    counts: PairCounts
+    mean: float | None
+    against_mean: float | None
+    result: PairedResult
+    p_adjusted: float | None
+    gate: GroupGate | None = None
+
+    @property
+    def p_value(self) -> float | None:
+        """The p value before correction."""
+        by_flips = self.result.randomization_p
+        return self.result.p_value if by_flips is None else by_flips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedRow:
+    """A row whose score moved far, with its place in the inputs of both: file and position from 0.
+
+    `change` is the score in RUN minus that in AGAINST.
+    """
+
+    change: float
+    score: float
+    against_score: float
+    file: str
+    row: int
+    against_file: str
+    against_row: int
+    group: Group = WHOLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two sides compared: two runs, or two systems of one run. The options are those asked for.
+
+    Attributes:
+        run: RUN: its folder, or the name of the system.
+        against: AGAINST: the same.
+        drop: The drop that the gate looks for; None without a gate.
+        groups: Each group, in order; empty without `--by`.
+        moved: The rows that rose most and those that fell most, beyond the noise, furthest first.
+        warnings: What the reader has to know besides, in sentences.
+    """
+
+    run: str
+    against: str
+    measure: str
+    key: tuple[str, ...]
+    by: tuple[str, ...]
+    cluster: str | None
+    confidence: float
+    drop: float | None
+    settings: SettingsDifference
+    whole: GroupComparison
+    groups: tuple[GroupComparison, ...] = ()
+    moved: tuple[MovedRow, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> tuple[tuple[Group, str], ...]:
+        """Why the gate is not passed, with the group; empty if it is, or if there is none."""
+        return tuple(
+            (group.group, words)
+            for group in (self.whole, *self.groups)
+            if group.gate is not None
+            for words in group.gate.failures
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedSystem:
+    """A system in a ranking.
+
+    Attributes:
+        mean: Mean score over the rows that all systems have scored.
+        first: Best rank it may have: 1 and the number of systems that are significantly better.
+        last: Worst rank it may have: the number of systems less those significantly worse.
+        cluster: Number of its cluster, from 1: every system of a cluster is significantly better
+            than every system of the clusters below.
+        wins: Number of systems that are significantly worse.
+    """
+
+    system: str
+    mean: float
+    first: int
+    last: int
+    cluster: int
+    wins: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPair:
+    """Two systems of a ranking, compared on the rows that both have scored: system - other.
+
+    The p values are those of `GroupComparison`, corrected for the number of pairs.
+    """
+
+    system: str
+    other: str
+    difference: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The systems of a run in order.
+
+    Attributes:
+        rows: Rows that all systems have scored: the means are over these.
+        confidence: 1 - confidence is the level of the tests, corrected for the number of pairs of
+            systems by Holm's method.
+        systems: The best first.
+    """
+
+    group: Group
+    rows: int
+    confidence: float
+    systems: tuple[RankedSystem, ...]
+    pairs: tuple[RankedPair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """All comparisons of a command: one for each AGAINST, or for each pair of systems.
+
+    With systems there are rankings of the whole, then of each group.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    rankings: tuple[Ranking, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no gate has failed."""
+        return not any(comparison.failures for comparison in self.comparisons)
+
+
+# Whether the scores of two runs may be compared: their signatures, field by field.
+
+
+def noise_of(dtype: str) -> float:
+    """Return how far a score of a number format may move without a reason: with its batch."""
+    return 1e-6 if dtype == "float32" else 4e-3
+
+
+def signatures_of(run: FinishedRun) -> dict[str | None, Signature]:
+    """Return how the scores of a run were made, by language; under None if all were made alike."""
+    languages = run.summary.get("languages")
+    stated: dict[str | None, object] = (
+        {name: about.get("signature") for name, about in languages.items()}
+        if isinstance(languages, dict)
+        else {None: run.summary.get("signature")}
+    )
+    try:
+        return {
+            name: Signature.parse(text) for name, text in stated.items() if isinstance(text, str)
+        }
+    except SignatureError as error:
+        raise ConfigError(
+            f"the run in {run.folder.shown!r} cannot be compared: {error} Score it again."
+        ) from error
+
+
+def compare_settings(run: FinishedRun, against: FinishedRun) -> SettingsDifference:
+    """Return the fields in which the settings of two runs differ.
+
+    Where both have settings by language, each language is compared with itself. A run that scores
+    all rows alike is compared with every language of the other.
+
+    Raises:
+        ConfigError: A run does not say how it was scored, or the two have no language in common.
+    """
+    mine, theirs = signatures_of(run), signatures_of(against)
+    pairs = [
+        (name if name is not None else other, mine[name], theirs[other])
+        for name in mine
+        for other in theirs
+        if name == other or name is None or other is None
+    ]
+    if not pairs:
+        raise ConfigError(
+            f"the runs cannot be compared: got {run.folder.shown!r} with scores of "
+            f"{_named(mine)}, and {against.folder.shown!r} with those of {_named(theirs)}; "
+            "expected a language in common. Name another run."
+        )
+    moving: dict[FieldDifference, None] = {}
+    harmless: dict[FieldDifference, None] = {}
+    for language, run_signature, against_signature in pairs:
+        moves = moving_fields(run_signature, against_signature)
+        before, now = asdict(against_signature), asdict(run_signature)
+        for field, value in now.items():
+            if before[field] != value:
+                difference = FieldDifference(
+                    field=field, run=value, against=before[field], language=language
+                )
+                (moving if field in moves else harmless)[difference] = None
+    return SettingsDifference(
+        moving=tuple(moving),
+        harmless=tuple(harmless),
+        noise=max(noise_of(difference.dtype) for pair in pairs for difference in pair[1:]),
+    )
+
+
+def check_comparable(settings: SettingsDifference, run: str, against: str) -> None:
+    """Check that no field differs that moves scores."""
+    if settings.moving:
+        raise ConfigError(
+            f"the scores of {run!r} and {against!r} cannot be compared: they were made with other "
+            f"settings. {in_words(settings.moving)}. Score one of them again with the settings of "
+            "the other, or use --force to compare them all the same."
+        )
+
+
+def in_words(differences: tuple[FieldDifference, ...]) -> str:
+    """Return fields with both values."""
+    return "; ".join(
+        f"{field.name}: got {field.run!r}; expected {field.against!r}, as in the other"
+        for field in differences
+    )
+
+
+def _named(signatures: dict[str | None, Signature]) -> str:
+    return ", ".join(str(name) for name in signatures) or "no language"

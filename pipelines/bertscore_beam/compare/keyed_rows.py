@@ -1,0 +1,274 @@
+"""The scored rows of runs as entries of one width, and how rows of several runs are paired.
+
+A key is a digest of 128 bits of the values of its columns. Two different keys among 10^8 are equal
+with probability 1.5e-23.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bertscore_beam.compare.comparison import WHOLE, Group
+from bertscore_beam.dump import (
+    MOST_GROUPS,
+    check_number,
+    column_of,
+    columns,
+    digest_texts,
+    groups_of,
+    values_as_text,
+)
+from bertscore_beam.files import Buckets
+from bertscore_beam.records import FinishedRun, PartRows, read_columns
+from bertscore_core.errors import ConfigError
+
+ENTRY = np.dtype(
+    [
+        ("high", "<u8"),
+        ("low", "<u8"),
+        ("cluster", "<u8"),
+        # Digest of the references, or their number of tokens; 0 if it is not known.
+        ("reference", "<u8"),
+        ("row", "<i8"),
+        ("score", "<f4"),
+        # Before rescaling.
+        ("raw", "<f4"),
+        ("file", "<u4"),
+        ("group", "<u4"),
+        ("side", "<u2"),
+    ]
+)
+"""A row of a side: 58 bytes."""
+
+# Two digests of 64 bits with different keys make one of 128. The values are arbitrary.
+_HASH_KEYS = ("bertscore-keys-1", "bertscore-keys-2")
+_CLUSTER_KEY = "bertscore-groups"
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+Entries = npt.NDArray[np.void]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowColumns:
+    """The columns that a comparison needs; those of the key are none if file and position pair."""
+
+    measure: str
+    key: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    cluster: str | None = None
+    system: str | None = None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The option that names each column."""
+        single = {self.cluster: "--cluster", self.system: "--system"}
+        return {
+            **dict.fromkeys(self.by, "--by"),
+            **dict.fromkeys(self.key, "--key"),
+            **{name: option for name, option in single.items() if name is not None},
+        }
+
+
+class RowReader:
+    """Reads rows as entries, and numbers their files, groups and systems alike in all runs.
+
+    Attributes:
+        columns: The columns that a comparison needs.
+        files: Number of each input file, in order of appearance; so are the next two.
+        groups: Number of each group.
+        systems: Number of each system.
+        without_key: Rows left out for a null or NaN in a column of the key.
+        without_system: Rows left out since they name no system.
+    """
+
+    def __init__(self, columns: RowColumns, systems: Sequence[str] = ()) -> None:
+        self.columns = columns
+        self.files: dict[str, int] = {}
+        self.groups: dict[Group, int] = {}
+        self.systems = {name: number for number, name in enumerate(systems)}
+        self.without_key = self.without_system = 0
+
+    def read(
+        self, run: FinishedRun, *, side: int = 0, references: str | None = None
+    ) -> Iterator[Entries]:
+        """Yield the rows of a run as entries, part by part.
+
+        Args:
+            run: The run to read.
+            side: The side that the rows belong to, unless they have a column of systems.
+            references: Column of references to digest; None to take their number of tokens.
+
+        Raises:
+            InputError: A part is damaged, or there are too many groups.
+            ConfigError: There are too many systems.
+        """
+        wanted = self.columns
+        score, raw = columns.SCORES[wanted.measure], columns.RAW_SCORES[wanted.measure]
+        names = [score, raw, columns.REFERENCE_TOKENS, *wanted.options]
+        for part in read_columns(run, [*names, *([] if references is None else [references])]):
+            table = part.table
+            entries = np.zeros(len(table), dtype=ENTRY)
+            entries["side"] = side
+            entries["score"] = pc.fill_null(table[score], math.nan).to_numpy()
+            before = table[raw if raw in table.column_names else score]
+            entries["raw"] = pc.fill_null(before, math.nan).to_numpy()
+            self._put_places(entries, part)
+            entries["reference"] = _references(table, references)
+            self._put_groups(entries, table)
+            if wanted.cluster is not None:
+                _put_clusters(entries, column_of(table, wanted.cluster))
+            usable = np.ones(len(entries), dtype=np.bool_)
+            if wanted.key:
+                usable &= _put_keys(entries, [column_of(table, name) for name in wanted.key])
+                self.without_key += int(np.count_nonzero(~usable))
+            if wanted.system is not None:
+                named = self._put_systems(entries, table, usable)
+                self.without_system += int(np.count_nonzero(usable & ~named))
+                usable &= named
+            yield entries[usable]
+
+    def _put_places(self, entries: Entries, part: PartRows) -> None:
+        """Enter file and row, which are also the key of rows that have no other."""
+        name = part.input_name
+        entries["file"] = self.files.setdefault(name, len(self.files))
+        entries["row"] = np.arange(part.first_row, part.first_row + len(entries))
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
+        entries["high"] = int.from_bytes(digest[:8], "little")
+        entries["low"] = entries["row"]
+
+    def _put_groups(self, entries: Entries, table: pa.Table) -> None:
+        by = self.columns.by
+        if not by:
+            self.groups.setdefault(WHOLE, 0)
+            return
+        rows = groups_of(table, by)
+        codes = [self.groups.setdefault(group, len(self.groups)) for group in rows.groups]
+        check_number(self.groups, by, "--by")
+        entries["group"] = np.array(codes, dtype=np.uint32)[rows.codes]
+
+    def _put_systems(self, entries: Entries, table: pa.Table, usable: BoolArray) -> BoolArray:
+        """Enter the number of each row's system as its side; return which rows have one.
+
+        Only systems that have a usable row are numbered.
+        """
+        rows = groups_of(table, [str(self.columns.system)])
+        systems = [system for (system,) in rows.groups]
+        sides = np.zeros(len(systems), dtype=np.int64)
+        for code in np.unique(rows.codes[usable]).tolist():
+            if (system := systems[code]) is not None:
+                sides[code] = self.systems.setdefault(system, len(self.systems))
+        if len(self.systems) > MOST_GROUPS:
+            raise ConfigError(
+                f"the column of systems has too many values: got more than {MOST_GROUPS:,}; "
+                "expected names of systems. Name another column with --system."
+            )
+        entries["side"] = sides[rows.codes]
+        return np.array([system is not None for system in systems], dtype=np.bool_)[rows.codes]
+
+
+def _references(table: pa.Table, name: str | None) -> npt.NDArray[np.uint64]:
+    if name is None:
+        tokens = pc.fill_null(table[columns.REFERENCE_TOKENS], 0).to_numpy()
+        return np.asarray(tokens, dtype=np.uint64)
+    nothing = pa.chunked_array([pa.nulls(len(table), pa.string())])
+    return digest_texts(nothing, column_of(table, name))[:, 0] | np.uint64(1)  # never 0
+
+
+def _put_clusters(entries: Entries, column: pa.ChunkedArray) -> None:
+    """Enter what identifies each row's cluster; a row without a value is a cluster by itself."""
+    values, valid = _as_bytes(column)
+    named = pd.util.hash_array(values, hash_key=_CLUSTER_KEY, categorize=False)
+    alone = entries["high"] + entries["low"] * _GOLDEN
+    entries["cluster"] = np.where(valid, named, alone)
+
+
+def _put_keys(entries: Entries, key: Sequence[pa.ChunkedArray]) -> BoolArray:
+    values, valid = zip(*map(_as_bytes, key), strict=True)
+    frame = pd.DataFrame(dict(enumerate(values)))
+    for half, hash_key in zip(("high", "low"), _HASH_KEYS, strict=True):
+        entries[half] = pd.util.hash_pandas_object(
+            frame, index=False, hash_key=hash_key, categorize=False
+        ).to_numpy()
+    return np.asarray(np.logical_and.reduce(valid), dtype=np.bool_)
+
+
+def _as_bytes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.object_], BoolArray]:
+    """Return the values of a column as bytes, equal for equal values, and which are not null.
+
+    Equal numbers are equal, whatever their type, as in `values_as_text`.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if pa.types.is_floating(kind):
+        column = pa.chunked_array([pa.array(values_as_text(column), pa.large_string())])
+    raw = column.cast(pa.large_string()).cast(pa.large_binary())
+    return raw.to_numpy(), ~raw.is_null().to_numpy()
+
+
+# Rows of several sides are paired by buckets on the disk, since they may not fit in memory: each
+# bucket holds all rows of its keys and is paired by itself. The disk holds each row once, in
+# temporary files.
+
+BUCKET_ROWS = 500_000
+"""About the rows of a bucket."""
+
+ABSENT = -1
+"""Stands for a row that a side does not have."""
+
+
+def row_buckets(folder: Path, rows: int) -> Buckets:
+    """Return buckets, in an empty folder, for about so many entries."""
+    bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
+    # Positions are numbered in turn: the product spreads them over the buckets.
+    return Buckets(folder, bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bucket:
+    """Some rows of all sides, together by key.
+
+    Attributes:
+        entries: The rows. Shape (N,), of the type `ENTRY`.
+        places: For each of K keys and S sides the position of its row in `entries`, or `ABSENT`.
+            Shape (K, S).
+        repeated: For each side, rows whose key another row of the side has, too; one of them is
+            in `places`. Shape (S,).
+        repeated_keys: The number of such keys. Shape (S,).
+    """
+
+    entries: Entries
+    places: npt.NDArray[np.int64]
+    repeated: npt.NDArray[np.int64]
+    repeated_keys: npt.NDArray[np.int64]
+
+
+def pair_entries(entries: Entries, sides: int) -> Bucket:
+    """Put the rows of each key together, of any number of sides, S."""
+    order = np.lexsort((entries["low"], entries["high"]))
+    keys = entries[["high", "low"]][order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    numbers = np.cumsum(first) - 1
+    many = int(numbers[-1]) + 1 if len(numbers) else 0
+    slots = numbers * sides + entries["side"][order]
+    counts = np.bincount(slots, minlength=many * sides).reshape(many, sides)
+    places = np.full(many * sides, ABSENT, dtype=np.int64)
+    places[slots] = order
+    several = counts > 1
+    return Bucket(
+        entries=entries,
+        places=places.reshape(many, sides),
+        repeated=(counts * several).sum(axis=0),
+        repeated_keys=several.sum(axis=0),
+    )

@@ -1,0 +1,138 @@
+"""Read the rows of splits."""
+
+import contextlib
+import io
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_beam.dump.columns import roots_of
+from bertscore_beam.dump.inputs import check_version, file_changed, with_partitions
+from bertscore_beam.dump.parquet import read_parquet
+from bertscore_beam.dump.splits import Split
+from bertscore_beam.dump.text.parsers import Lines, take_lines
+from bertscore_beam.dump.text.text_source import TextFile
+from bertscore_beam.dump.text.to_parquet import write_rows
+from bertscore_beam.files import is_other_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRows:
+    """The rows of a split.
+
+    Attributes:
+        table: The rows, with the partition columns after those of the file.
+        lines: The lines they were read from; None if they never were text.
+    """
+
+    table: pa.Table
+    lines: Lines | None = None
+
+
+class SplitReader:
+    """Reads the rows of splits, one after the other; those of a Parquet file as one stream."""
+
+    def __init__(self, splits: Sequence[Split], columns: Sequence[str] | None = None) -> None:
+        """Open nothing yet.
+
+        `splits` may be read, in this order. Of a dotted path in `columns`, by default all, the
+        whole top-level column is read: `columns.column_of` finds the path in it.
+        """
+        self._left = deque(splits)
+        self._columns = columns
+        self._open: tuple[Split, Generator[pa.Table, Split, None]] | None = None
+
+    def read(self, split: Split) -> SplitRows:
+        """Read the rows of a split, in order, with their types and the file's metadata.
+
+        Args:
+            split: One of the splits, behind those that were read before; some may be left out.
+
+        Returns:
+            The rows: exactly `split.num_rows` if that is known.
+
+        Raises:
+            InputError: The file has changed since it was planned, its bytes are damaged, or its
+                rows take far more space in memory than on disk.
+            OSError: It cannot be reached.
+        """
+        with _one_version(split):
+            table, lines = take_lines(self._read_parquet(split))
+        table = with_partitions(table, split.partitions)
+        if self._columns is not None:
+            table = table.select(roots_of(table.schema, self._columns))
+        return SplitRows(table=table, lines=lines)
+
+    def close(self) -> None:
+        """Close the file that is open, if there is one."""
+        if self._open is not None:
+            _, stream = self._open
+            self._open = None
+            stream.close()
+
+    def _read_parquet(self, split: Split) -> pa.Table:
+        while self._left[0] != split:
+            self._left.popleft()
+        opened, self._open = self._open, None  # after an error the file is opened again
+        if opened is not None and opened[0].path == split.path:
+            stream = opened[1]
+            table = stream.send(split)
+        else:
+            pieces = list(takewhile(lambda piece: piece.path == split.path, self._left))
+            stream = read_parquet(pieces, self._columns)
+            table = next(stream)
+        # Nothing stays open, with its buffers, while the last rows are worked on.
+        if len(self._left) > 1 and self._left[1].path == split.path:
+            self._open = split, stream
+        else:
+            stream.close()
+        return table
+
+
+def read_rows(split: Split) -> SplitRows:
+    """Read the rows of one split with all columns; see `SplitReader.read`."""
+    return SplitReader([split]).read(split)
+
+
+def read_split(split: Split, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read the rows of one split; see `SplitReader`."""
+    return SplitReader([split], columns).read(split).table
+
+
+def read_text(text: TextFile, split: Split) -> SplitRows:
+    """Read all rows of a small file of text, without a file that is made of it.
+
+    Args:
+        text: The file.
+        split: The first of its splits.
+
+    Raises:
+        InputError: It is not of its format, is damaged, or has changed since it was found.
+        OSError: It cannot be reached.
+    """
+    made = io.BytesIO()
+    write_rows(text, made)
+    table, lines = take_lines(pq.ParquetFile(made).read())
+    return SplitRows(table=with_partitions(table, split.partitions), lines=lines)
+
+
+@contextlib.contextmanager
+def _one_version(split: Split) -> Iterator[None]:
+    """Check that what the body reads is the file that was planned.
+
+    Where the reads themselves do not tell, the file is asked for its version at the end. What was
+    made of a file of text is of one version.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_other_version(error):
+            raise
+        version = f"version {split.file_version}"
+        raise file_changed(split.path, "another version", version) from error
+    if not split.data:
+        check_version(split.path, split.file_version)

@@ -1,0 +1,272 @@
+"""A file of text, and its bytes, decompressed, once from start to end: all of them, or an error.
+
+A file of a web server is read with one request for the whole file, so its server need send neither
+ranges of bytes nor a length.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from bertscore_beam.dump.inputs import (
+    HEAD_BYTES,
+    Codec,
+    Format,
+    InputFile,
+    check_head,
+    check_version,
+    file_changed,
+    format_of,
+)
+from bertscore_beam.dump.text.parsers import PARSER
+from bertscore_beam.files import (
+    is_other_version,
+    is_web,
+    mask_credentials,
+    open_source,
+    resolve,
+    source_size,
+)
+from bertscore_core.errors import InputError
+
+BLOCK_BYTES = 4 * 1024 * 1024
+"""Bytes read at a time. An object store answers in about the time that it takes to send these."""
+PACKED = 3
+"""About how many times smaller compressed texts are."""
+# Seconds in which a web server must send something.
+_PATIENCE = 300
+
+# What an import makes of a file of text:
+#
+#     OUT/_input/<key>.parquet              the rows of a file, until the run is a success
+#     OUT/_manifest/imports/<key>.pq        the footer of that, from which it is planned
+#     OUT/_manifest/imports/<key>.json      why a file could not be turned into Parquet
+#
+# The key names the version of the file and everything that decides how it is read. So whatever is
+# there is right, and an import is made again only if its file has changed.
+
+IMPORTS_FOLDER = "_manifest/imports"
+INPUT_FOLDER = "_input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFile:
+    """A file of text to be turned into Parquet.
+
+    Attributes:
+        path: Its path.
+        size: Its size in bytes when it was found.
+        version: Its version then, "" if it is not known.
+        kind: Its format.
+        codec: Its compression.
+        columns: Columns to assume in a JSON file without any row.
+        target: Where the Parquet file goes, below the folder of the run; "" for `_input`.
+        parser: Version of what reads it, as the command has it.
+    """
+
+    path: str
+    size: int
+    version: str
+    kind: Format
+    codec: Codec
+    columns: tuple[str, ...]
+    target: str = ""
+    parser: str = PARSER
+
+    @classmethod
+    def of(cls, file: InputFile, columns: Sequence[str]) -> Self | None:
+        """Return a file of text; None for Parquet, and for what is no file."""
+        kind, codec = format_of(file.path, file.input_format)
+        if kind is Format.PARQUET or file.trouble is not None:
+            return None
+        return cls(
+            path=file.path,
+            size=file.size,
+            version=file.version,
+            kind=kind,
+            codec=codec,
+            columns=tuple(columns),
+        )
+
+    @property
+    def key(self) -> str:
+        """Names its version and how it is read; 32 hexadecimal digits."""
+        file = (self.path, self.size, self.version)
+        how = (self.parser, self.kind, self.codec, self.columns, self.target)
+        return hashlib.sha256(json.dumps([file, how]).encode()).hexdigest()[:32]
+
+    @property
+    def about_bytes(self) -> int:
+        """About its size after decompression."""
+        return self.size * (PACKED if self.codec else 1)
+
+    @property
+    def data(self) -> str:
+        """The Parquet file, below the folder of the run."""
+        return self.target or f"{INPUT_FOLDER}/{self.key}.parquet"
+
+    @property
+    def footer(self) -> str:
+        """The copy of its footer, below the folder of the run."""
+        return f"{IMPORTS_FOLDER}/{self.key}.pq"
+
+    @property
+    def rejection(self) -> str:
+        """The file that says why it could not be imported, below the folder of the run."""
+        return f"{IMPORTS_FOLDER}/{self.key}.json"
+
+
+def texts_among(files: Iterable[InputFile], columns: Sequence[str]) -> tuple[TextFile, ...]:
+    """Return the files of text; see `TextFile`."""
+    texts = (TextFile.of(file, columns) for file in files)
+    return tuple(text for text in texts if text is not None)
+
+
+class TextStream(io.RawIOBase):
+    """The bytes of a text file as they are stored, counted; `blocks` decompresses them.
+
+    Attributes:
+        size: How many bytes are stored; None if a server does not say.
+        count: How many of them have been read.
+    """
+
+    def __init__(self, text: TextFile, file: Any, size: int | None) -> None:
+        super().__init__()
+        self.size = size
+        self.count = 0
+        self._text = text
+        self._file = file
+        self._error: Exception | None = None
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some of the next bytes, none only at the end."""
+        try:
+            data = self._next(len(buffer))
+        except Exception as error:
+            self._error = error
+            raise
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next(self, length: int) -> bytes:
+        try:
+            data = bytes(self._file.read(length))
+        except Exception as error:
+            if not type(error).__module__.startswith("aiohttp"):
+                raise
+            raise _unreachable(error) from error
+        self.count += len(data)
+        if self.size is not None and self.count > self.size:
+            raise file_changed(
+                self._text.path, f"more than {self.size} bytes", f"{self.size} bytes"
+            )
+        if not data and self.size not in (None, self.count):
+            raise OSError(
+                f"the file ends early: got {self.count} bytes; expected {self.size}. Has it been "
+                "changed or cut off? Run the job again."
+            )
+        return data
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of the text, block by block.
+
+        Zeros behind a member of a gzip file are padding.
+        """
+        text = self._text
+        stored = io.BufferedReader(self, max(BLOCK_BYTES, HEAD_BYTES))
+        check_head(text.path, stored.peek(HEAD_BYTES)[:HEAD_BYTES], text.kind, text.codec)
+        stream: Any = stored
+        if text.codec is Codec.GZIP:
+            stream = gzip.GzipFile(fileobj=stored)
+        elif text.codec is Codec.ZSTD:
+            stream = pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), text.codec.value)
+        while True:
+            try:
+                # What comes before damage is read, and no more than is at hand.
+                block = stream.read1(BLOCK_BYTES)
+            except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+                if self._error is not None:
+                    raise self._error from None
+                raise InputError(
+                    f"{mask_credentials(text.path)!r} cannot be decompressed: got "
+                    f"{str(error).splitlines()[:1]}; expected whole {text.codec} data. Write it "
+                    "again, or leave it out of the input."
+                ) from error
+            if not block:
+                return
+            yield block
+
+
+@contextlib.contextmanager
+def open_text(text: TextFile) -> Iterator[TextStream]:
+    """Open a text file to be read once, and check at its end that it has not changed.
+
+    Raises:
+        InputError: It has changed since it was found.
+        OSError: It cannot be reached.
+    """
+    try:
+        with _opened(text) as stream:
+            if text.size and stream.size not in (None, text.size):
+                raise file_changed(text.path, f"{stream.size} bytes", f"{text.size} bytes")
+            yield stream
+    except OSError as error:
+        if not is_other_version(error):
+            raise
+        raise file_changed(text.path, "another version", f"version {text.version}") from error
+    check_version(text.path, text.version)
+
+
+@contextlib.contextmanager
+def _opened(text: TextFile) -> Iterator[TextStream]:
+    if is_web(text.path):
+        with _open_web(text) as (file, length):
+            yield TextStream(text, file, length)
+        return
+    with open_source(text.path, size=text.size or None, version=text.version) as source:
+        yield TextStream(text, source, source_size(source))
+
+
+@contextlib.contextmanager
+def _open_web(text: TextFile) -> Iterator[tuple[Any, int | None]]:
+    """Ask a web server for a whole file; yield its stream, and its length if that is told."""
+    import aiohttp  # an extra
+
+    fs, inner = resolve(text.path)
+    try:
+        file = fs.open(
+            inner,
+            "rb",
+            block_size=0,  # a stream
+            size=1,  # not asked for
+            headers={**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=_PATIENCE),
+            # A server may call a file that is stored as gzip one that it has compressed itself.
+            auto_decompress=not text.codec,
+        )
+    except aiohttp.ClientError as error:
+        if isinstance(error, OSError):
+            raise
+        raise _unreachable(error) from error
+    with file:
+        told = file.r.headers
+        is_packed = not text.codec and told.get("Content-Encoding", "identity") != "identity"
+        length = None if is_packed else told.get("Content-Length")
+        yield file, None if length is None else int(length)
+
+
+def _unreachable(error: Exception) -> OSError:
+    words = " ".join(mask_credentials(str(error)).split())
+    return OSError(f"its server does not send all of it: got {words or type(error).__name__}")

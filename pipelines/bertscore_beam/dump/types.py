@@ -1,0 +1,373 @@
+"""Types of Parquet that need special care: INT96, logical types, nested and null lists."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bertscore_beam.files import RemoteFile
+
+# Take runs of rows from a stream of batches.
+
+
+class Batches:
+    """A stream of batches whose rows are taken once, from its start to its end."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._position = 0
+        self._rest: pa.RecordBatch | None = None  # what follows in the batch read last
+
+    def take(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows, and read no further than needed.
+
+        Args:
+            start: Position of the first row in the stream; rows before it are passed over.
+            rows: Number of rows; fewer are yielded only at the end of the stream.
+
+        Raises:
+            ValueError: The rows were passed already.
+        """
+        if start < self._position:
+            raise ValueError(f"row {start} was passed: the stream is at row {self._position}")
+        while rows > 0:
+            batch = next(self._batches, None) if self._rest is None else self._rest
+            if batch is None:
+                return
+            skip = min(max(start - self._position, 0), batch.num_rows)
+            piece = batch.slice(skip, rows)
+            used = skip + piece.num_rows
+            self._rest = batch.slice(used) if used < batch.num_rows else None
+            self._position += used
+            rows -= piece.num_rows
+            if piece.num_rows:
+                yield piece
+
+
+# Walk through nested Arrow columns.
+
+_MARGIN = 16
+"""How many times larger than the values seen the other values of a column are assumed to be."""
+
+
+def leaves(schema: pa.Schema) -> list[tuple[pa.Field, pa.DataType]]:
+    """Return the columns as Parquet stores them: the top-level field and type of each leaf."""
+
+    def below(kind: pa.DataType) -> list[pa.DataType]:
+        if isinstance(kind, pa.BaseExtensionType):
+            return below(kind.storage_type)
+        if pa.types.is_map(kind):
+            return below(kind.key_type) + below(kind.item_type)
+        if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
+            return [kind]
+        return [leaf for child in range(kind.num_fields) for leaf in below(kind.field(child).type)]
+
+    return [(field, leaf) for field in schema for leaf in below(field.type)]
+
+
+def check_indices(array: pa.Array) -> None:
+    """Check that indices are within their dictionaries: Arrow does not check that when it reads.
+
+    Raises:
+        ArrowInvalid: If an index is outside its dictionary.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        check_indices(array.storage)
+    elif isinstance(array, pa.DictionaryArray):
+        ends = pc.min_max(array.indices)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        if least is not None and not 0 <= least <= most < len(array.dictionary):
+            raise pa.ArrowInvalid(
+                f"dictionary indices from {least} to {most} for {len(array.dictionary)} values"
+            )
+    elif pa.types.is_nested(array.type):
+        for values in _children(array):
+            check_indices(values)
+
+
+def leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> list[pa.Array]:
+    """Return the leaf arrays of the wanted types below an array (or the array itself), in order."""
+    if isinstance(array, pa.ExtensionArray):
+        return leaf_arrays(array.storage, is_wanted)
+    if not pa.types.is_nested(array.type):
+        return [array] if is_wanted(array.type) else []
+    return [leaf for values in _children(array) for leaf in leaf_arrays(values, is_wanted)]
+
+
+def largest_in(array: pa.Array) -> int:
+    """Estimate from some rows of a column how many bytes of text a row may hold."""
+    if isinstance(array, pa.ExtensionArray):
+        return largest_in(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        size = int(pc.max(pc.binary_length(array.dictionary)).as_py() or 0)
+        # With no more entries than rows, the column may be stored without a dictionary, and the
+        # rows not seen may hold other values.
+        return size if len(array.dictionary) > len(array) else _MARGIN * size
+    if pa.types.is_nested(array.type):
+        return sum(
+            largest_in(values) * -(-len(values) // max(1, len(array)))
+            for values in _children(array)
+        )
+    return _MARGIN * int(array.nbytes)
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    """Return the children of a nested array: fields of structs, values of lists, keys and items."""
+    if pa.types.is_struct(array.type):
+        return [array.field(number) for number in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.flatten()]
+
+
+# Timestamps stored as INT96, as Spark, Hive and Impala do, read so that no value changes.
+#
+# INT96 holds a day and its nanoseconds. Arrow reads all such columns of a file in one unit, and
+# does not report values that do not fit: nanoseconds wrap outside the years 1677 to 2262, and
+# microseconds lose finer digits. So the unit is chosen for each file, by comparing what is read in
+# several units.
+
+COARSE = "us"
+"""The unit if it is exact: every reader knows it, and Spark reads nothing finer."""
+FINE = "ns"
+"""The unit of files with finer values."""
+
+READ_UNITS = ("s", COARSE, FINE)
+"""Units in which values are read and compared. In seconds no value can overflow."""
+
+_SPARK_VERSION = b"org.apache.spark.version"
+_READ_ROWS = 4096
+_READ_BYTES = 4 * 1024 * 1024
+
+
+def int96_paths(schema: pq.ParquetSchema) -> tuple[str, ...]:
+    """Return the paths of the INT96 leaves of a file; columns with the same name count once."""
+    columns = map(schema.column, range(len(schema)))
+    return tuple(dict.fromkeys(c.path for c in columns if c.physical_type == "INT96"))
+
+
+def exact_units(
+    file: pq.ParquetFile,
+    source: pa.NativeFile | RemoteFile,
+    paths: Sequence[str],
+    groups: Sequence[int],
+    skip: int = 0,
+    rows: int | None = None,
+) -> Set[str]:
+    """Return those of `COARSE` and `FINE` in which no INT96 value of some rows changes.
+
+    Args:
+        file: The file.
+        source: Its bytes.
+        paths: The INT96 columns.
+        groups: Row groups to read.
+        skip: Rows to skip at the start of these.
+        rows: Rows to read; all if None.
+    """
+    readings = []
+    for unit in READ_UNITS:
+        again = pq.ParquetFile(
+            source,
+            metadata=file.metadata,
+            buffer_size=_READ_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit=unit,
+        )
+        batches = again.iter_batches(_READ_ROWS, row_groups=list(groups), columns=list(paths))
+        count = file.metadata.num_rows if rows is None else rows
+        readings.append(Batches(batches).take(skip, count))
+    exact: Set[str] = {COARSE, FINE}
+    for reading in zip(*readings, strict=True):
+        for columns in zip(*(batch.columns for batch in reading), strict=True):
+            leaves = [leaf_arrays(column, pa.types.is_timestamp) for column in columns]
+            for seconds, coarse, fine in zip(*leaves, strict=True):
+                if seconds.type.unit == "s":  # Parquet has no such unit: only INT96 is read in it
+                    exact &= _exact_in(seconds, coarse, fine)
+    return exact
+
+
+def _exact_in(seconds: pa.Array, coarse: pa.Array, fine: pa.Array) -> Set[str]:
+    whole, micros, nanos = (
+        array.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)
+        for array in (seconds, coarse, fine)
+    )
+    # A value that does not fit is read modulo 2**64, and so as another second. The difference of
+    # two such values is right, as it is below 1000.
+    rest = nanos.view(np.uint64) - micros.view(np.uint64) * np.uint64(1000)
+    exact = {FINE} if np.array_equal(nanos // 10**9, whole) else set()
+    if not rest.any() and np.array_equal(micros // 10**6, whole):
+        exact.add(COARSE)
+    return exact
+
+
+def written_by_spark(metadata: Mapping[bytes, bytes] | None) -> bool:
+    """Tell whether Spark wrote a file: all its timestamps are microseconds."""
+    return _SPARK_VERSION in (metadata or {})
+
+
+def not_exact_message(paths: Iterable[str]) -> str:
+    """Return the message for INT96 columns that cannot be passed through unchanged."""
+    return (
+        f"timestamps of the columns {', '.join(map(repr, paths))}, stored as INT96, would change: "
+        "got some finer than a microsecond and some before 1677 or after 2262; expected values "
+        "that fit 64 bits as microseconds or as nanoseconds. Write the columns as TIMESTAMP, or "
+        "leave them out."
+    )
+
+
+# Logical types of Parquet that Arrow reads but does not write: kept in another way, or refused.
+#
+# The schema of a file is compared with the one its part would have, so that types nobody has
+# thought of are found too.
+
+# pyarrow shows the logical type of a group nowhere but in the printed schema.
+_VARIANT = re.compile(r"^\s*\w+ group field_id=\S+ (.*) \(Variant\(\d+\)\) \{$", re.M)
+_ENUM = "Enum"
+
+
+def lost_types(schema: pq.ParquetSchema, arrow: pa.Schema, *, utc_times: bool) -> list[str]:
+    """Return the columns whose logical type the output would not have, each with that type.
+
+    Args:
+        schema: Schema of the file.
+        arrow: Schema of the rows as they are read, after `text_enums`.
+        utc_times: Whether times of day are written as UTC.
+    """
+    lost = [f"{name!r} (VARIANT)" for name in _VARIANT.findall(str(schema))]
+    again = _written(arrow.remove_metadata(), utc_times=utc_times)
+    if len(again) == len(schema):
+        for number in range(len(schema)):
+            before, after = (_logical_type(either, number) for either in (schema, again))
+            if not _is_kept(schema.column(number).physical_type, before, after):
+                lost.append(f"{schema.column(number).path!r} ({_words(before)})")
+    return lost
+
+
+def has_utc_times(schema: pq.ParquetSchema) -> bool:
+    """Tell whether all times of day in a file are marked as UTC: Arrow can only write all so."""
+    kinds = (_logical_type(schema, number) for number in range(len(schema)))
+    marks = [kind["isAdjustedToUTC"] for kind in kinds if kind["Type"] == "Time"]
+    return bool(marks) and all(marks)
+
+
+def text_enums(schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Schema:
+    """Return the schema with ENUM columns as strings: Arrow reads them as plain bytes."""
+    kinds = [_logical_type(schema, number)["Type"] for number in range(len(schema))]
+    if _ENUM not in kinds:
+        return arrow
+    leaves = iter(kinds)
+    fields = [field.with_type(_with_text(field.type, leaves)) for field in arrow]
+    return pa.schema(fields, metadata=arrow.metadata)
+
+
+def with_text_enums(table: pa.Table, schema: pq.ParquetSchema, arrow: pa.Schema) -> pa.Table:
+    """Return rows with ENUM columns as strings."""
+    target = text_enums(schema, arrow)
+    if target is arrow:
+        return table
+    if table.column_names == target.names:
+        return table.cast(target)
+    fields = [target.field(name) for name in table.column_names]
+    return table.cast(pa.schema(fields, metadata=target.metadata))
+
+
+def _with_text(kind: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
+    if pa.types.is_map(kind):
+        key, item = (_field_with_text(one, leaves) for one in (kind.key_field, kind.item_field))
+        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
+    if pa.types.is_struct(kind):
+        return pa.struct([_field_with_text(kind.field(n), leaves) for n in range(kind.num_fields)])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_field_with_text(kind.value_field, leaves), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_field_with_text(kind.value_field, leaves))
+    if pa.types.is_list(kind):
+        return pa.list_(_field_with_text(kind.value_field, leaves))
+    return pa.string() if next(leaves, "") == _ENUM and pa.types.is_binary(kind) else kind
+
+
+def _field_with_text(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
+    return field.with_type(_with_text(field.type, leaves))
+
+
+@lru_cache(maxsize=64)
+def _written(arrow: pa.Schema, *, utc_times: bool) -> pq.ParquetSchema:
+    """Return the Parquet schema of a part with these columns.
+
+    The files of a dump mostly share it. Metadata does not change it, and differs between files.
+    """
+    sink = pa.BufferOutputStream()
+    options = {"version": "2.6", "write_time_adjusted_to_utc": utc_times}
+    pq.ParquetWriter(sink, arrow, **options).close()
+    return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+
+
+def _logical_type(schema: pq.ParquetSchema, number: int) -> dict[str, Any]:
+    kind: dict[str, Any] = json.loads(schema.column(number).logical_type.to_json())
+    return kind
+
+
+def _is_kept(physical: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    if before["Type"] == "None" or (before["Type"], after["Type"]) == (_ENUM, "String"):
+        return True  # a column without a type may get one: INT96, or what Arrow's own schema says
+    if before["Type"] == "Int" and before["isSigned"] and before["bitWidth"] >= 32:
+        return bool(after["Type"] in ("None", "Int"))  # the physical type says the same
+    compared: Sequence[str] = ("Type", "bitWidth", "isSigned", "precision", "scale", "timeUnit")
+    if before["Type"] == "Time" or not before.get("is_from_converted_type", True):
+        compared = (*compared, "isAdjustedToUTC")
+    return all(before.get(name) == after.get(name) for name in compared)
+
+
+def _words(kind: dict[str, Any]) -> str:
+    utc = " in UTC, with other times in no zone" if kind["Type"] == "Time" else ""
+    return f"{str(kind['Type']).upper()}{utc}"
+
+
+def lost_types_message(lost: Sequence[str]) -> str:
+    """Return the message for columns that cannot be passed through with their types."""
+    return (
+        f"columns have types that would be lost: got {', '.join(lost)}; expected types that Arrow "
+        "writes as it reads them. Cast these columns, to text for example, or leave them out."
+    )
+
+
+def null_lists(file: pq.ParquetFile) -> tuple[str, ...]:
+    """Return the columns of fixed-size lists that hold a null list, as far as footers show it."""
+    columns = leaves(file.schema_arrow)
+    if len(columns) != len(file.schema):
+        return ()
+    return tuple(
+        field.name
+        for number, (field, leaf) in enumerate(columns)
+        if pa.types.is_fixed_size_list(field.type)
+        and field.type.value_type == leaf
+        and field.type.list_size
+        and _has_null_list(file, number, field)
+    )
+
+
+def _has_null_list(file: pq.ParquetFile, number: int, field: pa.Field) -> bool:
+    """Tell whether one of a column's fixed-size lists is null: it is stored as a single value."""
+    for index in range(file.metadata.num_row_groups):
+        # With damaged metadata this read raises; `group.column` would crash the process.
+        next(file.iter_batches(1, row_groups=[index], columns=[field.name]), None)
+        group = file.metadata.row_group(index)
+        if group.column(number).num_values != group.num_rows * field.type.list_size:
+            return True
+    return False
+
+
+def null_lists_message(columns: Sequence[str]) -> str:
+    """Return the message for fixed-size lists of which one is null."""
+    named = ", ".join(repr(name) for name in columns)
+    return (
+        f"lists of fixed size cannot be read where one of them is null: got such a list in "
+        f"{named or 'a column'}; expected a list in every row, or lists of any size. Cast the "
+        "column to pyarrow.list_(pyarrow.string()) and write the file again."
+    )

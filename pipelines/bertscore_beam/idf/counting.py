@@ -1,0 +1,290 @@
+"""Count the document frequencies of a split, and make idf tables of the sums over all splits."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bertscore_beam.dump import (
+    UNREADABLE,
+    Rows,
+    Split,
+    SplitReader,
+    SplitRun,
+    TableFields,
+    digest_references,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.idf.counts import KeptCount, KeyCount, SplitCount, count_rows
+from bertscore_beam.idf.idf_tables import MOST_TABLES, WHOLE, IdfTables
+from bertscore_beam.idf.owners import KeyedRows, Owned, keyed_rows
+from bertscore_beam.run import OutputFolder, at_work, counters
+from bertscore_core import DocumentFrequencies, IdfError, IdfTable, ScorerConfig
+from bertscore_core.idf import CountedRows
+from bertscore_core.scorer_config import model_part
+
+if TYPE_CHECKING:
+    from bertscore_core import TextTokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToCount:
+    """A run of splits, and which of its rows are counted.
+
+    Attributes:
+        owned: The rows of each split, by the name of its part, and None for a split that could not
+            be read; all rows count if it is None itself.
+    """
+
+    run: SplitRun
+    owned: Mapping[str, Owned | None] | None = None
+
+
+COUNTS_FOLDER = "counts"
+
+_UNREADABLE = "the idf table leaves out a file that could not be read"
+_TOO_MANY = (
+    f"the columns of --idf-group have more than {MOST_TABLES:,} different values; expected one for "
+    "each test set. Name columns with fewer values"
+)
+
+
+def is_incomplete(tables: IdfTables | None) -> bool:
+    """Tell whether tables must not be used, since their weights would be wrong.
+
+    A run with such tables scores nothing and does not succeed, and the next run counts again.
+    """
+    return tables is not None and tables.problem != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The tokens that are counted.
+
+    Attributes:
+        config: Names the tokenizer and its truncation.
+        tokenizer: The tokenizer's fingerprint, kept in the table.
+        max_length: Tokens at which it cuts, kept in the table.
+    """
+
+    config: ScorerConfig
+    tokenizer: str
+    max_length: int | None
+
+    def table_of(self, frequencies: DocumentFrequencies, corpus: str) -> IdfTable:
+        """Return frequencies as a table."""
+        return IdfTable(
+            frequencies=frequencies,
+            tokenizer=self.tokenizer,
+            max_length=self.max_length,
+            corpus=corpus,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """What is counted, and how.
+
+    Attributes:
+        vocabularies: The tokens of each language; those of "" where all rows have one setting.
+        fields: The columns of references, and those that say how they are counted.
+        corpus: Fingerprint of the corpus, kept in the table.
+        buckets: Number of buckets of keys. It changes no result.
+        kept: Folder where the count of each split is kept, so that a run that was killed does not
+            count it again; None to keep none.
+    """
+
+    vocabularies: Mapping[str, Vocabulary]
+    fields: TableFields
+    corpus: str
+    buckets: int = 1
+    kept: OutputFolder | None = None
+
+    def rows_of(self, split: Split, reader: SplitReader) -> Rows:
+        """Read the columns of a split that are needed to count it."""
+        return Rows(reader.read(split).table, self.fields)
+
+    def content_of(self, split: Split, rows: int, digest: str) -> int:
+        """Return the digest of a split for `SplitCount.content`, given that of its references."""
+        fields = self.fields
+        roles = f" {json.dumps([fields.key, fields.group])}" if fields.deciding else ""
+        text = f"{split.part_name} {rows} {digest}{roles}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16])
+
+    def tables_of(self, count: SplitCount) -> IdfTables:
+        """Return a count as tables."""
+        corpus = join_corpus(self.corpus, count.content)
+        by_key = dict(count.by_key)
+        if self.has_one_table:  # also of a corpus without a reference
+            nothing = CountedRows(key_columns=self.fields.key)
+            by_key.setdefault(WHOLE, KeyCount(frequencies=DocumentFrequencies.zero(), rows=nothing))
+        return IdfTables(
+            tables={
+                key: replace(
+                    self.vocabularies[key.language].table_of(counted.frequencies, corpus),
+                    counted=counted.rows if self.fields.deciding else None,
+                )
+                for key, counted in by_key.items()
+            },
+            corpus=corpus,
+            group_columns=self.fields.group,
+            without_table=count.without_table,
+            repeats=(count.repeats.rows, count.repeats.distinct),
+            problem=_UNREADABLE if count.unreadable else _TOO_MANY if count.too_many else "",
+        )
+
+    @property
+    def has_one_table(self) -> bool:
+        """Whether all rows have one table."""
+        return not self.fields.group and self.vocabularies.keys() == {WHOLE.language}
+
+    def count_path(self, split: Split) -> str:
+        """Return where the count of a split is kept."""
+        return f"{COUNTS_FOLDER}/{self.count_name(split)}"
+
+    def count_name(self, split: Split) -> str:
+        """Return the name of a split's count: equal only for equal rows, counted alike.
+
+        It is a digest of the split, with the version of its file, the column and the tokenizer.
+        """
+        settings: list[Any] = [
+            (language, one.tokenizer, one.max_length)
+            for language, one in sorted(self.vocabularies.items())
+        ]
+        settings += [self.fields.reference_column, self.fields.key, self.fields.group]
+        text = json.dumps([*settings, asdict(split)], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".npz"
+
+
+def split_corpus(corpus: str) -> tuple[str, int]:
+    """Return the two digests of a table's corpus: of the versions of files, and of the texts."""
+    versions, _, content = corpus.partition("/")
+    try:
+        return versions, int(content, 16)
+    except ValueError:
+        return versions, -1
+
+
+def join_corpus(versions: str, content: int) -> str:
+    """Join the two digests of a corpus; see `split_corpus`."""
+    return f"{versions}/{content:032x}"
+
+
+# Find the keys of rows: of the whole corpus, one row of each key is counted.
+
+OfPart: TypeAlias = tuple[str, Owned | None]
+"""The name of a split's part, and some of its rows; None if the split could not be read."""
+
+Found: TypeAlias = tuple[int, KeyedRows] | tuple[str, OfPart]
+"""A bucket of keys, and rows of it; or the name of a run, and rows of a split without a key."""
+
+
+def find_keys(run: SplitRun, *, counting: Counting) -> Iterator[list[Found]]:
+    """Find the keys of the rows of splits; yield what is found of each split."""
+    reader = SplitReader(run.splits, counting.fields.counted)
+    for split in run.splits:
+        try:
+            rows = counting.rows_of(split, reader)
+        except UNREADABLE as error:
+            logger.warning("not counted: %s", mask_credentials(str(error)))
+            yield [(run.name, (split.part_name, None))]
+            continue
+        keyed, alone = keyed_rows(split, run.name, rows)
+        yield [(run.name, (split.part_name, alone)), *keyed.buckets(counting.buckets)]
+
+
+@dataclass(frozen=True, slots=True)
+class CountSplits:
+    """The step that counts splits."""
+
+    counting: Counting
+
+    def open(self) -> Callable[[ToCount], Iterator[SplitCount]]:
+        """Load the tokenizers."""
+        from bertscore_core.config import settle_tokenizer  # here, since it takes seconds
+
+        settled = cache(settle_tokenizer)  # languages may share a model
+        vocabularies = self.counting.vocabularies
+        tokenizers = {
+            language: settled(model_part(one.config)) for language, one in vocabularies.items()
+        }
+        return partial(_count_run, counting=self.counting, tokenizers=tokenizers)
+
+    def name(self, chosen: ToCount) -> str:
+        """Return the name of the run."""
+        return chosen.run.name
+
+
+def _count_run(
+    chosen: ToCount, *, counting: Counting, tokenizers: Mapping[str, "TextTokenizer"]
+) -> Iterator[SplitCount]:
+    reader = SplitReader(chosen.run.splits, counting.fields.counted)
+    for split in chosen.run.splits:
+        owned = None if chosen.owned is None else chosen.owned[split.part_name]
+        if owned is None and chosen.owned is not None:  # its keys could not be read
+            counted = SplitCount(unreadable=1)
+        else:
+            counted = _kept(split, owned, counting) or _counted(
+                split, owned, reader, counting, tokenizers
+            )
+        counters.count(counters.DOCUMENTS_COUNTED, counted.num_documents)
+        at_work.counted(split.about_rows)
+        yield counted
+
+
+def _counted(
+    split: Split,
+    owned: Owned | None,
+    reader: SplitReader,
+    counting: Counting,
+    tokenizers: Mapping[str, "TextTokenizer"],
+) -> SplitCount:
+    try:
+        rows = counting.rows_of(split, reader)
+    except UNREADABLE as error:
+        logger.warning("not counted: %s", mask_credentials(str(error)))
+        return SplitCount(unreadable=1)
+    counted = count_rows(tokenizers, rows, owned)
+    content = counting.content_of(split, len(rows), digest_references(rows))
+    counted = replace(counted, content=content)
+    if counting.kept is not None and not counted.too_many:
+        tables = counting.tables_of(counted)
+        kept = KeptCount(tables=tables, repeats=counted.repeats, owned=_digest(owned))
+        counting.kept.write(counting.count_path(split), kept.to_bytes())
+    return counted
+
+
+def _kept(split: Split, owned: Owned | None, counting: Counting) -> SplitCount | None:
+    """Return the count of the same rows that an earlier run kept; None without one."""
+    if counting.kept is None:
+        return None
+    (data,) = counting.kept.read_if_there(counting.count_path(split))
+    with suppress(IdfError):  # a damaged one is counted again
+        kept = None if data is None else KeptCount.from_bytes(data)
+        # With keys, a change of another file can change which rows of this one count.
+        if kept is not None and kept.owned == _digest(owned):
+            return _count_of(kept)
+    return None
+
+
+def _digest(owned: Owned | None) -> str:
+    return "" if owned is None else owned.digest
+
+
+def _count_of(kept: KeptCount) -> SplitCount:
+    tables = kept.tables
+    return SplitCount(
+        by_key={
+            key: KeyCount(frequencies=table.frequencies, rows=table.counted or CountedRows())
+            for key, table in tables.tables.items()
+        },
+        repeats=kept.repeats,
+        without_table=tables.without_table,
+        content=split_corpus(tables.corpus)[1],
+    )

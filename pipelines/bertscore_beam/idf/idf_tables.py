@@ -1,0 +1,308 @@
+"""The idf tables of a run, one for all rows or one a language and test set, and their files."""
+
+import hashlib
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from bertscore_beam.files import mask_credentials, read_bytes
+from bertscore_core import IdfError, IdfTable
+
+# The idf tables of a run: one for all rows, or one for each language and each test set.
+#
+#     one table for all rows   the file of `IdfTable`, as the library reads and writes it
+#     several                  a first line, then a zip archive of a list and of such files
+#
+# No file holds pickled objects.
+
+FORMAT = "bertscore-idf-set/1"
+
+MOST_TABLES = 10_000
+"""Most tables in one set. A worker keeps all of them in memory, about 12 bytes for each token id
+that a table has seen."""
+
+# Without it a file that was cut short would be read as the last table in it, whose own archive ends
+# with the file.
+_FIRST_LINE = f"{FORMAT}\n".encode()
+_LIST = "tables.json"
+_MOST_LIST_BYTES = 1 << 26
+# Over all tables of a set: 12 bytes each in memory.
+_MOST_IDS = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IdfKey:
+    """What chooses the table of a row.
+
+    Attributes:
+        language: Language of the row; "" where all rows have one setting.
+        group: Values of the columns of --idf-group; empty without that option.
+    """
+
+    language: str = ""
+    group: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the key for messages."""
+        return " / ".join(word for word in (self.language, *self.group) if word) or "all rows"
+
+
+WHOLE = IdfKey()
+"""The key of the table for all rows."""
+
+
+# Without slots, in which `cached_property` has no place to keep its value.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IdfTables:
+    """Tables by key.
+
+    Attributes:
+        corpus: Name or digest of what was counted, as `IdfTable.corpus`.
+        group_columns: The columns whose values are `IdfKey.group`.
+        without_table: Rows whose references could be counted but that have no group.
+        repeats: Rows counted, and about how many different references they have; None if that is
+            not known. Not in the file.
+        problem: Why the tables must not be used; "" if they may. Such tables are not written.
+    """
+
+    tables: Mapping[IdfKey, IdfTable]
+    corpus: str = ""
+    group_columns: tuple[str, ...] = ()
+    without_table: int = 0
+    repeats: tuple[int, int] | None = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, table: IdfTable) -> "IdfTables":
+        """Return a set with one table, for all rows."""
+        return cls(tables={WHOLE: table}, corpus=table.corpus)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is one table, for all rows."""
+        return not self.group_columns and self.tables.keys() == {WHOLE}
+
+    @property
+    def num_documents(self) -> int:
+        """References counted, over all tables."""
+        return sum(table.frequencies.num_documents for table in self.tables.values())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of everything that changes a weight. 16 hexadecimal digits.
+
+        That of one table for all rows is the table's own.
+        """
+        if self.is_one:
+            return self.tables[WHOLE].fingerprint
+        prints = [
+            [key.language, list(key.group), table.fingerprint]
+            for key, table in sorted(self.tables.items(), key=lambda item: item[0])
+        ]
+        text = json.dumps([FORMAT, prints], ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def get(self, key: IdfKey) -> IdfTable | None:
+        """Return the table of a key; None if there is none."""
+        return self.tables.get(key)
+
+    def for_language(self, language: str) -> "IdfTables":
+        """Return the tables of one language, as a run of its rows alone would count them."""
+        own = {
+            replace(key, language=WHOLE.language): table
+            for key, table in self.tables.items()
+            if key.language == language
+        }
+        return replace(self, tables=own)
+
+    def only(self, source: str) -> IdfTable:
+        """Return the one table for all rows; `source` says in errors where the tables come from.
+
+        Raises:
+            IdfError: There are tables by group or language.
+        """
+        if not self.is_one:
+            raise IdfError(
+                f"{source} holds an idf table for each group or language: got {len(self.tables)} "
+                "tables; expected one for all pairs. Count one without --idf-group."
+            )
+        return self.tables[WHOLE]
+
+    def with_corpus(self, corpus: str) -> "IdfTables":
+        """Return the same tables under another name of what was counted."""
+        tables = {key: replace(table, corpus=corpus) for key, table in self.tables.items()}
+        return replace(self, tables=tables, corpus=corpus)
+
+    def check_fits(self, tokenizer: str, max_length: int | None, language: str = "") -> None:
+        """Check that the tables of a language were counted with this tokenizer and truncation.
+
+        Raises:
+            IdfError: One was counted with others.
+        """
+        for key, table in self.tables.items():
+            if key.language == language:
+                table.check_fits(tokenizer, max_length)
+
+    def to_bytes(self) -> bytes:
+        """Return the tables as a file."""
+        if self.is_one:
+            return self.tables[WHOLE].to_bytes()
+        keys = sorted(self.tables)
+        listed = {
+            "corpus": self.corpus,
+            "group_columns": list(self.group_columns),
+            "without_table": self.without_table,
+            "tables": [{"language": key.language, "group": list(key.group)} for key in keys],
+        }
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            _add(archive, _LIST, json.dumps(listed).encode())
+            for number, key in enumerate(keys):
+                _add(archive, _name(number), self.tables[key].to_bytes())
+        return _FIRST_LINE + buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "the given bytes") -> "IdfTables":
+        """Read what `to_bytes` wrote: one table or several.
+
+        Raises:
+            IdfError: The bytes are neither, or hold values that no count gives.
+        """
+        if not data.startswith(_FIRST_LINE):
+            return cls.of(IdfTable.from_bytes(data, source))
+        try:
+            return _read_set(data[len(_FIRST_LINE) :])
+        except Exception as error:
+            raise IdfError(
+                f"{source} is not a set of idf tables of this project ({str(error)[:200]}); "
+                "expected a file written by `bertscore-beam idf`. Make it with that command."
+            ) from error
+
+
+def _name(number: int) -> str:
+    return f"table-{number:05d}.npz"
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Add a member without the time of day: equal tables are equal bytes."""
+    archive.writestr(zipfile.ZipInfo(name), data)
+
+
+def _read_set(data: bytes) -> IdfTables:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        listed = json.loads(_member(archive, _LIST, _MOST_LIST_BYTES))
+        keys, columns = _check_list(listed)
+        tables, ids = {}, 0
+        for number, key in enumerate(keys):
+            name = _name(number)
+            # Stored, so that no member is larger than the file.
+            table = IdfTable.from_bytes(_member(archive, name, len(data)), name)
+            ids += len(table.frequencies.ids)
+            if ids > _MOST_IDS:
+                raise ValueError(f"more than {_MOST_IDS} token ids in all tables")
+            tables[key] = table
+    return IdfTables(
+        tables=tables,
+        corpus=listed["corpus"],
+        group_columns=columns,
+        without_table=listed["without_table"],
+    )
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
+        raise ValueError(f"{name} is compressed, or larger than {most} bytes")
+    return archive.read(info)
+
+
+def _check_list(listed: Any) -> tuple[list[IdfKey], tuple[str, ...]]:
+    columns, tables = listed["group_columns"], listed["tables"]
+    if not isinstance(listed["corpus"], str) or not _are_texts(columns):
+        raise ValueError("corpus or group_columns is no text")
+    if type(listed["without_table"]) is not int or listed["without_table"] < 0:
+        raise ValueError("without_table is no number of rows")
+    if not isinstance(tables, list) or len(tables) > MOST_TABLES:
+        raise ValueError(f"no list of at most {MOST_TABLES} tables")
+    for table in tables:
+        language, group = table["language"], table["group"]
+        if not isinstance(language, str) or not _are_texts(group) or len(group) != len(columns):
+            raise ValueError("a table whose language or group is not one text for each column")
+    keys = [IdfKey(table["language"], tuple(table["group"])) for table in tables]
+    if len(set(keys)) != len(keys):
+        raise ValueError("two tables of one key")
+    return keys, tuple(columns)
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def load_idf(path: str) -> IdfTables:
+    """Read the saved tables: one or several.
+
+    Raises:
+        IdfError: The file is missing, or holds no idf table.
+    """
+    try:
+        data = read_bytes(path)
+    except OSError as error:
+        raise IdfError(
+            f"idf table {mask_credentials(path)!r} cannot be read ({type(error).__name__}); "
+            "expected a file written by `bertscore-beam idf`. Make it, or give --idf corpus."
+        ) from error
+    return IdfTables.from_bytes(data, source=mask_credentials(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedIdf:
+    """Names saved tables in a few bytes, for elements that need them.
+
+    Attributes:
+        fingerprint: Their fingerprint; "" if there is a problem.
+        problem: Why they must not be used, so that they are not saved; "" if they may be.
+    """
+
+    path: str
+    fingerprint: str
+    problem: str = ""
+
+    @classmethod
+    def of(cls, tables: IdfTables, path: str) -> "SavedIdf":
+        """Name tables that are in a file."""
+        fingerprint = "" if tables.problem else tables.fingerprint
+        return cls(path=path, fingerprint=fingerprint, problem=tables.problem)
+
+    def load(self) -> IdfTables:
+        """Return the tables, read once a process.
+
+        Raises:
+            IdfError: They are not there any more, or others are in their place.
+        """
+        with _loading:
+            return _load(self)
+
+
+# Without it several threads that need the same tables would each read them.
+_loading = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _load(saved: SavedIdf) -> IdfTables:
+    tables = load_idf(saved.path)
+    if tables.fingerprint != saved.fingerprint:
+        raise IdfError(
+            f"idf table {mask_credentials(saved.path)!r} has changed while the job runs: got "
+            f"{tables.fingerprint}; expected {saved.fingerprint}. Run the same command again."
+        )
+    return tables
+
+
+def note_path(name: str) -> str:
+    """Return the path of the file beside a table that says how it was counted."""
+    return f"{name.removesuffix('.npz')}.json"

@@ -1,0 +1,268 @@
+r"""What an option class declares: names, types, help, and how values are read by name.
+
+A field of a class is a key of the YAML file and, with dashes, a flag of the command line. Its
+metadata say what differs from that:
+
+    metavar     what stands for the value in the help
+    name        what users call it, if they call it otherwise than the code does
+    also        other names that are accepted
+    short       a flag of one letter
+    position    it is given without a flag
+    split       commas separate its values, as blanks do; `\,` is a comma of a value
+    internal    users cannot give it
+"""
+
+import dataclasses
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from bertscore_beam.options.values import alternatives, check_value, fit_value, plain_value
+from bertscore_core.errors import ConfigError, nearest
+
+COLUMN = {"metavar": "COLUMN"}
+COLUMNS = {"metavar": "COLUMN", "split": True}
+NAMES = {"metavar": "NAME", "split": True}
+RUN = {"metavar": "RUN", "position": True}
+
+_ATTRIBUTE = re.compile(r"^ {8}(\w+): (.+?)(?=^ {8}\w|^ {4}\S|\Z)", re.M | re.S)
+_COMMA = re.compile(r"(?<!\\),")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A field of an option class, as users see it.
+
+    Attributes:
+        field: Name of the field.
+        name: What users call it, with underscores.
+        others: Other names that are accepted, with underscores.
+        hint: Its type.
+        default: Its default, or `MISSING`.
+        text: What the docstring says about it, without the last full stop.
+        metadata: Those of the field.
+    """
+
+    field: str
+    name: str
+    others: tuple[str, ...]
+    hint: Any
+    default: Any
+    text: str
+    metadata: Mapping[str, Any]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The types that a value may have."""
+        return alternatives(self.hint)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return any(typing.get_origin(kind) is tuple for kind in self.kinds)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has no default."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value: the choices themselves if there are only these."""
+        if "metavar" in self.metadata:
+            return str(self.metadata["metavar"])
+        if typing.get_origin(self.hint) is typing.Literal:
+            return "{" + ",".join(typing.get_args(self.hint)) + "}"
+        return "PATH" if self.is_list else self.name.rpartition("_")[2].upper()
+
+    @property
+    def word(self) -> str:
+        """How it is given: its flag, or its place."""
+        return self.metavar if "position" in self.metadata else "--" + dashed(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a command: the class declares all that the command line, YAML and help need.
+
+    Attributes:
+        example: A command line, for the top of the help.
+        daily: Names of the options that `--help` shows, separated by blanks, by heading.
+        borrowed: A class, and fields of it that are options here, too. Those that are given are
+            in the field `scoring`, by name.
+    """
+
+    example: ClassVar[str] = ""
+    daily: ClassVar[Mapping[str, str]] = {}
+    borrowed: ClassVar[tuple[type["Options"], str] | None] = None
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values, strictly.
+
+        Args:
+            mapping: Values by key; dashes in a key are as good as underscores.
+            source: Where they come from, for the error messages.
+
+        Raises:
+            ConfigError: If a key is unknown, missing or there twice, or a value does not fit.
+        """
+        known = by_name(cls)
+        values: dict[str, Any] = {}
+        for key, value in mapping.items():
+            option = known.get(underscored(str(key)))
+            if option is None:
+                raise _unknown(str(key), cls, source)
+            if option.field in values:
+                raise ConfigError(
+                    f"{option.name!r} is given twice in {source}: got {key!r} as well; expected it "
+                    "once. Remove one of them."
+                )
+            if "split" in option.metadata:
+                value = _listed(value)
+            values[option.field] = fit_value(option.name, value, option.hint, source)
+        if cls.borrowed is not None:
+            lent = cls.borrowed[1].split()
+            values["scoring"] = {name: values.pop(name) for name in lent if name in values}
+        for option in declared(cls):
+            if option.is_needed and option.field not in values:
+                raise _missing(option, values, source)
+        return cls(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the options as plain values for `_run.json`, without credentials."""
+        return {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def _check_texts(self, *names: str) -> None:
+        shown = {option.field: option.name for option in declared(type(self))}
+        for name in names:
+            value = getattr(self, name)
+            for text in value if isinstance(value, tuple) else (value,):
+                check_value(
+                    shown[name],
+                    text,
+                    fine=text is None or bool(text.strip()),
+                    expected="some text",
+                    cure="Leave it out for the default.",
+                )
+
+
+def declared(options: type[Options]) -> tuple[Option, ...]:
+    """Return the options of a class that users may give, in the order of its fields."""
+    return tuple(_options(options))
+
+
+def _options(options: type[Options]) -> Iterator[Option]:
+    hints, texts = typing.get_type_hints(options), _texts(options)
+    for field in dataclasses.fields(options):
+        if "internal" in field.metadata:
+            continue
+        name = field.metadata.get("name", field.name)
+        others = (*field.metadata.get("also", ()), *([field.name] if name != field.name else []))
+        yield Option(
+            field=field.name,
+            name=name,
+            others=others,
+            hint=hints[field.name],
+            default=field.default,
+            text=texts[field.name],
+            metadata=field.metadata,
+        )
+    if options.borrowed is not None:
+        lender, names = options.borrowed
+        for option in declared(lender):
+            if option.field in names.split():
+                yield dataclasses.replace(option, default=None)
+
+
+def _texts(options: type[Options]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for kind in reversed(options.__mro__):
+        for name, text in _ATTRIBUTE.findall(kind.__doc__ or ""):
+            texts[name] = " ".join(text.split()).rstrip(".")
+    return texts
+
+
+def by_name(options: type[Options]) -> Mapping[str, Option]:
+    """Return the options of a class by every name that is accepted, with underscores."""
+    return {name: one for one in declared(options) for name in (one.name, *one.others)}
+
+
+def summary_of(options: type[Options]) -> str:
+    """Return the first line of a class: what its command does."""
+    return (options.__doc__ or "").partition("\n")[0]
+
+
+def underscored(name: str) -> str:
+    """Return a name as keys and fields are written."""
+    return name.replace("-", "_")
+
+
+def dashed(name: str) -> str:
+    """Return a name as flags are written."""
+    return name.replace("_", "-")
+
+
+def _listed(value: object) -> object:
+    """Split texts at commas, and write numbers as texts: YAML reads a list of layers as numbers."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in items):
+        return value
+    parts = [part.strip() for item in items for part in _COMMA.split(str(item))]
+    parts = [part for part in parts if part] or parts[:1]  # a blank alone is left to be refused
+    return [part.replace("\\,", ",") for part in parts]
+
+
+def _missing(option: Option, values: Mapping[str, Any], source: str) -> ConfigError:
+    if "position" in option.metadata:
+        return ConfigError(
+            f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
+            f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name."
+        )
+    return ConfigError(
+        f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
+        f"{option.name} among them. Give {option.word} {option.metavar}, or a line "
+        f"'{option.name}: {option.metavar}' in a --config file."
+    )
+
+
+def _unknown(key: str, options: type[Options], source: str) -> ConfigError:
+    names = sorted(option.name for option in declared(options))
+    hint = hint_for(key, options, is_key=True) or "Remove it."
+    return ConfigError(
+        f"unknown option in {source}: got {key!r}; expected one of {', '.join(names)}. {hint}"
+    )
+
+
+# What other programs call things: bert-score, sacreBLEU and COMET. A value with a blank in it is
+# a hint of its own.
+_ELSEWHERE = {
+    "c cand cands candidate candidates hyp hyps hypotheses t translations": "candidate_column",
+    "r ref refs reference references": "reference_column",
+    "i": "input",
+    "m model_type model_name": "model",
+    "l layer layers": "num_layers",
+    "b bs batch_size": "max_batch_tokens",
+    "gpu gpus g nthreads num_workers threads j": "workers",
+    "rescale_with_baseline": "rescale",
+    "baseline_path baseline_file": "baseline",
+    "langs src_lang tgt_lang language_pair": "language",
+    "alpha ci": "confidence",
+    "s seg_level sentence_level sl": "Every row gets scores of its own, and sources are not read.",
+    "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
+}
+
+
+def hint_for(word: str, options: type[Options], *, is_key: bool = False) -> str:
+    """Return a sentence about the option that a word probably means, "" if none is near."""
+    known = [option.name for option in declared(options)]
+    bare = underscored(word.strip("-"))
+    meant = next((meant for words, meant in _ELSEWHERE.items() if bare in words.split()), "")
+    if " " in meant:
+        return meant
+    near = meant if meant in known else nearest(word, known)
+    if near is None:
+        return ""
+    return f"Did you mean {near!r}?" if is_key else f"Did you mean --{dashed(near)}?"

@@ -1,0 +1,354 @@
+"""Options of all jobs: frozen, checked when they are made, read from YAML and flags."""
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from bertscore_beam.dump import is_code
+from bertscore_beam.files import FILES_IN_FLIGHT, MOST_IN_FLIGHT, mask_credentials
+from bertscore_beam.options.declare import COLUMNS, Options, underscored
+from bertscore_beam.options.values import (
+    check_at_least,
+    check_value,
+    fit_value,
+    load_yaml,
+    plain_value,
+)
+from bertscore_core.errors import ConfigError, unknown_key
+
+# The mapping of languages: what each one is scored with.
+#
+#     languages:
+#       en: {model: roberta-large}
+#       zh: {model: bert-base-chinese, num_layers: 8, baseline: tables/zh.tsv}
+#       "*": {model: xlm-roberta-large}     # every language that is not named
+#
+# What an entry leaves out comes from the options of the run, then from the registry.
+
+OTHERS = "*"
+"""Name of the entry for every language that is not named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageOptions:
+    """What one language is scored with.
+
+    Attributes:
+        model: Hub id, local folder or registry name.
+        num_layers: Layer whose embeddings are compared.
+        revision: Revision of a model on the hub.
+        max_length: Number of tokens after which a text is cut, or `unlimited`.
+        baseline: Table to rescale with, or a folder of tables.
+    """
+
+    model: str | None = None
+    num_layers: int | None = None
+    revision: str | None = None
+    max_length: int | Literal["unlimited"] | None = None
+    baseline: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what the entry says, by the name of the option."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageMap:
+    """The entries of a mapping of languages.
+
+    Attributes:
+        entries: Language code in lower case, or `*`, and its entry, in the order given.
+    """
+
+    entries: tuple[tuple[str, LanguageOptions], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(name for name, _ in self.entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.entries if name != OTHERS)
+
+    def find(self, language: str) -> LanguageOptions | None:
+        """Return the entry of a language: its own, else that of `*`, else None."""
+        entries = dict(self.entries)
+        return entries.get(language, entries.get(OTHERS))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the mapping as plain values, without credentials."""
+        return {
+            name: {key: plain_value(value) for key, value in entry.given().items()}
+            for name, entry in self.entries
+        }
+
+
+def language_map(value: object, source: str) -> LanguageMap:
+    """Read a mapping of languages: itself, or the path of a YAML file that holds it.
+
+    Args:
+        value: The mapping, or the path.
+        source: Where it comes from, for the error messages.
+
+    Raises:
+        ConfigError: The file cannot be read, a language is named twice, a key is not known, or a
+            value does not fit.
+    """
+    if isinstance(value, str):
+        source, content = mask_credentials(value), load_yaml(value, option="languages")
+        # The file may be a whole config, of which only the mapping is read.
+        value = content.get("languages", content)
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigError(
+            f"'languages' in {source} does not fit: got {type(value).__name__}; expected a mapping "
+            "of language codes, such as {en: {model: roberta-large}}, or the path of a YAML file "
+            "with one."
+        )
+    entries: dict[str, LanguageOptions] = {}
+    for key, entry in value.items():
+        name = _language(key, source)
+        if name in entries:
+            raise ConfigError(
+                f"language {name!r} is named twice in {source}: got {key!r} as well; expected it "
+                "once. Upper and lower case are the same."
+            )
+        entries[name] = _entry(name, entry, f"language {name!r} in {source}")
+    return LanguageMap(entries=tuple(entries.items()))
+
+
+def _language(key: object, source: str) -> str:
+    if key is False:  # YAML reads a bare `no` as false
+        raise ConfigError(
+            f"a language in {source} is read as false: got the key no; expected a text. Write "
+            '"no" with quotes for Norwegian.'
+        )
+    name = str(key).lower()
+    check_value(
+        f"languages in {source}",
+        key,
+        fine=isinstance(key, str) and (name == OTHERS or is_code(name)),
+        expected="language codes such as en or zh-cn, or '*' for every other language",
+        cure="Correct this key.",
+    )
+    return name
+
+
+def _entry(name: str, value: object, source: str) -> LanguageOptions:
+    if value is None:
+        value = {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{source} does not fit: got {type(value).__name__}; expected a mapping such as "
+            f"{{model: roberta-large}}. Write {name}: {{model: ...}}."
+        )
+    hints = typing.get_type_hints(LanguageOptions)
+    values: dict[str, Any] = {}
+    for key, item in value.items():
+        option = underscored(str(key))
+        if option not in hints:
+            raise unknown_key(str(key), list(hints), source)
+        if option in values:
+            raise ConfigError(f"{option!r} is given twice in {source}; expected it once.")
+        values[option] = fit_value(option, item, hints[option], source)
+    entry = LanguageOptions(**values)
+    check_at_least("num_layers", entry.num_layers, 0)
+    if entry.max_length != "unlimited":
+        check_at_least("max_length", entry.max_length, 1)
+    for option, item in entry.given().items():
+        check_value(
+            option,
+            item,
+            fine=not isinstance(item, str) or bool(item.strip()),
+            expected=f"some text in {source}",
+            cure="Leave it out for the default.",
+        )
+    return entry
+
+
+# Nobody scores an empty dump on purpose: it means that something upstream is broken.
+DEFAULT_MIN_ROWS = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """Options of every command that runs a job.
+
+    Attributes:
+        output: Where the result is written.
+        workers: Number of worker processes; `auto` takes one for each GPU of this machine that
+            scores here, and 1 where there is none.
+        restarts: How many deaths of worker processes of this machine a run survives. After each one
+            a new process tries again what the dead one was working on. By default 1. Most other
+            runners replace their workers themselves.
+        overwrite: Replace results that were made with other settings.
+        dry_run: Check everything, print the plan and stop.
+        print_job: Print the job as it would be submitted, as JSON, and stop; input, output and
+            model are not looked at.
+        beam: Options for Beam, as Beam spells them.
+    """
+
+    output: str = dataclasses.field(metadata={"metavar": "PATH", "short": "-o"})
+    workers: int | Literal["auto"] = "auto"
+    restarts: int | None = None
+    overwrite: bool = False
+    dry_run: bool = False
+    print_job: bool = False
+    beam: tuple[str, ...] = dataclasses.field(default=(), metadata={"metavar": "OPTION"})
+
+    def __post_init__(self) -> None:
+        self._check_texts("output")
+        check_value(
+            "output",
+            mask_credentials(self.output),
+            fine=not self.output.startswith(("http://", "https://")),
+            expected="a place that can be written to",
+            cure="Use a local folder, s3:// or gs://; http is for reading only.",
+        )
+        if self.workers != "auto":
+            check_at_least("workers", self.workers, 1)
+        if self.restarts is not None:
+            check_at_least("restarts", self.restarts, 0)
+
+    def check_packages(self) -> None:
+        """Raise `ConfigError` if a package that only this job needs is missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpOptions(RunOptions):
+    """Options of every command that reads a dump.
+
+    Attributes:
+        input: Files, folders or globs to read.
+        model: Hub id, local folder or registry name; by default the model for the language, or the
+            embedded model if no language is given.
+        language: Language of the texts; it chooses the model and the baseline.
+        language_column: Column of language codes, such as en or zh. Each row is scored with the
+            model, layer, baseline and idf table of its language.
+        languages: What each language is scored with, as a mapping of language codes to model,
+            num_layers, revision, max_length and baseline, or the path of a YAML file with one; `*`
+            is for every language that is not named. By default the registry's choice for each
+            language.
+        reference_column: Column of the references: a text or a list of texts in each row. A dotted
+            path (`response.text`) leads into nested columns.
+        idf_key: Columns that identify a reference. Rows that are equal in them count once for idf,
+            such as those of several systems on one test set.
+        idf_group: Columns that name the test set of a row. Each test set has its own idf table, and
+            keys are compared within it.
+        max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
+            model's own limit.
+        long_text: What is done with a longer text: `truncate` cuts it; `error` rejects its row for
+            the reason `too_long`; `windows` scores all of it, in overlapping windows of
+            `max_length` tokens.
+        revision: Revision of a model on the hub: a branch, tag or commit.
+        input_format: Format of the input: `auto` goes by the names of the files (.parquet, .jsonl,
+            .ndjson, .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which
+            quotes are ordinary characters.
+        split_rows: Most rows in a split; about as many where a file is cut without being read.
+            `auto` takes 500 to 20,000, so that every worker gets several splits; a folder with an
+            earlier run keeps the number of that run.
+        files_in_flight: Most files that are looked at in parallel while the job is planned.
+        min_rows: Fewest rows of input with which the job can succeed; 0 accepts an empty input.
+    """
+
+    input: tuple[str, ...]
+    model: str | None = None
+    language: str | None = dataclasses.field(default=None, metadata={"also": ("lang",)})
+    language_column: str | None = None
+    languages: LanguageMap | None = dataclasses.field(default=None, metadata={"metavar": "FILE"})
+    reference_column: str = "reference"
+    idf_key: tuple[str, ...] = dataclasses.field(default=(), metadata=COLUMNS)
+    idf_group: tuple[str, ...] = dataclasses.field(default=(), metadata=COLUMNS)
+    max_length: int | Literal["unlimited"] | None = None
+    long_text: Literal["truncate", "error", "windows"] = "truncate"
+    revision: str | None = None
+    input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
+    split_rows: int | Literal["auto"] = "auto"
+    files_in_flight: int = FILES_IN_FLIGHT
+    min_rows: int = DEFAULT_MIN_ROWS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_value(
+            "input",
+            self.input,
+            fine=bool(self.input),
+            expected="at least one path",
+            cure="Name what to score.",
+        )
+        self._check_texts(
+            *("input", "model", "language", "language_column", "reference_column", "revision")
+        )
+        self._check_texts("idf_key", "idf_group")
+        columns = (*self.idf_key, *self.idf_group)
+        check_value(
+            "idf_key and idf_group",
+            columns,
+            fine=len(set(columns)) == len(columns),
+            expected="each column once",
+            cure="Keys are compared within their group: leave its columns out of the key.",
+        )
+        check_value(
+            "files_in_flight",
+            self.files_in_flight,
+            fine=1 <= self.files_in_flight <= MOST_IN_FLIGHT,
+            expected=f"a number from 1 to {MOST_IN_FLIGHT}",
+            cure="More threads would only get in each other's way.",
+        )
+        if self.split_rows != "auto":
+            check_at_least("split_rows", self.split_rows, 1)
+        check_at_least("min_rows", self.min_rows, 0)
+        if self.max_length != "unlimited":
+            check_at_least("max_length", self.max_length, 1)
+        _check_languages(self)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str) -> Self:
+        """Make options from keys and values; see `RunOptions.from_mapping`."""
+        values = dict(mapping)
+        if values.get("languages") is not None:
+            values["languages"] = language_map(values["languages"], source)
+        return super().from_mapping(values, source)
+
+    def for_language(self, language: str) -> Self | None:
+        """Return the options for the rows of one language; None if the mapping has no entry for it.
+
+        An entry that names a model does not inherit the layer and the revision of another one.
+        """
+        entry = LanguageOptions() if self.languages is None else self.languages.find(language)
+        if entry is None:
+            return None
+        of_model = {"num_layers": None, "revision": None} if entry.model is not None else {}
+        alone = {"language": language, "language_column": None, "languages": None}
+        names = {f.name for f in dataclasses.fields(self)}  # counting idf needs no layer
+        given = {**alone, **of_model, **entry.given()}
+        return dataclasses.replace(
+            self, **{name: value for name, value in given.items() if name in names}
+        )
+
+
+def _check_languages(options: DumpOptions) -> None:
+    if options.language_column is None:
+        check_value(
+            "languages",
+            options.languages,
+            fine=options.languages is None,
+            expected="a mapping only together with a column of languages",
+            cure="Add --language-column NAME, or leave it out.",
+        )
+        return
+    check_value(
+        "language",
+        options.language,
+        fine=options.language is None,
+        expected="none beside --language-column, which gives each row its own",
+        cure="Leave one of the two out.",
+    )
+    for name in ("num_layers", "revision"):
+        check_value(
+            name,
+            value := getattr(options, name, None),
+            fine=value is None or options.model is not None,
+            expected="it only beside --model: models have layers and revisions of their own",
+            cure="Give it for each language with --languages, or leave it out.",
+        )

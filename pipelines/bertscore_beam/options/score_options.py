@@ -1,0 +1,302 @@
+"""Options of `score`, `idf`, `rescale` and `import`."""
+
+import dataclasses
+import difflib
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.options.declare import COLUMNS, RUN
+from bertscore_beam.options.run_options import DumpOptions, RunOptions
+from bertscore_beam.options.values import (
+    check_at_least,
+    check_group_columns,
+    check_share,
+    check_value,
+)
+from bertscore_core.errors import ConfigError
+
+# How pairs are scored, for every command that scores.
+
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+ACCELERATOR = re.compile(r"type:[\w-]+;count:[1-9]\d*(;[\w.-]+(:[\w.-]+)?)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions(RunOptions):
+    """Options of every command that scores.
+
+    Attributes:
+        dtype: Number format of the encoder. `auto` takes float32 on a CPU, and on a GPU what is
+            fast and holds the model's numbers: float16 for BERT, RoBERTa and similar models,
+            bfloat16 for others (float32 where the GPU lacks it). In 16 bits a baseline can be wrong
+            by up to 2e-4, which is more than its standard error says: make a baseline in the number
+            format in which you will score.
+        device: Where the encoder runs: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        accelerator: GPU to ask a remote runner for, only for the step that scores, in the form of
+            Beam's resource hint: `type:nvidia-l4;count:1;install-nvidia-driver:5xx`.
+        backend: What runs the encoder: `torch`; `openvino` (CPU only, needs the extra of that
+            name); or `auto`, which takes OpenVINO on CPUs and architectures where it is known to
+            work well, and torch elsewhere. Where the devices of the workers are not known in
+            advance, `auto` takes torch, unless the device is `cpu`.
+        attention: How torch computes attention. `auto` lays texts end to end on a GPU, without
+            padding, for models that allow it; `sdpa` pads them.
+        max_batch_tokens: Most padded tokens in one forward pass; by default it depends on the
+            device.
+        allow_pickle_weights: Load weights that are not in the safetensors format. Such files can
+            run code when they are loaded.
+    """
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
+    device: str = "auto"
+    accelerator: str | None = None
+    backend: Literal["auto", "torch", "openvino"] = "auto"
+    attention: Literal["auto", "sdpa"] = "auto"
+    max_batch_tokens: int | None = None
+    allow_pickle_weights: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least("max_batch_tokens", self.max_batch_tokens, 1)
+        check_value(
+            "device",
+            self.device,
+            fine=DEVICE.fullmatch(self.device) is not None,
+            expected="auto, cpu, mps, cuda or cuda:N",
+            cure="Leave it out to use a GPU when there is one.",
+        )
+        # A runner ignores a resource hint that it does not understand, and then gives no GPU.
+        check_value(
+            "accelerator",
+            self.accelerator,
+            fine=self.accelerator is None or ACCELERATOR.fullmatch(self.accelerator) is not None,
+            expected="type:NAME;count:NUMBER, and further words of the runner after semicolons",
+            cure="For one L4 on Dataflow write 'type:nvidia-l4;count:1;install-nvidia-driver:5xx'.",
+        )
+
+
+# Options of `bertscore-beam score`.
+
+IDF_WORDS = ("none", "corpus")
+# A few blank lines in a dump are normal and must not fail a nightly run. When one row in a hundred
+# has no score, something upstream is broken.
+DEFAULT_MAX_REJECT_FRACTION = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ScoringOptions, DumpOptions):
+    """Score candidates against references, and write the same rows with scores.
+
+    Attributes:
+        candidate_column: Column of the candidates, by name or dotted path.
+        num_layers: Layer whose embeddings are compared; by default the registry's for the model.
+        registry: File of layers that `bertscore-beam tune` wrote: the layer of a model is taken
+            from it, unless `num_layers` says another.
+        idf: `none`; `corpus` to count over all references first; or the path of a saved table.
+        rescale: Rescale the scores with the baseline for the language, model and layer.
+        baseline: Table to rescale with instead of a published one; or a folder of tables, as
+            `bertscore-beam baseline` makes it, where language, model and layer choose the table.
+        reuse: An earlier run. Rows with the same texts and the same settings take its scores. Give
+            the folder of the run, or `latest:` and a pattern of folders, such as `latest:scores/*`,
+            for the newest run among them that has succeeded; if there is none, all rows are scored.
+        index: Write an index of all rows at the end, 48 bytes a row, with which later runs find
+            rows that have moved to other files. Without it they look into files of the same name.
+        keep_input: Keep the Parquet files that were made of files of text (in _input) when the run
+            is a success.
+        group_by: Columns whose values make groups, such as system and language: the summary has the
+            rows, the mean scores and their errors of each. The scores do not depend on it.
+        allow_shared_baseline: Allow that several languages of one run are rescaled with the same
+            table. Their rescaled scores then cannot be compared with each other.
+        model_memory: Most bytes of model weights that a worker keeps loaded, in a run with several
+            models; the one that was used longest ago goes first. By default half the memory of the
+            device, divided by the workers of this machine.
+        empty: Score of a pair with an empty candidate or reference: `zero` for 0 before rescaling,
+            whatever the model; `null` for none; `reference` for the score of the reference
+            implementation, which is 0 for BERT and similar models. The reason is always written.
+        max_reject_fraction: Share of the rows, from 0 to 1, that may have no score. If more have
+            none, the job still finishes but its exit status reports failure; 1 never fails.
+        max_truncated_fraction: Share of the scored rows, from 0 to 1, that may hold a text cut at
+            the maximum length. If more do, the job still finishes but its exit status reports
+            failure; by default it never fails.
+    """
+
+    example = "bertscore-beam score --input 'dump/*.parquet' --output scores --language en"
+    daily: ClassVar = {
+        "input and output": "input output candidate_column reference_column by reuse overwrite",
+        "model": "model language language_column languages num_layers max_length",
+        "scores": "rescale baseline idf max_reject_fraction",
+        "where it runs": "device workers dry_run",
+    }
+
+    candidate_column: str = "candidate"
+    num_layers: int | None = None
+    registry: str | None = None
+    idf: str = "none"
+    rescale: bool = False
+    baseline: str | None = None
+    reuse: str | None = None
+    index: bool = True
+    keep_input: bool = False
+    group_by: tuple[str, ...] = dataclasses.field(default=(), metadata={**COLUMNS, "name": "by"})
+    allow_shared_baseline: bool = False
+    model_memory: int | None = None
+    empty: Literal["zero", "null", "reference"] = "zero"
+    max_reject_fraction: float = DEFAULT_MAX_REJECT_FRACTION
+    max_truncated_fraction: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check combinations of options as well."""
+        super().__post_init__()
+        check_at_least("num_layers", self.num_layers, 0)
+        check_value(
+            "candidate_column",
+            self.candidate_column,
+            fine=self.candidate_column.strip() not in ("", self.reference_column),
+            expected="a name other than the reference column's",
+            cure="Texts compared with themselves all score 1.",
+        )
+        self._check_texts("reuse", "registry", "group_by")
+        check_group_columns("by", self.group_by)
+        check_at_least("model_memory", self.model_memory, 1)
+        check_share("max_reject_fraction", self.max_reject_fraction)
+        check_share("max_truncated_fraction", self.max_truncated_fraction)
+        _check_idf(self.idf)
+        _check_idf_columns(self)
+        _check_rescale(self)
+
+
+def _check_idf(idf: str) -> None:
+    """Raise for a word that is not known and does not look like a path: it is likely a typo."""
+    near = difflib.get_close_matches(idf, IDF_WORDS, n=1)
+    check_value(
+        "idf",
+        idf,
+        fine=idf in IDF_WORDS or "/" in idf or "." in idf,
+        expected="'none', 'corpus' or the path of a table saved by `bertscore-beam idf`",
+        cure=f"Did you mean {near[0]!r}?" if near else "Write a file of this folder as ./name.",
+    )
+
+
+def _check_idf_columns(options: ScoreOptions) -> None:
+    check_value(
+        "idf_key",
+        options.idf_key,
+        fine=options.idf == "corpus" or not options.idf_key,
+        expected="a key only together with --idf corpus",
+        cure="A saved table was counted before: give the key to `bertscore-beam idf`.",
+    )
+    check_value(
+        "idf_group",
+        options.idf_group,
+        fine=options.idf != "none" or not options.idf_group,
+        expected="groups only together with idf",
+        cure="Add --idf corpus, or leave --idf-group out.",
+    )
+
+
+def _check_rescale(options: ScoreOptions) -> None:
+    by_language = options.language is not None or options.language_column is not None
+    if options.rescale and not by_language and options.baseline is None:
+        raise ConfigError(
+            "--rescale needs a baseline: got neither a language, which chooses a published one, "
+            "nor a table of your own; expected one of them. Add --language CODE or "
+            "--baseline PATH."
+        )
+    check_value(
+        "baseline",
+        mask_credentials(options.baseline or ""),
+        fine=options.rescale or options.baseline is None,
+        expected="a baseline only together with rescale",
+        cure="Add --rescale, or leave --baseline out.",
+    )
+    for language, entry in options.languages.entries if options.languages else ():
+        check_value(
+            f"baseline of {language}",
+            mask_credentials(entry.baseline or ""),
+            fine=options.rescale or entry.baseline is None,
+            expected="a baseline only together with rescale",
+            cure="Add --rescale, or leave it out.",
+        )
+
+
+# Options of `bertscore-beam idf`.
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdfOptions(DumpOptions):
+    """Count document frequencies over references, and write the table to the file `output`."""
+
+    example = "bertscore-beam idf --input 'dump/*.parquet' --output idf.npz --language en"
+    daily: ClassVar = {
+        "input and output": "input output reference_column",
+        "model": "model language language_column languages",
+        "what counts": "idf_key idf_group",
+        "where it runs": "workers dry_run",
+    }
+
+
+# Options of `bertscore-beam rescale`.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescaleOptions(RunOptions):
+    """Rescale a finished run with a baseline; no model is loaded.
+
+    Attributes:
+        run: Output folder of the run to rescale. It is only read.
+        baseline: Table to rescale with; or a folder of tables, as `bertscore-beam baseline` makes
+            it, where language, model and layer choose the table.
+        language: Language that chooses a table of a folder; by default that of the run.
+    """
+
+    example = "bertscore-beam rescale scores --baseline tables/en.tsv --output rescaled"
+    daily: ClassVar = {"what to do": "run baseline language output overwrite dry_run"}
+
+    run: str = dataclasses.field(metadata=RUN)
+    baseline: str
+    language: str | None = dataclasses.field(default=None, metadata={"also": ("lang",)})
+
+    def __post_init__(self) -> None:
+        """Refuse options of other commands: there is no pipeline here."""
+        super().__post_init__()
+        self._check_texts("run", "baseline", "language")
+        unused = {"workers": ("auto", 1), "restarts": (None,), "print_job": (False,), "beam": ((),)}
+        for name, defaults in unused.items():
+            value = getattr(self, name)
+            check_value(
+                name,
+                value,
+                fine=value in defaults,
+                expected="nothing: a run is rescaled in this process, in seconds a million rows",
+                cure="Leave it out.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(RunOptions):
+    """Turn files of text into Parquet, a file each. Files that have not changed are left alone.
+
+    Attributes:
+        input: Files, folders or globs to read.
+        input_format: Format of the input: `auto` goes by the names of the files (.jsonl, .ndjson,
+            .json, .csv, .tsv; also with .gz or .zst); `tsv-raw` is a TSV in which quotes are
+            ordinary characters.
+    """
+
+    example = "bertscore-beam import --input 'dump/*.jsonl' --output parquet"
+    daily: ClassVar = {"what to do": "input output input_format overwrite workers dry_run"}
+
+    input: tuple[str, ...] = dataclasses.field(metadata={"metavar": "PATH"})
+    input_format: Literal["auto", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_value(
+            "input",
+            self.input,
+            fine=bool(self.input),
+            expected="at least one path",
+            cure="Name what to import.",
+        )
+        self._check_texts("input")

@@ -1,0 +1,32 @@
+from .explain_rows import (
+    RowChanges as RowChanges,
+    RowExplanation as RowExplanation,
+    StoredRow as StoredRow,
+    explain_row as explain_row,
+    extreme_rows as extreme_rows,
+    named_rows as named_rows,
+    read_idf as read_idf,
+    read_stored as read_stored,
+    row_config as row_config,
+)
+from .explain_terminal import terminal as terminal
+from .group_rows import (
+    check_output as check_output,
+    check_outside as check_outside,
+    groups_of_run as groups_of_run,
+    write_table as write_table,
+)
+from .page import MOST_CHARACTERS as MOST_CHARACTERS, MOST_ROWS as MOST_ROWS, render as render
+from .report_data import (
+    ChosenRow as ChosenRow,
+    Cost as Cost,
+    Estimate as Estimate,
+    GroupRow as GroupRow,
+    Night as Night,
+    ReasonCount as ReasonCount,
+    ReportData as ReportData,
+    Texts as Texts,
+)
+from .report_options import ReportOptions as ReportOptions
+from .report_rows import MOST_BARS as MOST_BARS, collect as collect
+from .words import signature_sentences as signature_sentences

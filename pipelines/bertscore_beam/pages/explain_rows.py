@@ -1,0 +1,340 @@
+"""Rows of a finished run, chosen and worked out with the run's own settings.
+
+RowPlace --read_stored--> StoredRow --row_config--> ScorerConfig --explain_row--> RowExplanation
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bertscore_beam.compare import noise_of
+from bertscore_beam.dump import Rows, TableFields, columns, only_strings, texts_from_column
+from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
+from bertscore_beam.options import IDF_WORDS, language_map
+from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
+from bertscore_core import (
+    Baseline,
+    BertScorer,
+    IdfError,
+    IdfTable,
+    ScorerConfig,
+    Signature,
+    explain,
+)
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.explanations import Explanation, Measures
+
+# Choose rows of a finished run: those that a user names, or those with the extreme scores.
+
+
+def named_rows(run: FinishedRun, names: Sequence[str]) -> list[RowPlace]:
+    """Return the places of rows that are named `FILE:N`.
+
+    FILE is the name of an input file as in the output folder, or the end of it if only one ends so;
+    N is the position of the row, from 0.
+
+    Raises:
+        ConfigError: A name has another form.
+        InputError: The run has no such file, or several.
+    """
+    return [_place(run, name) for name in names]
+
+
+def _place(run: FinishedRun, name: str) -> RowPlace:
+    file, _, number = name.rpartition(":")
+    if not file or not number.isdecimal():
+        raise ConfigError(
+            f"{name!r} names no row: expected FILE:N, an input file of the run and the position of "
+            "a row in it, counted from 0."
+        )
+    inputs = dict.fromkeys(record.input_name for record in run.records)
+    matching = [input_name for input_name in inputs if input_name == file] or [
+        input_name for input_name in inputs if input_name.endswith(f"/{file}")
+    ]
+    if len(matching) != 1:
+        shown = ", ".join((matching or list(inputs))[:_SHOWN])
+        raise InputError(
+            f"the run in {run.folder.shown!r} has {len(matching) or 'no'} input files {file!r}: "
+            f"expected one. It has {shown}. Give the name as it is in the output folder."
+        )
+    return RowPlace(matching[0], int(number))
+
+
+_SHOWN = 5
+"""Names of files in a message."""
+
+
+def extreme_rows(run: FinishedRun, count: int, *, worst: bool) -> list[RowPlace]:
+    """Return the rows with the lowest or the highest F1, the most extreme first.
+
+    Rows without a score are left out; of equal scores the first are taken. One column is read, part
+    by part, and `count` rows are kept.
+    """
+    sign = 1.0 if worst else -1.0
+    extremes: list[tuple[float, RowPlace]] = []
+    for part in read_columns(run, [columns.F1]):
+        values = sign * part.table[columns.F1].to_numpy(zero_copy_only=False)
+        # A null is NaN here, which is sorted to the end. Stable, as all sorts here.
+        rows = np.argsort(values, kind="stable")[:count]
+        extremes += [
+            (float(values[row]), RowPlace(part.input_name, part.first_row + row))
+            for row in rows[~np.isnan(values[rows])].tolist()
+        ]
+        extremes = sorted(extremes, key=lambda extreme: extreme[0])[:count]
+    return [place for _, place in extremes]
+
+
+PROGRAM = ("backend", "batch_tokens", "version", "torch", "transformers")
+"""Fields of a signature that say by what program scores were made; most move nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRow:
+    """A row of a run.
+
+    Attributes:
+        language: Its language; None if all rows are scored alike.
+        signature: How it was scored.
+        scores: Its scores, as they are stored; the raw ones are those before rescaling.
+        reason: Its `bertscore_error`; None without one.
+        table: The row itself.
+    """
+
+    place: RowPlace
+    candidate: str
+    references: tuple[str, ...]
+    language: str | None
+    signature: Signature
+    scores: Measures
+    raw: Measures
+    reason: str | None
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChanges:
+    """What a user gives for a run whose files are elsewhere now; None to take the run's.
+
+    A run cannot allow pickled weights, which can run code.
+    """
+
+    model: str | None = None
+    revision: str | None = None
+    baseline: str | None = None
+    idf: str | None = None
+    device: str | None = None
+    backend: str | None = None
+    allow_pickle_weights: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExplanation:
+    """The scores of a row, worked out now, and in which ways they are not those of the run."""
+
+    row: StoredRow
+    explanation: Explanation
+    differences: tuple[str, ...]
+
+
+def read_stored(run: FinishedRun, places: Sequence[RowPlace]) -> list[StoredRow]:
+    """Read rows of a run with their texts.
+
+    Raises:
+        InputError: The run has no such row, or a row has no texts to explain.
+    """
+    fields = _fields(run)
+    wanted = [str(fields.candidate_column), *fields.counted, *columns.OUTPUT_COLUMNS]
+    tables = read_rows(run, places, wanted)
+    return [
+        _stored(run, place, Rows(table, fields))
+        for place, table in zip(places, tables, strict=True)
+    ]
+
+
+def _fields(run: FinishedRun) -> TableFields:
+    identity = run.run["identity"]
+    group = identity.get("idf_group")
+    return TableFields(
+        candidate_column=identity["candidate_column"],
+        reference_column=identity["reference_column"],
+        group=() if group is None else tuple(json.loads(group)),
+        language=identity.get("language_column") or None,
+    )
+
+
+def _stored(run: FinishedRun, place: RowPlace, row: Rows) -> StoredRow:
+    table = row.table
+    (candidate,) = texts_from_column(row.candidates)
+    (group,) = row.reference_texts
+    (reason,) = table[columns.ERROR].to_pylist()
+    if not isinstance(candidate, str) or not group or len(only_strings(group)) != len(group):
+        raise InputError(
+            f"row {str(place)!r} cannot be explained: got {columns.ERROR} {reason!r}; expected a "
+            "candidate and its references. Choose another row."
+        )
+    is_rescaled = columns.RAW_F1 in table.column_names
+    return StoredRow(
+        place=place,
+        candidate=candidate,
+        references=tuple(only_strings(group)),
+        language=next(iter(row.languages), None),
+        signature=_signature(run, place, table, reason),
+        scores=_measures(table, columns.SCORES),
+        raw=_measures(table, columns.RAW_SCORES if is_rescaled else columns.SCORES),
+        reason=reason,
+        table=table,
+    )
+
+
+def _measures(table: pa.Table, names: Mapping[str, str]) -> Measures:
+    values = (table[name].to_pylist()[0] for name in names.values())
+    return Measures(*(math.nan if value is None else float(value) for value in values))
+
+
+def _signature(run: FinishedRun, place: RowPlace, table: pa.Table, reason: str | None) -> Signature:
+    text = run.summary.get("signature")
+    if columns.SIGNATURE in table.column_names:
+        (text,) = table[columns.SIGNATURE].to_pylist()
+    if not isinstance(text, str):
+        raise InputError(
+            f"row {str(place)!r} cannot be explained: it was not scored, got {columns.ERROR} "
+            f"{reason!r}; expected a row with a signature. Choose another row."
+        )
+    return Signature.parse(text)
+
+
+def row_config(
+    run: FinishedRun,
+    row: StoredRow,
+    changes: RowChanges,
+    read_baseline: Callable[[str, StoredRow, str | None], Baseline],
+) -> ScorerConfig:
+    """Return how a row was scored, from its signature and from the options of its run.
+
+    `read_baseline` reads a table, or chooses it from a folder of tables by row and language.
+    """
+    signature, options = row.signature, run.run.get("options", {})
+    entry = _language_entry(options, row.language)
+    rescale = signature.baseline != "none"
+    length = signature.max_length
+    language = row.language or options.get("language")
+    baseline = None
+    path = changes.baseline or entry.get("baseline") or options.get("baseline")
+    if rescale and path is not None:
+        baseline = read_baseline(path, row, language)
+    model = changes.model or entry.get("model") or options.get("model") or signature.model
+    return ScorerConfig(
+        model=model,
+        num_layers=int(signature.num_layers),
+        language=language,
+        idf=signature.idf != "none",
+        rescale=rescale,
+        baseline=baseline,
+        max_length="unlimited" if length == "unlimited" else int(length),
+        long_text=signature.long_text,
+        empty=signature.empty,
+        dtype=signature.dtype.removesuffix("-true"),
+        attention=signature.attention,
+        device=changes.device or "auto",
+        backend=changes.backend or signature.backend.partition("-")[0],
+        max_batch_tokens=options.get("max_batch_tokens"),
+        revision=changes.revision or entry.get("revision") or options.get("revision"),
+        # Never from the run: whoever can write into its folder could run code here.
+        allow_pickle_weights=bool(changes.allow_pickle_weights),
+    )
+
+
+def _language_entry(options: dict[str, Any], language: str | None) -> dict[str, Any]:
+    languages = options.get("languages")
+    if language is None or not languages:
+        return {}
+    entry = language_map(languages, "the run's options").find(language)
+    return {} if entry is None else entry.given()
+
+
+def read_idf(run: FinishedRun, changes: RowChanges) -> IdfTables | None:
+    """Read the idf tables of a run; None if its scores are not weighted.
+
+    Raises:
+        IdfError: They cannot be read.
+    """
+    if run.run["identity"].get("idf", "none") == "none":
+        return None
+    if changes.idf is not None:
+        return load_idf(changes.idf)
+    if run.folder.exists(IDF_FILE):
+        return load_idf(run.folder.path(IDF_FILE))
+    path = run.run.get("options", {}).get("idf")
+    if path is None or path in IDF_WORDS:
+        raise IdfError(
+            f"the idf table of the run in {run.folder.shown!r} cannot be found: got no {IDF_FILE} "
+            "and no path of one; expected the table that weighed its scores. Give --idf PATH."
+        )
+    return load_idf(path)
+
+
+def explain_row(
+    run: FinishedRun, row: StoredRow, scorer: BertScorer, tables: IdfTables | None
+) -> RowExplanation:
+    """Work out the scores of a row, and compare them with those of the run.
+
+    The scorer has the settings of `row_config`; the tables are those of the run.
+
+    Raises:
+        IdfError: There is no idf table for the row.
+    """
+    table = None if tables is None else _table_of(run, row, tables)
+    explanation = explain(scorer, row.candidate, row.references, idf=table)
+    own = None if tables is None else tables.for_language(row.language or WHOLE.language)
+    now = replace(scorer.signature(), idf="none" if own is None else own.fingerprint)
+    return RowExplanation(
+        row=row,
+        explanation=explanation,
+        differences=(
+            *_setting_differences(row.signature, now),
+            *_score_differences(row, explanation, now),
+        ),
+    )
+
+
+def _table_of(run: FinishedRun, row: StoredRow, tables: IdfTables) -> IdfTable:
+    keys = row_keys(Rows(row.table, _fields(run)))
+    code = int(keys.codes[0])
+    table = None if code == NO_KEY else tables.get(keys.keys[code])
+    if table is None:
+        raise IdfError(
+            f"row {str(row.place)!r} cannot be explained: there is no idf table for it; expected "
+            "the one it was scored with. Choose another row, or give --idf PATH."
+        )
+    return table
+
+
+def _setting_differences(then: Signature, now: Signature) -> list[str]:
+    before, after = then.fields(), now.fields()
+    return [
+        f"{name} is {after.get(name)!r} here and was {before.get(name)!r} in the run"
+        for name in dict.fromkeys([*before, *after])
+        if name not in PROGRAM and before.get(name) != after.get(name)
+    ]
+
+
+def _score_differences(row: StoredRow, explanation: Explanation, now: Signature) -> list[str]:
+    noise = noise_of(now.dtype)
+    differences = [
+        f"raw {name} is {now_value:.7f} here and was {stored:.7f} in the run"
+        for name, now_value, stored in zip(Measures._fields, explanation.raw, row.raw, strict=True)
+        if not (abs(now_value - stored) <= noise or (math.isnan(now_value) and math.isnan(stored)))
+    ]
+    if differences:
+        before, after = row.signature.fields(), now.fields()
+        differences += [
+            f"{name} is {after[name]!r} here and was {before[name]!r} in the run"
+            for name in PROGRAM
+            if before[name] != after[name]
+        ]
+    return differences

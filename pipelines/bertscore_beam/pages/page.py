@@ -1,0 +1,158 @@
+"""The page of a report: one HTML file that loads nothing and runs no script.
+
+Jinja escapes every value. The policy in its head forbids every request, every script, and every
+style but the page's own.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from bertscore_beam.compare import Group
+from bertscore_beam.pages import charts, words
+from bertscore_beam.pages.charts import Chart, draw
+from bertscore_beam.pages.report_data import ReportData
+from bertscore_beam.run import duration_words, escape_line
+from bertscore_core.errors import escape_text
+
+MOST_ROWS = 1000
+"""Most groups in one table: 10,000 of them would make a page that browsers are slow to show."""
+
+MOST_CHARACTERS = 2000
+"""Most characters of one text. What is left out is counted."""
+
+_TEMPLATES = Path(__file__).parent / "template"
+
+
+def render(data: ReportData) -> str:
+    """Return the page of a report."""
+    style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+    measure = "rescaled F1" if data.rescaled else "F1"
+    raw_measure = "F1 before rescaling" if data.rescaled else "F1"
+    edges = list(zip(data.bins, data.bins[1:], strict=False))
+    filled = [at for at, count in enumerate(data.total.histogram) if count]
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            data=data,
+            style=Markup(style),  # noqa: S704 (our own file)
+            policy=_policy(style),
+            sections=_sections(data),
+            charts=_charts(data, measure, raw_measure, filled),
+            measure=measure,
+            raw_measure=raw_measure,
+            most_rows=MOST_ROWS,
+            bins_of_counts=[edges[at] for at in filled],
+            trend_groups=_trend_groups(data),
+            at_most_lines=_of_most(len(data.groups), charts.MOST_LINES),
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "cut_text": _cut_text,
+        "line": escape_line,
+        "number": words.number,
+        "probability": words.probability,
+        "score": words.score,
+        "seconds": lambda value: words.NOT_KNOWN if value is None else duration_words(value),
+        "signed": words.signed,
+        "signed_interval": words.signed_interval,
+        "size": words.size,
+        "value": words.shown_value,
+    }
+    environment.globals |= {
+        "all_rows": words.ALL_ROWS,
+        "at_most": lambda count: _of_most(count, charts.MOST_GROUPS),
+        "hidden_rows": _hidden_rows,
+        "interval": words.interval,
+        "share": words.share,
+        "signature_sentences": words.signature_sentences,
+    }
+    return environment
+
+
+def _policy(style: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _sections(data: ReportData) -> list[tuple[str, str]]:
+    sections = [
+        ("scores", "Scores", True),
+        ("ranking", "Ranking", data.ranking is not None),
+        ("change", "Change", data.against is not None),
+        ("trend", "Trend", len(data.nights) > 1),
+        ("distribution", "Distribution", True),
+        ("lengths", "Length", bool(data.lengths)),
+        ("languages", "Languages", bool(data.languages)),
+        ("rejects", "Rejected and cut", True),
+        ("rows", "Single rows", True),
+        ("cost", "Cost", True),
+        ("settings", "How it was made", True),
+    ]
+    return [(name, title) for name, title, is_shown in sections if is_shown]
+
+
+def _charts(
+    data: ReportData, measure: str, raw_measure: str, filled: list[int]
+) -> Mapping[str, Chart]:
+    drawn: dict[str, Chart] = {}
+    if filled:
+        first, last = filled[0], filled[-1] + 1
+        edges, counts = data.bins[first : last + 1], data.total.histogram[first:last]
+        drawn["histogram"] = draw(charts.histogram_chart, edges, counts, raw_measure)
+    if data.groups:
+        drawn["groups"] = draw(charts.groups_chart, data.groups, measure)
+        drawn["quantiles"] = draw(charts.quantiles_chart, data.groups, raw_measure)
+    if data.lengths:
+        drawn["lengths"] = draw(charts.lengths_chart, data.lengths, measure)
+    if data.languages:
+        drawn["languages"] = draw(charts.groups_chart, data.languages, measure)
+    if data.reasons:
+        drawn["reasons"] = draw(charts.reasons_chart, data.reasons)
+    changes = () if data.against is None else data.against.groups
+    if any(group.result.difference is not None for group in changes):
+        drawn["changes"] = draw(charts.changes_chart, changes)
+    if len(data.nights) > 1:
+        drawn["trend"] = draw(charts.trend_chart, data.nights, measure)
+        if names := _trend_groups(data):
+            drawn["group_trend"] = draw(charts.group_trend_chart, data.nights, names, measure)
+    return drawn
+
+
+def _trend_groups(data: ReportData) -> list[Group]:
+    known = {name for night in data.nights for name, _ in night.groups}
+    return [row.name for row in data.groups if row.name in known][: charts.MOST_LINES]
+
+
+def _of_most(count: int, most: int) -> str:
+    return "." if count <= most else f". The chart shows the first {most} of {count:,} groups."
+
+
+def _hidden_rows(count: int) -> str:
+    return "" if count <= MOST_ROWS else f" (the first {MOST_ROWS:,} of {count:,})"
+
+
+def _cut_text(text: str) -> str:
+    """Return the text of a row as it is shown: invisible characters as codes, and not too long."""
+    if len(text) <= MOST_CHARACTERS:
+        return escape_text(text)
+    left = len(text) - MOST_CHARACTERS
+    return f"{escape_text(text[:MOST_CHARACTERS])} … ({left:,} more characters)"

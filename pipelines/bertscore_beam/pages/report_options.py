@@ -1,0 +1,84 @@
+"""The options of a report."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.options import COLUMN, COLUMNS, RUN, Options
+from bertscore_core.errors import ConfigError
+
+MOST_ROWS = 1000
+"""Most rows of each kind on a page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Options):
+    """Write one page about a finished run, as HTML that loads nothing.
+
+    Attributes:
+        run: Output folder of `score`, or a pattern of such folders: the newest is the headline, and
+            all of them are the trend.
+        output: The page.
+        against: Another run, to compare with row by row.
+        by: Columns of groups.
+        key: Columns that identify a row, for --against and --system; without it rows are paired by
+            file and position.
+        cluster: Column of clusters: rows with the same value resemble each other, such as those of
+            one document.
+        system_column: Rank the systems of this column.
+        with_texts: Show the texts of single rows, not only scores.
+        rows: Single rows of each kind, such as those with the lowest F1.
+        confidence: Of the intervals.
+        force: Compare runs that were scored with other settings.
+    """
+
+    example = "bertscore-beam report scores/today --against scores/before --by system -o page.html"
+    daily: ClassVar = {
+        "the page": "run output against",
+        "what it shows": "by key cluster system with_texts rows",
+    }
+
+    run: str = field(metadata=RUN)
+    output: str = field(default="report.html", metadata={"metavar": "FILE.html", "short": "-o"})
+    against: str | None = field(default=None, metadata={"metavar": "RUN"})
+    by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
+    key: tuple[str, ...] = field(default=(), metadata=COLUMNS)
+    cluster: str | None = field(default=None, metadata=COLUMN)
+    system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
+    with_texts: bool = False
+    rows: int = field(default=20, metadata={"metavar": "N"})
+    confidence: float = 0.95
+    force: bool = False
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Columns that identify a row among those of all systems."""
+        systems = () if self.system_column is None else (self.system_column,)
+        return tuple(dict.fromkeys((*self.key, *systems))) if self.key else ()
+
+    @property
+    def answer_key(self) -> tuple[str, ...]:
+        """Columns that identify what every system has answered."""
+        return tuple(name for name in self.key if name != self.system_column)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a run."""
+        if not self.output.endswith((".html", ".htm")):
+            raise ConfigError(
+                f"--output cannot be written: got {mask_credentials(self.output)!r}; expected a "
+                "name that ends in .html. Rename it."
+            )
+        if not 0 < self.confidence < 1:
+            raise ConfigError(
+                f"--confidence cannot be used: got {self.confidence}; expected a number between 0 "
+                "and 1, such as 0.95."
+            )
+        if not 0 <= self.rows <= MOST_ROWS:
+            raise ConfigError(
+                f"--rows cannot be used: got {self.rows}; expected from 0 to {MOST_ROWS}."
+            )
+        if self.system_column is not None and not self.answer_key:
+            raise ConfigError(
+                "--system needs --key: got none; expected the columns that identify what "
+                "the systems have answered, such as a segment."
+            )

@@ -1,0 +1,142 @@
+"""Numbers, names and signatures as people read them."""
+
+from collections.abc import Mapping
+
+from bertscore_beam.compare import Group
+from bertscore_beam.run import escape_line
+from bertscore_core.errors import SignatureError
+from bertscore_core.signature import Signature
+
+NOT_KNOWN = "–"
+"""Stands where there is no number."""
+
+ALL_ROWS = "all rows"
+"""Stands for the name of the group of all rows."""
+
+_LONG_TEXTS = {
+    "truncate": "Longer texts were cut there.",
+    "windows": "Longer texts were scored in overlapping windows, to their end.",
+    "error": "Rows with a longer text were not scored.",
+}
+_EMPTY = {
+    "zero": "A pair with an empty text scores 0 before rescaling.",
+    "reference": "A pair with an empty text scores what bert-score gives it.",
+    "null": "A pair with an empty text has no score.",
+}
+_LAYERS = {
+    "cut": "The encoder was cut after this layer.",
+    "hidden": "The hidden states of the whole encoder were taken at this layer.",
+}
+_DTYPES = {
+    "float32": "Scores do not depend on what else was in a batch, to 1e-6.",
+    "bfloat16": "Scores move with the texts that share a batch, by up to 4e-3.",
+    "bfloat16-true": "Scores move with the texts that share a batch, by up to 4e-3.",
+    "float16-true": "Scores move with the texts that share a batch, by up to 4e-3.",
+}
+
+
+def shown_value(value: str | None) -> str:
+    """Return a value of a column in one line, without characters that steer the page."""
+    return "(null)" if value is None else escape_line(value)
+
+
+def shown_name(name: Group) -> str:
+    """Return the name of a group in one line, for a chart.
+
+    Marks keep the directions of its values apart: in a chart nothing else does.
+    """
+    marked = (
+        f"\N{FIRST STRONG ISOLATE}{shown_value(value)}\N{POP DIRECTIONAL ISOLATE}" for value in name
+    )
+    return " / ".join(marked) or ALL_ROWS
+
+
+def number(value: int | None) -> str:
+    """Return a count with separators of thousands."""
+    return NOT_KNOWN if value is None else f"{value:,}"
+
+
+def score(value: float | None) -> str:
+    """Return a score with four decimals."""
+    return NOT_KNOWN if value is None else f"{value:.4f}".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(value: float | None) -> str:
+    """Return a difference of scores with its sign."""
+    return NOT_KNOWN if value is None else f"{value:+.5f}".replace("-", "\N{MINUS SIGN}")
+
+
+def share(part: int, whole: int) -> str:
+    """Return a share in percent."""
+    return NOT_KNOWN if not whole else f"{part / whole:.2%}"
+
+
+def probability(value: float | None) -> str:
+    """Return a p value."""
+    if value is None:
+        return NOT_KNOWN
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval in brackets."""
+    return NOT_KNOWN if low is None or high is None else f"[{score(low)}, {score(high)}]"
+
+
+def signed_interval(ends: tuple[float, float] | None) -> str:
+    """Return an interval of a difference in brackets."""
+    return NOT_KNOWN if ends is None else f"[{signed(ends[0])}, {signed(ends[1])}]"
+
+
+def size(num_bytes: int) -> str:
+    """Return a size in bytes with two or three digits."""
+    amount, units = float(num_bytes), ["bytes", "kB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:,.0f} {units[0]}" if amount >= 10 else f"{amount:.3g} {units[0]}"
+
+
+def signature_sentences(text: str) -> tuple[tuple[str, str, str], ...]:
+    """Return the fields of a signature in words: name, value, sentence.
+
+    A signature that cannot be read gives no field.
+    """
+    try:
+        fields = Signature.parse(text).fields()
+    except SignatureError:
+        return ()
+    return tuple((name, value, _sentence(name, value)) for name, value in fields.items())
+
+
+def _sentence(name: str, value: str) -> str:
+    batches = f"Batches had a budget of {value} padded tokens."
+    if value.startswith("packed-"):
+        batches = f"Batches of texts without padding had {value.removeprefix('packed-')} tokens."
+    unlimited = "Texts of any length were scored in one piece."
+    sentences: Mapping[str, str] = {
+        "model": f"The encoder is {value}.",
+        "weights": f"Its weights have the digest {value}: other weights have another one.",
+        "num_layers": f"Embeddings were compared at layer {value}.",
+        "layer_semantics": _LAYERS.get(value, f"Layers were taken as {value}."),
+        "tokenizer": f"Its tokenizer has the digest {value}.",
+        "prefix_space": f"A space was {'put' if value == 'yes' else 'not put'} before each text.",
+        "max_length": unlimited
+        if value == "unlimited"
+        else f"Texts of up to {value} tokens were scored in one piece.",
+        "long_text": _LONG_TEXTS.get(value, f"Longer texts were treated as {value}."),
+        "idf": "Every token has the same weight: no idf."
+        if value == "none"
+        else f"Rare tokens weigh more: idf, from the table {value}.",
+        "baseline": "Scores are not rescaled: they are plain similarities."
+        if value == "none"
+        else f"Scores are rescaled with the baseline {value}.",
+        "empty": _EMPTY.get(value, f"Pairs with an empty text were treated as {value}."),
+        "dtype": f"The encoder computed in {value}. {_DTYPES.get(value, '')}".strip(),
+        "batch_tokens": "The size of batches does not matter." if value == "any" else batches,
+        "attention": f"Attention was computed with {value}.",
+        "backend": f"The encoder ran on {value}.",
+        "version": f"Scored with bertscore-beam {value}.",
+        "torch": f"The version of torch was {value}.",
+        "transformers": f"The version of transformers was {value}.",
+    }
+    return sentences.get(name, f"{name} was {value}.")

@@ -1,0 +1,232 @@
+"""Find and open the earlier run whose scores are to be taken over."""
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search, with_scheme
+from bertscore_beam.records.finished import is_scoring
+from bertscore_beam.records.index import read_index
+from bertscore_beam.records.lookup import equal_settings, nearest_differences
+from bertscore_beam.records.row_scores import NO_SETTING, ROWS_FOLDER
+from bertscore_beam.run import RUN_FILE, OutputFolder, read_run, successful_run
+from bertscore_core.errors import ConfigError
+from bertscore_core.signature import Signature
+
+UNCOUNTED = "corpus@"
+"""Begins the field `idf` of a signature whose table is still to be counted."""
+
+LATEST = "latest:"
+"""Begins a `--reuse` that is a pattern: the newest successful run among the folders it matches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierSource:
+    """An earlier run whose scores may be taken over.
+
+    Attributes:
+        is_done: Whether it has succeeded. Of one that has not, the parts that are there count.
+        is_indexed: Whether its index names the signatures, each with the idf table of its rows.
+            Otherwise they are those of its languages, and their idf may be any of several tables.
+    """
+
+    root: str
+    run: str
+    is_done: bool
+    signatures: tuple[str, ...]
+    is_indexed: bool
+
+    @property
+    def shown(self) -> str:
+        """Its folder without credentials, for messages."""
+        return mask_credentials(self.root)
+
+    def describe(self) -> dict[str, str]:
+        """Return which run it is, for `_run.json`."""
+        return {"folder": self.shown, "run": self.run}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """What a `--reuse` leads to.
+
+    Attributes:
+        source: The run to take scores from; None if there is none.
+        words: What to tell the user about it.
+    """
+
+    source: EarlierSource | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRun:
+    """A scoring run that a pattern has found, done or not.
+
+    Attributes:
+        started: When it began, in seconds since the epoch.
+    """
+
+    started: float
+    root: str
+    run: dict[str, Any]
+
+
+def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
+    """Find the run that a `--reuse` names, and tell whether its scores can be taken over.
+
+    Args:
+        reuse: The folder of a run, or `latest:` and a pattern of such folders.
+        output: The output folder of this run.
+        now: How rows are to be scored, one signature for each idf table. Where idf is still to be
+            counted, its field is left out of the comparison.
+
+    Raises:
+        ConfigError: The folder named holds no scoring run, or is the output itself.
+        OSError: A folder cannot be reached.
+    """
+    if reuse.startswith(LATEST):
+        pattern = reuse.removeprefix(LATEST)
+        source = _latest(pattern, output)
+        if source is None:
+            shown = mask_credentials(pattern)
+            return Reuse(
+                source=None,
+                words=f"No run has succeeded yet in a folder like {shown!r}: everything is scored.",
+            )
+    else:
+        source = _open(absolute(reuse), output)
+    if not source.is_indexed and not OutputFolder(source.root).files(ROWS_FOLDER):
+        return Reuse(source=None, words=_no_pieces(source))
+    differences = _compare(source, now)
+    if differences:
+        return Reuse(source=None, words=_other_settings(source, differences))
+    state = "" if source.is_done else " It is not done: what it has written is taken."
+    words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}"
+    return Reuse(source=source, words=words)
+
+
+def _open(root: str, output: str) -> EarlierSource:
+    folder = OutputFolder(root)
+    if root == output:
+        raise ConfigError(
+            f"--reuse names the output itself: got {folder.shown!r}; expected the folder of "
+            "another run. Parts that are in the output are kept without it."
+        )
+    run = read_run(folder)
+    if run is None or not is_scoring(run):
+        raise ConfigError(
+            f"--reuse {folder.shown!r} is no scoring run: got "
+            f"{f'no {RUN_FILE}' if run is None else 'the output of another command'}; expected the "
+            "output folder of `score`. Check the path, or write latest:PATTERN to use a run only "
+            "if there is one."
+        )
+    return _source(folder, run)
+
+
+def _latest(pattern: str, output: str) -> EarlierSource | None:
+    """Return the newest successful scoring run, by the time that it recorded; None without one."""
+    for candidate in reversed(scoring_runs(pattern, "--reuse latest:")):
+        folder = OutputFolder(candidate.root)
+        if candidate.root != output and successful_run(folder) is not None:
+            return _source(folder, candidate.run)
+    return None
+
+
+def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
+    """Return the scoring runs of the folders that a pattern matches, the oldest first.
+
+    Raises:
+        OSError: A folder cannot be listed or read.
+    """
+    searched = search(posixpath.join(pattern, RUN_FILE), (RUN_FILE,))
+    lost = [match for match in searched.found if match.trouble is Trouble.UNLISTED]
+    if lost:
+        raise OSError(
+            f"{mask_credentials(lost[0].path)!r} cannot be listed ({lost[0].message}); expected to "
+            f"see every run that {option} may mean."
+        )
+    readable = (match for match in searched.found if match.trouble is None)
+    paths = [with_scheme(searched.fs, match.path) for match in readable]
+    runs = []
+    for path, data in zip(paths, read_many(paths), strict=True):
+        run = _parsed(data)
+        started = run.get("started")
+        if is_scoring(run) and isinstance(started, (int, float)):
+            root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
+            runs.append(FoundRun(started=float(started), root=root, run=run))
+    return sorted(runs, key=lambda run: (run.started, run.root))
+
+
+def _parsed(data: bytes | None) -> dict[str, Any]:
+    try:
+        run = json.loads(data or b"")
+    except ValueError:
+        return {}
+    return run if isinstance(run, dict) else {}
+
+
+def _source(folder: OutputFolder, run: Mapping[str, Any]) -> EarlierSource:
+    index, is_done = read_index(folder), successful_run(folder) is not None
+    # Of a run that is not done, the index is that of an earlier run in the folder.
+    is_indexed = is_done and index is not None
+    return EarlierSource(
+        root=folder.root,
+        run=str(run.get("run")),
+        is_done=is_done,
+        signatures=index.signatures if index is not None and is_done else _stated(run),
+        is_indexed=is_indexed,
+    )
+
+
+def _stated(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the signatures in `_run.json`: the sole one, or those of the languages."""
+    by_language = run.get("signatures")
+    stated = [run.get("signature")]
+    stated += list(by_language.values()) if isinstance(by_language, dict) else []
+    return tuple(dict.fromkeys(text for text in stated if isinstance(text, str)))
+
+
+def _compare(source: EarlierSource, now: Sequence[Signature]) -> dict[str, tuple[str, str]]:
+    """Return the fields in which a run's scores differ from all those wanted; empty if some fit."""
+    codes = equal_settings(source.signatures, tuple(signature.format() for signature in now))
+    if (codes != NO_SETTING).any():
+        return {}
+    # Settings that differ in nothing but their idf tables differ alike.
+    others = {
+        replace(signature, idf="none" if signature.idf == "none" else ""): signature
+        for signature in now
+    }
+    differences = (_differences(source, signature) for signature in others.values())
+    return min(differences, key=len, default={})
+
+
+def _differences(source: EarlierSource, now: Signature) -> dict[str, tuple[str, str]]:
+    differences = nearest_differences(source.signatures, now)
+    if differences is None:
+        return {"signature": ("none that can be read", now.format())}
+    is_unsure = now.idf.startswith(UNCOUNTED) or not source.is_indexed
+    if is_unsure and "none" not in differences.get("idf", ()):
+        differences.pop("idf", None)  # which table it is shows only when rows are looked up
+    return differences
+
+
+def _no_pieces(source: EarlierSource) -> str:
+    return (
+        f"Nothing of {source.shown} can be reused: it has kept no scores for later runs: it "
+        "has written no part, or an earlier version of bertscore-beam made it. Everything is "
+        "scored."
+    )
+
+
+def _other_settings(source: EarlierSource, differences: Mapping[str, tuple[str, str]]) -> str:
+    listed = [
+        f"{name} {earlier!r} there, {present!r} here"
+        for name, (earlier, present) in differences.items()
+    ]
+    return (
+        f"Nothing of {source.shown} can be reused, since its scores were made with other settings: "
+        f"{'; '.join(listed)}. Everything is scored."
+    )

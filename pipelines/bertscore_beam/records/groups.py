@@ -1,0 +1,422 @@
+"""The statistics of each group of scored rows, and the table that is written of them.
+
+    columns of a part --statistics_of--> {group: ScoreStatistics}    merged over the parts of a run
+
+What a group is: `dump.census`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bertscore_beam.dump import (
+    OPTION,
+    Group,
+    RowGroups,
+    check_number,
+    columns,
+    groups_of,
+    has_column,
+    no_column,
+)
+from bertscore_beam.records.finished import (
+    FinishedRun,
+    part_schema,
+    read_columns,
+    read_part_columns,
+)
+from bertscore_beam.records.record import PartRecord, unpacked_rows
+from bertscore_beam.run import OutputFolder, Shown
+from bertscore_core.stats import (
+    MEASURES,
+    GroupedRows,
+    ScoreStatistics,
+    mean_intervals,
+    method_of,
+    statistics_by_group,
+)
+from bertscore_core.tokens import BoolArray
+
+SCORE_COLUMNS = (
+    *columns.SCORES.values(),
+    *columns.RAW_SCORES.values(),
+    columns.TRUNCATED,
+    columns.ERROR,
+)
+"""The columns of a part that its statistics are made of, besides those of the groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartStatistics:
+    """The statistics of the rows of a part."""
+
+    total: ScoreStatistics
+    groups: Mapping[Group, ScoreStatistics]
+
+
+def statistics_of(table: pa.Table, by: Sequence[str], reused: BoolArray | None) -> PartStatistics:
+    """Return the statistics of scored rows: all together, and those of each group.
+
+    Args:
+        table: The rows, with the columns of the groups and `SCORE_COLUMNS`.
+        by: The group columns; without any there is no group.
+        reused: Which rows took the scores of an earlier run; None if not known. Shape (N,).
+
+    Raises:
+        InputError: A column holds values that cannot be groups.
+    """
+    row_groups = groups_of(table, by)
+    rows = grouped_rows(table, row_groups, reused)
+    whole = replace(rows, groups=np.zeros_like(row_groups.codes), number=1)
+    (total,) = statistics_by_group(whole)
+    of_groups = statistics_by_group(rows) if by else []
+    return PartStatistics(
+        total=total, groups=dict(zip(row_groups.groups if by else (), of_groups, strict=True))
+    )
+
+
+def grouped_rows(table: pa.Table, row_groups: RowGroups, reused: BoolArray | None) -> GroupedRows:
+    """Return scored rows with the group of each, to be added up."""
+    is_rescaled = columns.RAW_F1 in table.column_names
+    return GroupedRows(
+        groups=row_groups.codes,
+        number=len(row_groups.groups),
+        scores=_numbers(table, columns.SCORES.values()),
+        raw=_numbers(table, columns.RAW_SCORES.values()) if is_rescaled else None,
+        truncated=pc.fill_null(table[columns.TRUNCATED], False).to_numpy(zero_copy_only=False),
+        reasons=_reasons(table[columns.ERROR]),
+        reused=reused,
+    )
+
+
+def _numbers(table: pa.Table, names: Iterable[str]) -> npt.NDArray[np.float32]:
+    numbers = [table[name].to_numpy(zero_copy_only=False).astype(np.float32) for name in names]
+    return np.stack(numbers, axis=-1)
+
+
+def _reasons(column: pa.ChunkedArray) -> dict[int, str]:
+    (rows,) = np.nonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
+    return dict(zip(rows.tolist(), column.drop_null().to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedPart:
+    """What the groups of a part need of its record; there may be a million of them at a time.
+
+    Attributes:
+        part_name: As in the record, like all others.
+    """
+
+    part_name: str
+    num_rows: int
+    reused: int
+    reused_rows: str
+
+    @classmethod
+    def of(cls, record: PartRecord) -> "GroupedPart":
+        """Take it from a record."""
+        return cls(record.part_name, record.num_rows, record.reused, record.reused_rows)
+
+
+def statistics_of_part(path: str, part: GroupedPart, by: Sequence[str]) -> PartStatistics:
+    """Read the statistics of a part from its file.
+
+    Raises:
+        InputError: It is damaged, or a column holds values that cannot be groups.
+        OSError: It cannot be reached.
+    """
+    table = read_part_columns(path, [*by, *SCORE_COLUMNS])
+    reused = unpacked_rows(part.reused_rows, part.num_rows, part.reused)
+    return statistics_of(table, by, reused)
+
+
+_MERGED_AT_ONCE = 16
+
+
+def add_merging(merging: list[ScoreStatistics], more: ScoreStatistics) -> None:
+    """Add to a list whose sum is meant, and shorten it when it is long."""
+    merging.append(more)
+    if len(merging) >= _MERGED_AT_ONCE:
+        merging[:] = [ScoreStatistics.merge(merging)]
+
+
+# What is written of groups: a table with a row for each, and their part of the summary.
+
+GROUPS_FILE = "_groups.pq"
+"""Parquet, but not by that name: globs such as **/*.parquet must find parts alone."""
+
+CONFIDENCE = 0.95
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SHOWN_GROUPS = 100
+"""Most groups in the summary; the table has all of them."""
+
+PREFIX = "bertscore_"
+"""Begins the names of all columns that are not those of groups."""
+
+_QUANTILES = tuple(f"q{round(share * 100):02}" for share in SHARES)
+_COUNTS = pa.map_(pa.string(), pa.int64())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """What is written of a group.
+
+    Attributes:
+        group: Its values; None for all rows together.
+        values: Counts, means and so on, by name. A number that is not defined is None.
+    """
+
+    group: Group | None
+    values: Mapping[str, Any]
+
+
+def group_row(
+    group: Group | None, statistics: ScoreStatistics, confidence: float = CONFIDENCE
+) -> GroupRow:
+    """Return what is written of a group: a function of its statistics alone."""
+    values: dict[str, Any] = {
+        "rows": statistics.rows,
+        "scored": statistics.scored,
+        "rejected": statistics.rejected,
+        "truncated": statistics.truncated,
+        "reused": statistics.reused,
+        "reasons": dict(statistics.reasons),
+        "rejected_reasons": dict(statistics.rejected_reasons),
+        "interval": method_of(statistics.scored) if statistics.scored > 1 else None,
+    }
+    ends = mean_intervals(statistics, confidence)
+    means, errors = statistics.means, statistics.standard_errors
+    raw, quantiles = statistics.raw_means, statistics.quantiles(SHARES)
+    for place, measure in enumerate(MEASURES):
+        numbers = {
+            measure: means[place],
+            f"{measure}_error": errors[place],
+            f"{measure}_low": ends[0, place],
+            f"{measure}_high": ends[1, place],
+            f"raw_{measure}": raw[place],
+        }
+        for name, value in zip(_QUANTILES, quantiles[:, place], strict=True):
+            numbers[f"raw_{measure}_{name}"] = value
+        values |= {name: _number(value) for name, value in numbers.items()}
+    return GroupRow(group=group, values=values)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[GroupRow]:
+    """Return all rows of a table: all rows together first, then each group, in their order."""
+    rows = [group_row(group, statistics, confidence) for group, statistics in part.groups.items()]
+    return in_order([group_row(None, part.total, confidence), *rows])
+
+
+def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
+    """Return rows of groups in order: numbers by value, then texts, then no value."""
+    return sorted(rows, key=lambda row: (row.group is not None, _order(row.group or ())))
+
+
+def _order(group: Group) -> tuple[tuple[int, float, str], ...]:
+    return tuple(_place(value) for value in group)
+
+
+def _place(value: str | None) -> tuple[int, float, str]:
+    if value is None:
+        return 2, 0.0, ""
+    try:
+        number = float(value)
+    except ValueError:
+        return 1, 0.0, value
+    return (0, number, value) if math.isfinite(number) else (1, 0.0, value)
+
+
+def table_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> pa.Table:
+    """Return rows of groups as a table, each value in a column.
+
+    Args:
+        rows: All rows together first, then the groups.
+        by: Names of the group columns; their values are null for all rows together.
+    """
+    columns: dict[str, pa.Array] = {
+        name: pa.array([row.group[place] if row.group else None for row in rows], pa.string())
+        for place, name in enumerate(by)
+    }
+    columns[f"{PREFIX}all_rows"] = pa.array([row.group is None for row in rows])
+    for name in rows[0].values:
+        values = [row.values[name] for row in rows]
+        if name.endswith("reasons"):
+            values = [list(reasons.items()) for reasons in values]
+        columns[PREFIX + name] = pa.array(values, _type_of(name))
+    return pa.table(columns)
+
+
+def _type_of(name: str) -> pa.DataType:
+    if name.endswith("reasons"):
+        return _COUNTS
+    if name == "interval":
+        return pa.string()
+    whole = ("rows", "scored", "rejected", "truncated", "reused")
+    return pa.int64() if name in whole else pa.float64()
+
+
+def table_to_bytes(table: pa.Table) -> bytes:
+    """Return a table as a Parquet file; equal tables give equal bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def summary_of_groups(rows: Sequence[GroupRow], by: Sequence[str]) -> dict[str, Any]:
+    """Return what the summary says of groups: the first `SHOWN_GROUPS` of them."""
+    groups = [row for row in rows if row.group is not None]
+    return {
+        "by": list(by),
+        "number": len(groups),
+        "confidence": CONFIDENCE,
+        "file": GROUPS_FILE,
+        "shown": [_shortened(described(row, by)) for row in groups[:SHOWN_GROUPS]],
+    }
+
+
+def _shortened(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is in the table alone: raw precision and recall."""
+    left_out = ("raw_precision", "raw_recall")
+    return {name: value for name, value in group.items() if not name.startswith(left_out)}
+
+
+def described(row: GroupRow, by: Sequence[str]) -> dict[str, Any]:
+    """Return a group as plain values, for JSON."""
+    group = None if row.group is None else dict(zip(by, row.group, strict=True))
+    return {"group": group, **row.values}
+
+
+# The groups of a run on one machine: read from its parts, and written into its folder.
+
+
+def check_columns(run: FinishedRun, by: Sequence[str], option: str) -> None:
+    """Check that some part has each group column. Only the schemas of parts are read.
+
+    Raises:
+        InputError: None has it.
+        OSError: A part cannot be reached.
+    """
+    left = set(by)
+    schema = None
+    for record in run.records:
+        if not left:
+            return
+        schema = part_schema(run, record)
+        left -= {name for name in left if has_column(schema, name)}
+    if left and schema is not None:
+        raise no_column(schema, min(left), "group", option)
+
+
+def merge_groups(run: FinishedRun, by: Sequence[str], option: str) -> PartStatistics:
+    """Read the groups of a run from its parts, one after the other.
+
+    Raises:
+        InputError: A part is damaged, a column cannot make groups, or there are too many groups.
+        OSError: A part cannot be reached.
+    """
+    total: list[ScoreStatistics] = []
+    groups: dict[Group, list[ScoreStatistics]] = {}
+    for part in read_columns(run, [*by, *SCORE_COLUMNS]):
+        record = part.record
+        reused = unpacked_rows(record.reused_rows, record.num_rows, record.reused)
+        of_part = statistics_of(part.table, by, reused)
+        add_merging(total, of_part.total)
+        for group, statistics in of_part.groups.items():
+            add_merging(groups.setdefault(group, []), statistics)
+        check_number(groups.keys(), by, option)
+    return PartStatistics(
+        total=ScoreStatistics.merge(total),
+        groups={group: ScoreStatistics.merge(merging) for group, merging in groups.items()},
+    )
+
+
+def read_groups(
+    folder: OutputFolder, records: Iterable[PartRecord], by: Sequence[str]
+) -> list[GroupRow]:
+    """Return the groups of a run that is about to be finished; see `merge_groups`."""
+    run = FinishedRun(folder=folder, run={}, summary={}, records=tuple(records))
+    return group_rows(merge_groups(run, by, OPTION))
+
+
+def write_groups(
+    folder: OutputFolder, rows: Sequence[GroupRow], by: Sequence[str]
+) -> dict[str, Any]:
+    """Write the table of groups into the folder of their run, and return their summary.
+
+    Raises:
+        InputError: There are too many groups.
+    """
+    check_number([row.group for row in rows if row.group is not None], by, OPTION)
+    ordered = in_order(rows)
+    folder.write(GROUPS_FILE, table_to_bytes(table_of_groups(ordered, by)))
+    return summary_of_groups(ordered, by)
+
+
+# Groups as a table for people.
+
+SHOWN_ROWS = 50
+"""Most groups printed; the files have all of them."""
+
+
+def show_groups(
+    groups: Sequence[Mapping[str, Any]],
+    by: Sequence[str],
+    number: int,
+    confidence: float = CONFIDENCE,
+) -> Shown:
+    """Return the first groups as a table: F1 with its interval, and what stands out."""
+    rows = [_cells(group, by) for group in groups[:SHOWN_ROWS]]
+    left = number - sum(group["group"] is not None for group in groups[:SHOWN_ROWS])
+    title = f"Groups by {', '.join(by)}" if by else "All rows"
+    if left:
+        title += f" (the first; {left:,} more)"
+    columns = (
+        *(by or ("",)),
+        "rows",
+        "rejected",
+        "truncated",
+        "P",
+        "R",
+        "F1",
+        f"{100 * confidence:g}% of F1",
+        "raw median",
+    )
+    return Shown(title, columns, rows)
+
+
+def show_groups_scored(summary: Mapping[str, Any]) -> list[Shown]:
+    """Return the groups in the summary of a run, if it has any."""
+    groups = summary.get("groups")
+    return [show_groups(groups["shown"], groups["by"], groups["number"])] if groups else []
+
+
+def _cells(group: Mapping[str, Any], by: Sequence[str]) -> tuple[str, ...]:
+    if group["group"] is None:
+        names = ["all rows", *("" for _ in by[1:])]
+    else:
+        names = ["(null)" if value is None else value for value in group["group"].values()]
+    low, high = group["f1_low"], group["f1_high"]
+    return (
+        *names,
+        f"{group['rows']:,}",
+        f"{group['rejected']:,}",
+        f"{group['truncated']:,}",
+        *(_shown_number(group[measure]) for measure in ("precision", "recall", "f1")),
+        "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
+        _shown_number(group["raw_f1_q50"]),
+    )
+
+
+def _shown_number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,0 +1,533 @@
+"""The index of a run: the scores of all its rows, sorted by the digests of their texts.
+
+    OUT/_manifest/index.json                 what the codes in it mean; written last
+    OUT/_manifest/index/<id>/00003.keys      the high halves of the digests of a bucket, sorted
+    OUT/_manifest/index/<id>/00003.rows      the low halves, settings and scores, in the same order
+
+The first bits of a digest choose its bucket. A look-up is a binary search in keys, and reads an
+entry of the rows only when it hits. Both files are arrays of one width, so that they can be mapped
+into memory and only what is touched is read.
+
+Few large files, because an object store answers a request in tens of milliseconds; sorted by digest
+and with the scores in them, because the rows of a split may be anywhere in the earlier run: from
+many small files, or from its parts, every split would have to read nearly all. A join in the
+pipeline would read the input twice, and hold all digests in memory on a local runner.
+
+It is built from the pieces of the parts (`records.row_scores`), which are too many to be searched:
+
+    runs of pieces --read_pieces--> rows by bucket --write_bucket--> files of a bucket
+
+On one machine the rows wait in files of its disk (`write_index`), elsewhere in the shuffle of the
+pipeline (`score.finish`). The bytes are the same, whoever writes them and however often.
+"""
+
+import errno
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.files import (
+    Buckets,
+    is_remote,
+    mask_credentials,
+    read_bytes,
+    read_each,
+    read_ranges,
+    split_by_bucket,
+)
+from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
+from bertscore_beam.run import OutputFolder
+from bertscore_core.errors import InputError
+
+INDEX_FILE = "_manifest/index.json"
+INDEX_FOLDER = "_manifest/index"
+
+ROW = np.dtype(
+    [("low", "<u8"), ("setting", "<u2"), *((name, VALUES[name]) for name in VALUES.names or ())]
+)
+"""An entry of a file of rows."""
+KEY = np.dtype("<u8")
+
+BUCKET_ROWS = 1_000_000
+"""Rows that a bucket has on average, at most: about 48 MB, which are sorted in memory."""
+
+_ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
+_FORMAT = 1
+# Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
+_READERS = 16
+# Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
+_WRITERS = 2
+
+_Words: TypeAlias = Mapping[int, str]
+Fragment: TypeAlias = tuple[int, _Words, _Words, Any]
+"""Rows of a run of pieces that are in one bucket: the number of that run, what the codes of
+settings and of reasons stand for, and the entries as bytes."""
+Bucket: TypeAlias = tuple[str, int, int]
+"""Id of the index, bits of its buckets, and number of the bucket; `WORDS` for none."""
+WORDS = -1
+"""The number of a fragment without entries that names all signatures and reasons of its run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What `index.json` says.
+
+    Attributes:
+        id: Digest of what it was built from, and name of the folder of its files.
+        signatures: The signatures that `setting` in an entry stands for.
+        reasons: The words that `reason` in an entry stands for.
+        rows: Rows of each bucket. Shape (2 ** bits,).
+    """
+
+    id: str
+    signatures: tuple[str, ...]
+    reasons: tuple[str, ...]
+    rows: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """Bits of a digest that choose its bucket."""
+        return len(self.rows).bit_length() - 1
+
+    def keys_file(self, bucket: int) -> str:
+        """Return the path of a bucket's keys, below the output folder."""
+        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.keys"
+
+    def rows_file(self, bucket: int) -> str:
+        """Return the path of a bucket's rows, below the output folder."""
+        return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.rows"
+
+
+def read_index(folder: OutputFolder) -> Index | None:
+    """Read what the index of a run is; None without one that can be read."""
+    content = folder.read_json(INDEX_FILE)
+    with suppress(KeyError, TypeError, ValueError):
+        if content["format"] == _FORMAT:
+            return Index(
+                id=str(content["id"]),
+                signatures=tuple(map(str, content["signatures"])),
+                reasons=tuple(map(str, content["reasons"])),
+                rows=tuple(map(int, content["rows"])),
+            )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRun:
+    """Pieces that are read together: about as many rows as a bucket has.
+
+    So a fragment has many rows, however many buckets there are.
+
+    Attributes:
+        index: Id of the index that is built.
+        bits: Bits of a digest that choose its bucket.
+        number: Which run it is, in their order.
+    """
+
+    index: str
+    bits: int
+    number: int
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that people know it by."""
+        return f"rows of {self.parts[0] if self.parts else 'no part'} and those after it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedParts:
+    """The parts of a run that its index is built of. A part without a piece is left out then.
+
+    Attributes:
+        names: Their names, in the order that decides which one of equal rows is found.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    num_rows: int
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[str, str, int]]) -> "IndexedParts":
+        """Return parts that come one by one: name, digest of what it holds, number of rows."""
+        digest, num_rows = hashlib.sha256(b"["), 0
+        names: list[str] = []
+        for name, content, rows in parts:
+            digest.update((", " if names else "").encode() + json.dumps([name, content]).encode())
+            names.append(name)
+            num_rows += rows
+        digest.update(b"]")
+        return cls(id=digest.hexdigest()[:32], names=tuple(names), num_rows=num_rows)
+
+
+def runs_to_index(folder: OutputFolder, parts: IndexedParts) -> Iterator[PieceRun]:
+    """Yield what is to be read for the index of a run's parts; nothing if it is there already."""
+    earlier = read_index(folder)
+    if earlier is not None and earlier.id == parts.id:
+        return
+    names, num_rows = parts.names, max(1, parts.num_rows)
+    bits = max(0, math.ceil(math.log2(num_rows / BUCKET_ROWS)))
+    together = max(1, BUCKET_ROWS * len(names) // num_rows)
+    for number, start in enumerate(range(0, max(1, len(names)), together)):
+        yield PieceRun(parts.id, bits, number, names[start : start + together])
+
+
+def write_index(folder: OutputFolder, parts: IndexedParts) -> None:
+    """Build the index of a run's parts on this machine, unless it is there already.
+
+    Memory is bounded by some buckets and pieces. Meanwhile all rows are on the local disk, in
+    temporary files of 48 bytes a row.
+
+    Raises:
+        OSError: A disk has no room for it. Then nothing of it is left.
+    """
+    try:
+        if runs := list(runs_to_index(folder, parts)):
+            _check_room(folder, parts.num_rows)
+            _build(folder, runs)
+    finally:
+        # Also if it was there: the run that has built it may have been cut off before this.
+        index = read_index(folder)
+        delete_index_files(folder, kept=None if index is None else index.id)
+
+
+def delete_index_files(folder: OutputFolder, kept: str | None = None) -> None:
+    """Delete the files of all indexes but one."""
+    files = [name for name in folder.files(INDEX_FOLDER) if not name.startswith(f"{kept}/")]
+    folder.delete(*(f"{INDEX_FOLDER}/{name}" for name in files))
+    folder.delete_empty_folders(INDEX_FOLDER)
+
+
+def delete_index(folder: OutputFolder) -> None:
+    """Delete the index of a run, if there is one."""
+    folder.delete(INDEX_FILE)
+    delete_index_files(folder)
+
+
+def read_pieces(run: PieceRun, *, folder: OutputFolder) -> Iterator[tuple[Bucket, Fragment]]:
+    """Read pieces; yield the words of their codes, then their scored rows by bucket."""
+    signatures: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    entries = _entries(folder, run, signatures, reasons)
+    of_setting, of_reason = _by_code(signatures), _by_code(reasons)
+    yield (run.index, run.bits, WORDS), (run.number, of_setting, of_reason, b"")
+    for bucket, rows in split_by_bucket(entries, entries["high"], run.bits):
+        words = _used(of_setting, rows["setting"]), _used(of_reason, rows["reason"])
+        yield (run.index, run.bits, bucket), (run.number, *words, rows.tobytes())
+
+
+def write_bucket(
+    folder: OutputFolder,
+    bucket: Bucket,
+    fragments: Iterable[Fragment],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+) -> tuple[Bucket, int]:
+    """Sort and write one bucket; of rows with equal texts and settings it keeps the first.
+
+    Returns:
+        The bucket, and how many rows it has.
+    """
+    settings, causes = (
+        {word: n for n, word in enumerate(words)} for words in (signatures, reasons)
+    )
+    ordered = sorted(fragments, key=itemgetter(0))
+    entries = np.concatenate([np.frombuffer(data, dtype=_ENTRY) for *_, data in ordered])
+    start = 0
+    for _, of_setting, of_reason, data in ordered:
+        of_run = entries[start : start + memoryview(data).nbytes // _ENTRY.itemsize]
+        of_run["setting"] = _renumbered(of_run["setting"], of_setting, settings)
+        of_run["reason"] = _renumbered(of_run["reason"], of_reason, causes)
+        start += len(of_run)
+    entries = _sorted_once(entries)
+    rows = np.empty(len(entries), dtype=ROW)
+    for name in ROW.names or ():
+        rows[name] = entries[name]
+    files = Index(id=bucket[0], signatures=(), reasons=(), rows=())
+    folder.write_all(
+        {
+            files.keys_file(bucket[2]): np.ascontiguousarray(entries["high"]).tobytes(),
+            files.rows_file(bucket[2]): rows.tobytes(),
+        }
+    )
+    return bucket, len(entries)
+
+
+def declare_index(
+    folder: OutputFolder,
+    written: Sequence[tuple[Bucket, int]],
+    signatures: Sequence[str],
+    reasons: Sequence[str],
+) -> None:
+    """Write what the index is, when all its buckets are written."""
+    (name, bits, _), _ = written[0]
+    rows = [0] * 2**bits
+    for (_, _, number), size in written:
+        if number != WORDS:
+            rows[number] = size
+    index = Index(id=name, signatures=tuple(signatures), reasons=tuple(reasons), rows=tuple(rows))
+    folder.write_json(INDEX_FILE, {"format": _FORMAT, **asdict(index)})
+
+
+def _check_room(folder: OutputFolder, num_rows: int) -> None:
+    """Raise if a disk has no room for the rows, before a byte is written.
+
+    The files in which they wait go as those of the index come, so that both take little more room
+    than one, also on one disk.
+    """
+    needed = num_rows * _ENTRY.itemsize
+    paths = [tempfile.gettempdir(), *([] if is_remote(folder.root) else [folder.root])]
+    for path in paths:
+        if (free := shutil.disk_usage(path).free) < needed:
+            raise OSError(
+                errno.ENOSPC,
+                f"the index of {num_rows:,} rows needs {needed:,} bytes: got {free:,} free; "
+                "expected more. Give TMPDIR a larger disk, or leave the index out with --no-index",
+                path,
+            )
+
+
+def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
+    """Sort more rows than fit in memory: into buckets on the disk first, then each bucket."""
+    name, bits = runs[0].index, runs[0].bits
+    signatures: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    written = [((name, bits, WORDS), 0)]
+    with (
+        tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill,
+        closing(Buckets(Path(spill), bits, itemgetter("high"))) as buckets,
+    ):
+        for run in runs:
+            buckets.add(_entries(folder, run, signatures, reasons))
+        codes = _by_code(signatures), _by_code(reasons)
+        words = sorted(signatures), sorted(reasons)
+
+        def write(taken_bucket: tuple[int, npt.NDArray[np.void]]) -> tuple[Bucket, int]:
+            bucket, entries = taken_bucket
+            return write_bucket(folder, (name, bits, bucket), [(0, *codes, entries)], *words)
+
+        taken = buckets.take(_ENTRY)
+        with ThreadPoolExecutor(_WRITERS) as pool:  # for the sake of object stores
+            while together := list(islice(taken, _WRITERS)):
+                written += pool.map(write, together)
+    declare_index(folder, written, *words)
+
+
+def _entries(
+    folder: OutputFolder, run: PieceRun, signatures: dict[str, int], reasons: dict[str, int]
+) -> npt.NDArray[np.void]:
+    """Return the scored rows of pieces; what is missing or damaged is left out.
+
+    Codes of settings and reasons are numbered in each piece by itself. Here they get those of
+    `signatures` and `reasons`, which new words are added to.
+    """
+    pieces = [np.empty(0, dtype=_ENTRY)]
+    paths = (folder.path(rows_file(part)) for part in run.parts)
+    for part, data in zip(run.parts, read_each(paths, _READERS), strict=True):
+        if data is None:
+            continue
+        with suppress(InputError):
+            rows = rows_from_bytes(data, rows_file(part))
+            entries = np.empty(len(rows), dtype=_ENTRY)
+            entries["high"], entries["low"] = rows.digests.T
+            for name in VALUES.names or ():
+                entries[name] = rows.values[name]
+            signed, causes = rows.signed, dict(enumerate(rows.reasons))
+            entries["reason"] = _renumbered(rows.values["reason"], causes, reasons)
+            settings = dict(enumerate(signed.signatures))
+            entries["setting"] = _renumbered(signed.codes, settings, signatures)
+            pieces.append(entries[rows.scored])
+    return np.concatenate(pieces)
+
+
+def _by_code(numbers: Mapping[str, int]) -> dict[int, str]:
+    return {code: word for word, code in numbers.items()}
+
+
+def _used(words: _Words, codes: npt.NDArray[Any]) -> _Words:
+    """Return the words of the codes that occur: thousands of idf tables are not sent with each."""
+    return {code: words[code] for code in set(codes.tolist()) & words.keys()}
+
+
+def _renumbered(
+    codes: npt.NDArray[Any], words: _Words, numbers: dict[str, int]
+) -> npt.NDArray[Any]:
+    """Return the codes of words under other numbers, new words added; codes without one stay."""
+    table = np.arange(np.iinfo(codes.dtype).max + 1, dtype=codes.dtype)
+    for code, word in words.items():
+        table[code] = numbers.setdefault(word, len(numbers))
+    renumbered: npt.NDArray[Any] = table[codes]
+    return renumbered
+
+
+def _sorted_once(entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    names = ("setting", "low", "high")
+    entries = entries[np.lexsort([entries[name] for name in names])]  # stable
+    first = np.ones(len(entries), dtype=np.bool_)
+    first[1:] = np.logical_or.reduce([entries[name][1:] != entries[name][:-1] for name in names])
+    return entries[first]
+
+
+# Read the files of an index with a bounded part of them in memory and on the local disk.
+#
+# A local file is mapped into memory while it is searched, and no longer. From an object store whole
+# buckets are fetched to unnamed temporary files, as long as they take no more than `HELD_BYTES` of
+# a disk that has room. Of all other buckets only ranges are read. Digests are spread evenly, so the
+# place of one among sorted keys is known to some thousand keys before any is read.
+
+HELD_BYTES = 8 * 2**30
+"""Most bytes of buckets that a process fetches: an index of 180 million rows."""
+
+_FREE_SHARE = 0.1
+"""Least share of the local disk that stays free."""
+
+_ONE_REQUEST_BYTES = 64 * 1024
+"""Two ranges that are not farther apart are read with one request: it costs as much as that."""
+
+
+class IndexFiles:
+    """The files of an index. Threads may share it."""
+
+    def __init__(self, folder: OutputFolder, index: Index) -> None:
+        self._folder = folder
+        self._index = index
+        self._is_remote = is_remote(folder.root)
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._fetched: dict[str, IO[bytes]] = {}
+        weakref.finalize(self, _close, self._fetched)
+        self._held: set[int] = set()
+        self._held_bytes = 0
+        self._fetched_bytes = 0
+
+    def hold(self, bucket: int) -> bool:
+        """Tell whether a bucket is on a local disk, or is going to be; others are read by range."""
+        if not self._is_remote:
+            return True
+        size = self._index.rows[bucket] * (KEY.itemsize + ROW.itemsize)
+        with self._lock:
+            if bucket not in self._held and self._has_room(size):
+                self._held.add(bucket)
+                self._held_bytes += size
+            return bucket in self._held
+
+    def keys(
+        self, bucket: int, wanted: npt.NDArray[np.uint64]
+    ) -> Iterator[tuple[slice, int, npt.NDArray[np.uint64]]]:
+        """Read the keys of a bucket, or those near some that are wanted.
+
+        Args:
+            bucket: The bucket, which has rows.
+            wanted: Keys, ascending. Shape (N,).
+        """
+        size, name = self._index.rows[bucket], self._index.keys_file(bucket)
+        if self.hold(bucket):
+            yield slice(0, len(wanted)), 0, self._mapped(bucket, name, KEY, size)
+            return
+        share = (wanted << np.uint64(self._index.bits)).astype(np.float64) / 2.0**64
+        # Eight standard deviations of a place, at most.
+        margin = int(4 * np.sqrt(size)) + 16
+        starts = np.clip((share * size).astype(np.int64) - margin, 0, size)
+        stops = np.clip((share * size).astype(np.int64) + margin, 0, size)
+        yield from self._ranges(name, KEY, starts, stops)
+
+    def rows(self, bucket: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Read rows of a bucket.
+
+        Args:
+            bucket: The bucket.
+            places: Their places, ascending. Shape (N,).
+        """
+        name = self._index.rows_file(bucket)
+        if self.hold(bucket):
+            return np.asarray(self._mapped(bucket, name, ROW, self._index.rows[bucket])[places])
+        entries = np.empty(len(places), dtype=ROW)
+        for wanted, first, rows in self._ranges(name, ROW, places, places + 1):
+            entries[wanted] = rows[places[wanted] - first]
+        return entries
+
+    def _ranges(
+        self,
+        name: str,
+        kind: np.dtype[Any],
+        starts: npt.NDArray[np.int64],
+        stops: npt.NDArray[np.int64],
+    ) -> Iterator[tuple[slice, int, npt.NDArray[Any]]]:
+        far = np.flatnonzero((starts[1:] - stops[:-1]) * kind.itemsize > _ONE_REQUEST_BYTES) + 1
+        groups = [
+            slice(first, last)
+            for first, last in zip([0, *far.tolist()], [*far.tolist(), len(starts)], strict=True)
+        ]
+        places = [(int(starts[group][0]), int(stops[group][-1])) for group in groups]
+        path = self._folder.path(name)
+        size = kind.itemsize
+        contents = read_ranges(path, [(first * size, last * size) for first, last in places])
+        for group, (first, last), data in zip(groups, places, contents, strict=True):
+            _check_size(path, len(data), (last - first) * size)
+            yield group, first, np.frombuffer(data, dtype=kind)
+
+    def _has_room(self, size: int) -> bool:
+        disk = shutil.disk_usage(tempfile.gettempdir())
+        awaited = self._held_bytes - self._fetched_bytes
+        room = disk.free - _FREE_SHARE * disk.total - awaited
+        return size <= room and self._held_bytes + size <= HELD_BYTES
+
+    def _mapped(self, bucket: int, name: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+        path = self._folder.path(name)
+        if not self._is_remote:
+            with open(path, "rb") as file:
+                return _map(file, path, kind, size)
+        with self._lock:
+            lock = self._locks[name]
+        with lock:
+            if name not in self._fetched:
+                data = read_bytes(path)
+                # Without a name, so that a killed worker leaves nothing on the disk.
+                fetched = tempfile.TemporaryFile(prefix="bertscore-index-")  # noqa: SIM115 - kept
+                try:
+                    fetched.write(data)
+                    fetched.flush()
+                except OSError:  # the disk is full after all
+                    fetched.close()
+                    with self._lock:
+                        self._held.discard(bucket)
+                    raise
+                self._fetched[name] = fetched
+                with self._lock:
+                    self._fetched_bytes += len(data)
+        return _map(self._fetched[name], path, kind, size)
+
+
+def _close(files: dict[str, IO[bytes]]) -> None:
+    for file in files.values():
+        file.close()
+
+
+def _map(file: IO[bytes], path: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    _check_size(path, os.fstat(file.fileno()).st_size, size * kind.itemsize)
+    entries: npt.NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
+    return entries
+
+
+def _check_size(path: str, size: int, expected: int) -> None:
+    if size != expected:
+        raise InputError(
+            f"{mask_credentials(path)!r} is damaged: got {size} bytes; expected {expected}."
+        )

@@ -1,0 +1,300 @@
+"""Look rows up in an earlier run, on a worker: at the same place first, then in its index.
+
+Most rows of a night are where they were the night before, in the file of the same name. Then one
+small file a split is read. Only for the others is the index needed (`records.index`).
+"""
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.dump import Digests, part_name
+from bertscore_beam.files import in_parallel, mask_credentials, split_by_bucket
+from bertscore_beam.records.index import Index, IndexFiles, read_index
+from bertscore_beam.records.row_scores import (
+    NO_SETTING,
+    ROWS_SUFFIX,
+    VALUES,
+    RowScores,
+    SignedRows,
+    rows_file,
+    rows_from_bytes,
+    words_of,
+)
+from bertscore_beam.run import OutputFolder, event
+from bertscore_core.errors import InputError, SignatureError
+from bertscore_core.signature import Signature, exact_fields, score_differences
+
+logger = logging.getLogger(__name__)
+
+MOST_BY_RANGE = 256
+"""Most rows of a split that are looked up where a bucket is not held: each takes a request, and one
+more if it is found. More would cost more than to score them."""
+
+_READERS = 8
+"""Buckets that are searched at the same time, for the sake of object stores."""
+
+_LOST = (OSError, InputError)
+"""What may happen to a run that is only read: it is deleted, damaged or out of reach. Its rows are
+then scored again, which is right all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundRows:
+    """Which of N rows have scores in the earlier run.
+
+    Attributes:
+        found: Shape (N,).
+        values: Their scores, of the type `VALUES`; undefined where nothing was found. Shape (N,).
+        reasons: Their reasons, None without one. Shape (N,).
+    """
+
+    found: npt.NDArray[np.bool_]
+    values: npt.NDArray[np.void]
+    reasons: npt.NDArray[np.object_]
+
+    @classmethod
+    def none(cls, rows: int) -> "FoundRows":
+        """Return that nothing was found."""
+        return cls(
+            found=np.zeros(rows, dtype=np.bool_),
+            values=np.zeros(rows, dtype=VALUES),
+            reasons=np.full(rows, None, dtype=object),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """Rows that are looked up, and what has been found of them.
+
+    Attributes:
+        digests: Digests of their texts. Shape (N, 2).
+    """
+
+    digests: Digests
+    signed: SignedRows
+    result: FoundRows
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """Return the rows that can be scored and are not found yet, ascending."""
+        rows: npt.NDArray[np.int64] = np.flatnonzero(
+            ~self.result.found & (self.signed.codes != NO_SETTING)
+        )
+        return rows
+
+    def take(
+        self, piece: RowScores, rows: npt.NDArray[np.int64], of_piece: npt.NDArray[np.int64]
+    ) -> None:
+        """Take those of the rows `of_piece` of a piece that are equal to the rows wanted."""
+        codes = equal_settings(piece.signed.signatures, self.signed.signatures)
+        equal = (
+            (piece.digests[of_piece] == self.digests[rows]).all(axis=1)
+            & (codes[piece.signed.codes[of_piece]] == self.signed.codes[rows])
+            & (self.signed.codes[rows] != NO_SETTING)
+            & piece.scored[of_piece]
+            & ~self.result.found[rows]
+        )
+        self.put(rows[equal], piece.values[of_piece[equal]], piece.reasons)
+
+    def put(
+        self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
+    ) -> None:
+        """Add the scores of some rows."""
+        self.result.found[rows] = True
+        for name in VALUES.names or ():
+            self.result.values[name][rows] = values[name]
+        self.result.reasons[rows] = words_of(values["reason"], reasons)
+
+
+class EarlierRun:
+    """The scores of an earlier run. Threads may share it."""
+
+    def __init__(self, root: str) -> None:
+        """Keep the folder; it is read when rows are looked up."""
+        self._folder = OutputFolder(root)
+        self._lock = threading.Lock()
+        self._has_said = False
+        self._piece_starts = lru_cache(maxsize=64)(self._list_pieces)
+
+    def find(
+        self,
+        input_name: str,
+        positions: npt.NDArray[np.int64],
+        digests: Digests,
+        signed: SignedRows,
+    ) -> FoundRows:
+        """Look up the raw scores of rows that were scored alike.
+
+        Args:
+            input_name: Name of the input file that the rows are from.
+            positions: Position of each row in that file, ascending. Shape (N,).
+            digests: Digests of their texts. Shape (N, 2).
+            signed: How they are to be scored.
+        """
+        result = FoundRows.none(len(positions))
+        wanted = Wanted(digests=digests, signed=signed, result=result)
+        if len(wanted.missing()):
+            self._attempt(self._find_at_same_place, input_name, positions, wanted)
+        if len(wanted.missing()):
+            self._attempt(self._find_in_index, wanted)
+        return result
+
+    def _attempt(self, look_up: Callable[..., None], *arguments: Any) -> None:
+        try:
+            look_up(*arguments)
+        except _LOST as error:
+            reason = mask_credentials(f"{type(error).__name__}: {error}")
+            logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
+
+    def _find_at_same_place(
+        self, input_name: str, positions: npt.NDArray[np.int64], wanted: "Wanted"
+    ) -> None:
+        """Look into the pieces of the same file: at the same positions, then anywhere in them."""
+        starts = self._piece_starts(input_name)
+        first = max(0, int(np.searchsorted(starts, positions[0], side="right")) - 1)
+        stop = int(np.searchsorted(starts, positions[-1], side="right"))
+        names = [rows_file(part_name(input_name, start)) for start in starts[first:stop].tolist()]
+        contents = self._folder.read_if_there(*names)
+        pieces = [
+            (int(start), rows_from_bytes(data, name))
+            for start, name, data in zip(starts[first:stop], names, contents, strict=True)
+            if data is not None
+        ]
+        for start, piece in pieces:
+            inner = positions - start
+            inside = np.flatnonzero((inner >= 0) & (inner < len(piece)))
+            wanted.take(piece, inside, inner[inside])
+        for _, piece in pieces:
+            rows = wanted.missing()
+            if len(rows) and len(piece):
+                order = np.argsort(piece.digests[:, 0], kind="stable")
+                places = np.searchsorted(piece.digests[order, 0], wanted.digests[rows, 0])
+                wanted.take(piece, rows, order[np.minimum(places, len(piece) - 1)])
+
+    def _list_pieces(self, input_name: str) -> npt.NDArray[np.int64]:
+        """Return where the pieces of an input begin, ascending: it may be cut otherwise now."""
+        folder, _, _ = rows_file(part_name(input_name, 0)).rpartition("/")
+        names = self._folder.files(folder, suffix=ROWS_SUFFIX)
+        stems = [name.removesuffix(ROWS_SUFFIX).removeprefix("part-") for name in names]
+        return np.array(sorted(int(stem) for stem in stems if stem.isdecimal()), dtype=np.int64)
+
+    def _find_in_index(self, wanted: "Wanted") -> None:
+        with self._lock:  # opened once for all threads
+            opened = self._index
+        if opened is None:
+            return
+        index, files = opened
+        codes = equal_settings(index.signatures, wanted.signed.signatures)
+        if (codes == NO_SETTING).all():
+            return
+        rows = wanted.missing()
+        rows = rows[np.argsort(wanted.digests[rows, 0], kind="stable")]
+        chosen: list[tuple[int, npt.NDArray[np.int64]]] = []
+        by_range = left_out = 0
+        for bucket, in_bucket in split_by_bucket(rows, wanted.digests[rows, 0], index.bits):
+            if not index.rows[bucket]:
+                continue
+            if not files.hold(bucket):
+                taken = in_bucket[: MOST_BY_RANGE - by_range]
+                by_range, left_out = by_range + len(taken), left_out + len(in_bucket) - len(taken)
+                in_bucket = taken
+            if len(in_bucket):
+                chosen.append((bucket, in_bucket))
+        if left_out:
+            self._say_left_out()
+        search = partial(self._search, index, files, codes, wanted)
+        for _ in in_parallel(lambda search_of: search(*search_of), chosen, _READERS):
+            pass
+
+    def _search(
+        self,
+        index: Index,
+        files: IndexFiles,
+        codes: npt.NDArray[np.uint16],
+        wanted: "Wanted",
+        bucket: int,
+        rows: npt.NDArray[np.int64],
+    ) -> None:
+        """Search a bucket for rows in the order of their digests; take the scores that it has."""
+        for part, first, keys in files.keys(bucket, wanted.digests[rows, 0]):
+            sought = rows[part]
+            places = np.searchsorted(keys, wanted.digests[sought, 0], side="left")
+            # More than once only where digests share their high half, or for several settings.
+            while True:
+                is_hit = places < len(keys)
+                is_hit[is_hit] = keys[places[is_hit]] == wanted.digests[sought[is_hit], 0]
+                sought, places = sought[is_hit], places[is_hit]
+                if not len(sought):
+                    break
+                entries = files.rows(bucket, first + places)
+                equal = (entries["low"] == wanted.digests[sought, 1]) & (
+                    codes[entries["setting"]] == wanted.signed.codes[sought]
+                )
+                wanted.put(sought[equal], entries[equal], index.reasons)
+                sought, places = sought[~equal], places[~equal] + 1
+
+    def _say_left_out(self) -> None:
+        with self._lock:
+            is_said, self._has_said = self._has_said, True
+        if not is_said:
+            logger.warning(event("not_all_looked_up", run=self._folder.shown, most=MOST_BY_RANGE))
+
+    @cached_property
+    def _index(self) -> tuple[Index, IndexFiles] | None:
+        index = read_index(self._folder)
+        return None if index is None else (index, IndexFiles(self._folder, index))
+
+
+@lru_cache(maxsize=4)
+def open_earlier(root: str, run: str) -> EarlierRun:
+    """Return the earlier run of a folder, once a process.
+
+    Args:
+        root: Its folder.
+        run: The run that it held when this job was planned.
+    """
+    return EarlierRun(root)
+
+
+@lru_cache(maxsize=64)
+def equal_settings(earlier: tuple[str, ...], now: tuple[str, ...]) -> npt.NDArray[np.uint16]:
+    """Return which of today's settings gives the scores of each earlier one.
+
+    Returns:
+        Position in `now` by position in `earlier`; `NO_SETTING` without one. Any code is an index.
+    """
+    codes = np.full(NO_SETTING + 1, NO_SETTING, dtype=np.uint16)
+    # There may be thousands of each, one for every idf table: few of them can be equal.
+    candidates: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for code, text in enumerate(now):
+        candidates[exact_fields(Signature.parse(text))].append(code)
+    for number, text in enumerate(earlier):
+        with suppress(SignatureError):
+            signature = Signature.parse(text)
+            for code in candidates.get(exact_fields(signature), ()):
+                if not score_differences(signature, Signature.parse(now[code])):
+                    codes[number] = code
+    return codes
+
+
+def nearest_differences(
+    signatures: Sequence[str], now: Signature
+) -> dict[str, tuple[str, str]] | None:
+    """Return in which fields raw scores differ from those of the nearest of some signatures.
+
+    Returns:
+        Both values by field, empty if one has equal scores; None without a signature to compare.
+    """
+    differences = []
+    for text in signatures:
+        with suppress(SignatureError):
+            differences.append(score_differences(Signature.parse(text), now))
+    return min(differences, key=len) if differences else None

@@ -1,0 +1,182 @@
+"""Refuse to replace the scores of other texts, such as those of another night.
+
+The dumps of all nights have files of the same names. So with one wrong digit in `--output` a dump
+would replace the scores of another night. From outside, the file of another night looks like a
+newer version of the same file. So some rows are read, and looked up among the digests that are
+stored beside the earlier parts.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscore_beam.dump import (
+    UNREADABLE,
+    Digests,
+    Plan,
+    Rows,
+    Split,
+    TableFields,
+    digest_texts,
+    read_split,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.records.record import PartRecord
+from bertscore_beam.records.row_scores import rows_file, rows_from_bytes
+from bertscore_beam.run import OutputFolder
+from bertscore_core.errors import ConfigError, InputError
+
+_Keys: TypeAlias = "npt.NDArray[np.uint64]"
+"""The high halves of the digests of some rows, each once, ascending."""
+
+_SAMPLE = 20
+"""Most earlier parts that are compared."""
+
+_NEAR = 8
+"""Earlier parts of a file in which rows are looked up: they may be in a neighbouring part now, if
+there are more or fewer rows before them."""
+
+
+def check_same_texts(
+    folder: OutputFolder,
+    plan: Plan,
+    finished: Iterable[PartRecord],
+    fields: TableFields,
+    previous_run: Mapping[str, Any] | None,
+) -> None:
+    """Check that the finished parts of a folder are mostly of texts that the input still has.
+
+    Nothing is read unless most of these parts were made of another version of their file. Nothing
+    is read either if the last run in the folder was begun with these very files: it was checked
+    then, and some of the parts that it had to replace may still be there.
+
+    Raises:
+        ConfigError: The input has fewer than half of the rows of the parts compared, or the rows in
+            the place of none of them can be read.
+    """
+    if plan.has_versions and (previous_run or {}).get("corpus") == plan.digest:
+        return
+    splits: dict[str, list[Split]] = defaultdict(list)
+    for split in plan.splits:
+        splits[split.input_name].append(split)
+    parts: dict[str, list[PartRecord]] = defaultdict(list)
+    for record in finished:
+        if record.input_name in splits:
+            parts[record.input_name].append(record)
+    changed = sorted(
+        (
+            record
+            for name, records in parts.items()
+            for record in records
+            if not record.is_of_version(splits[name][0])
+        ),
+        key=lambda record: record.part_name,
+    )
+    if 2 * len(changed) <= sum(map(len, parts.values())):
+        return
+    unknown = 0  # rows without digests, which cannot be found
+    unread = ""
+    wanted = matched = np.zeros(0, dtype=np.uint64)
+    for record in _spread(changed):
+        name = record.input_name
+        part = _Part.read(folder, record, parts[name])
+        try:
+            now = _rows_of(splits[name], part, fields)
+        except UNREADABLE as error:  # the run reports it
+            unread = mask_credentials(f"{type(error).__name__}: {error}")
+            continue
+        taken = part.found_in(now, wanted=wanted, before=matched)
+        unknown += 0 if len(part.own) else record.num_rows
+        wanted, matched = np.union1d(wanted, part.own), np.union1d(matched, taken)
+    rows = unknown + len(wanted)
+    if unread and not rows:
+        raise ConfigError(
+            "the output folder may hold the scores of other texts: got no readable row where its "
+            f"parts were compared with the input ({unread}); expected some. Repair the input, "
+            "choose another --output, or use --overwrite to replace the scores."
+        )
+    if 2 * len(matched) < rows:
+        raise ConfigError(
+            f"the output folder holds the scores of other texts: got an input without "
+            f"{rows - len(matched):,} of {rows:,} rows that were compared, of parts such as "
+            f"{changed[0].part_name!r}; expected one that has at least half of them. Choose "
+            "another --output, or use --overwrite to replace the scores."
+        )
+
+
+def _spread(records: Sequence[PartRecord]) -> list[PartRecord]:
+    count = min(_SAMPLE, len(records))
+    return [records[number * len(records) // count] for number in range(count)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    """An earlier part, as far as it is compared.
+
+    Attributes:
+        own: Keys of its rows; none if their digests are gone or damaged.
+    """
+
+    offset: int
+    rows: int
+    own: _Keys
+    near: _Keys
+
+    @classmethod
+    def read(cls, folder: OutputFolder, record: PartRecord, parts: Sequence[PartRecord]) -> "_Part":
+        nearest = sorted(parts, key=lambda part: abs(part.offset - record.offset))[:_NEAR]
+        contents = folder.read_if_there(*(rows_file(part.part_name) for part in nearest))
+        keys = [_keys_of_piece(data, part) for data, part in zip(contents, nearest, strict=True)]
+        return cls(
+            offset=record.offset,
+            rows=record.num_rows,
+            own=keys[0],
+            near=np.unique(np.concatenate(keys)),
+        )
+
+    def found_in(self, now: _Keys, *, wanted: _Keys, before: _Keys) -> _Keys:
+        """Return rows of the input that earlier parts have and that were not found before.
+
+        They are at most as many as the rows that this part adds to `wanted`. So rows that are in
+        many parts or files, and a few rows next to many parts, count once.
+        """
+        new = np.setdiff1d(np.intersect1d(now, self.near), before)
+        own = np.isin(new, self.own)
+        added = np.setdiff1d(self.own, wanted)
+        taken: _Keys = np.concatenate([new[own], new[~own]])[: len(added)]
+        return taken
+
+
+def _rows_of(splits: Sequence[Split], part: _Part, fields: TableFields) -> _Keys:
+    distances = [abs(split.row_offset - part.offset) for split in splits]
+    rows, now = 0, np.zeros(0, dtype=np.uint64)
+    for split in splits[distances.index(min(distances)) :]:
+        digests = _digests_of_split(split, fields)
+        rows, now = rows + len(digests), np.union1d(now, _keys(digests))
+        if rows >= part.rows:
+            break
+    return now
+
+
+def _keys_of_piece(data: bytes | None, record: PartRecord) -> _Keys:
+    """Return the keys of an earlier part's rows; none if the digests are gone or damaged."""
+    with suppress(InputError):
+        if data is not None:
+            return _keys(rows_from_bytes(data, record.part_name).digests)
+    return np.zeros(0, dtype=np.uint64)
+
+
+def _digests_of_split(split: Split, fields: TableFields) -> Digests:
+    names = (str(fields.candidate_column), fields.reference_column)
+    rows = Rows(read_split(split, names), fields)
+    return digest_texts(rows.candidates, rows.references)
+
+
+def _keys(digests: Digests) -> _Keys:
+    keys: _Keys = np.unique(digests[:, 0])
+    return keys

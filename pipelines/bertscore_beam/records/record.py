@@ -1,0 +1,221 @@
+"""The record of a part: from which rows and with which settings it was made.
+
+    OUT/_manifest/parts/<digest>/part-000000020000.json   written after the part
+
+A record vouches for its part. `records.records` reads those of a folder.
+"""
+
+import base64
+import binascii
+import json
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bertscore_beam.dump import RowDigests, Split, note_name
+from bertscore_core.stats import ScoreSummary
+from bertscore_core.tokens import BoolArray, Work
+
+# What is known of the rows of one language in a part.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageRows:
+    """The rows of one language in a table.
+
+    Attributes:
+        label: Label of the setting they were scored with; "" without one.
+    """
+
+    label: str
+    summary: ScoreSummary
+
+
+# Which rows of a part took the scores of an earlier run, packed for its record.
+
+
+def packed_rows(chosen: BoolArray) -> str:
+    """Return which rows are chosen: a bit each, compressed, as ASCII. "" for none or all.
+
+    20,000 rows take at most 3.4 kB.
+    """
+    if chosen.all() or not chosen.any():
+        return ""
+    return base64.b85encode(zlib.compress(np.packbits(chosen).tobytes())).decode()
+
+
+def unpacked_rows(packed: str, rows: int, number: int) -> BoolArray | None:
+    """Return which rows are chosen; None if that is not known.
+
+    Args:
+        packed: What `packed_rows` returned, or "".
+        rows: Rows of the part.
+        number: How many of them are chosen.
+
+    Returns:
+        Shape (rows,).
+    """
+    if number in (0, rows):
+        return np.full(rows, number > 0, dtype=np.bool_)
+    try:
+        bits = np.frombuffer(zlib.decompress(base64.b85decode(packed)), dtype=np.uint8)
+    except (ValueError, binascii.Error, zlib.error):
+        return None
+    chosen = np.unpackbits(bits, count=rows).astype(np.bool_) if len(bits) * 8 >= rows else None
+    return chosen if chosen is not None and int(chosen.sum()) == number else None
+
+
+PARTS_FOLDER = "_manifest/parts"
+RECORD_SUFFIX = ".json"
+
+_RECORD_FORMAT = 4
+
+_SHARED = ("job_digest", "idf")
+"""Texts that are equal in most records of a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """The result of one split.
+
+    Attributes:
+        part_name: Path of the part below the output folder.
+        row_offset: First row, counted in the input file; 0 in a file of text.
+        file_rows: Rows of the whole input file; None if they were not counted.
+        file_size: Size of the input file in bytes.
+        file_version: `InputFile.version` of the input file; "" without one.
+        job_digest: Digest of the run's `job_identity`.
+        idf: Fingerprint of the idf table that weighted the scores; "" without one.
+        summary: Rows, scored rows, sums of the scores and rejected rows by reason.
+        seconds: Time spent on the part, with the time of waiting for the device.
+        work: The work of the device for it.
+        part_bytes: Size of the part in bytes.
+        reading: `Split.reading`: how the rows were read. "" for plain Parquet.
+        dropped: Fields of JSON that are no columns, with the number of rows that have them.
+        reused: Rows that took the scores of an earlier run.
+        reused_rows: Which rows these are, as `packed_rows` writes them; "" for none or all, and in
+            a record of a version that did not write it.
+        languages: The rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
+    """
+
+    part_name: str
+    input_name: str
+    row_offset: int
+    num_rows: int
+    file_rows: int | None
+    file_size: int
+    file_version: str
+    digests: RowDigests
+    job_digest: str
+    idf: str
+    summary: ScoreSummary
+    seconds: float
+    work: Work
+    part_bytes: int
+    reading: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    reused: int = 0
+    reused_rows: str = ""
+    languages: Mapping[str, LanguageRows] = field(default_factory=dict)
+    other_scripts: int = 0
+
+    @classmethod
+    def of(cls, split: Split, *, summary: ScoreSummary, **made: Any) -> "PartRecord":
+        """Record that the part of a split has been written; `made` are the other fields."""
+        return cls(
+            part_name=split.part_name,
+            input_name=split.input_name,
+            row_offset=split.row_offset,
+            num_rows=summary.rows,
+            summary=summary,
+            **_of_file(split),
+            **made,
+        )
+
+    def covers(self, split: Split) -> bool:
+        """Tell whether the record is about the same rows of the same version of the same file."""
+        return (
+            self.part_name == split.part_name
+            and split.num_rows in (None, self.num_rows)
+            and all(getattr(self, name) == value for name, value in _of_file(split).items())
+        )
+
+    def is_current(self, split: Split) -> bool:
+        """Tell whether the part is of the same rows for certain, without reading them."""
+        return split.file_version != "" and self.covers(split)
+
+    def is_of_version(self, split: Split) -> bool:
+        """Tell whether the file of a split is certainly the one that the part was made of."""
+        now = (split.file_size, split.file_version)
+        return split.file_version != "" and (self.file_size, self.file_version) == now
+
+    @property
+    def offset(self) -> int:
+        """Where the part begins in its file: `Split.offset` of its split."""
+        return int(self.part_name.removesuffix(".parquet").rpartition("-")[2])
+
+    @property
+    def texts_digest(self) -> str:
+        """Identifies the texts of the part and how they were scored."""
+        labels = [f"-{name}:{rows.label}" for name, rows in sorted(self.languages.items())]
+        texts = f"{self.digests.candidates}-{self.digests.references}"
+        return f"{texts}-{self.job_digest}-{self.idf}{''.join(labels)}"
+
+    def moved_to(self, split: Split) -> "PartRecord":
+        """Return the record for the same rows in the present version of the file."""
+        return replace(self, **_of_file(split))
+
+    def rewritten(self, digests: RowDigests, part_bytes: int) -> "PartRecord":
+        """Return the record of a part that was written again with the scores it had."""
+        return replace(self, digests=digests, part_bytes=part_bytes)
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        fields = {"format": _RECORD_FORMAT, **asdict(self)}
+        return json.dumps(fields, sort_keys=True, allow_nan=False).encode()
+
+
+def _of_file(split: Split) -> dict[str, Any]:
+    return {
+        "file_rows": split.file_rows,
+        "file_size": split.file_size,
+        "file_version": split.file_version,
+        "reading": split.reading,
+    }
+
+
+def record_from_json(data: bytes) -> PartRecord | None:
+    """Read a record; None if it is damaged or has another format."""
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        if fields.pop("format") != _RECORD_FORMAT:
+            return None
+        for name in _SHARED:  # one object for all records: a run may have a million
+            fields[name] = sys.intern(fields[name])
+        nested = {
+            "digests": RowDigests(**fields["digests"]),
+            "summary": ScoreSummary(**fields["summary"]),
+            "work": Work(**fields["work"]),
+            "languages": {
+                language: LanguageRows(label=rows["label"], summary=ScoreSummary(**rows["summary"]))
+                for language, rows in fields.get("languages", {}).items()
+            },
+        }
+        return PartRecord(**fields | nested)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def record_path(part_name: str) -> str:
+    """Return the path of a part's record below the output folder."""
+    return f"{PARTS_FOLDER}/{record_name(part_name)}"
+
+
+def record_name(part_name: str) -> str:
+    """Return the path of a part's record below the folder of records."""
+    return note_name(part_name) + RECORD_SUFFIX

@@ -1,0 +1,457 @@
+"""The records of parts: single files while a run works, packs of many when it ends.
+
+    OUT/<input name>/part-000000020000.parquet            a part, whole or missing
+    OUT/_manifest/parts/<digest>/part-000000020000.json   its record, written after it
+    OUT/_manifest/records/...                             records of a finished run, packed
+    OUT/_manifest/plan.pq, OUT/_manifest/idf.npz          inputs of the workers
+    OUT/_rejects/...                                      rows, splits and files without scores
+
+`records.resume` compares them with the plan of the next run.
+"""
+
+import gzip
+import math
+import re
+import threading
+import time
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+from bertscore_beam.dump import Plan, is_signed
+from bertscore_beam.files import HIDDEN_PREFIXES, IO_THREADS, in_parallel, is_remote, read_each
+from bertscore_beam.records.record import (
+    PARTS_FOLDER,
+    RECORD_SUFFIX,
+    PartRecord,
+    record_from_json,
+    record_name,
+    record_path,
+)
+from bertscore_beam.records.rejects import REJECTED_ROWS_FOLDER as REJECTED_ROWS
+from bertscore_beam.records.row_scores import ROWS_FOLDER
+from bertscore_beam.run import PLAN_FILE, OutputFolder, is_below, is_marked, runs_below
+
+# Records of many parts in few files, so that a finished run is looked over with few requests.
+#
+#     OUT/_manifest/records/00000003-00000.jsonl.gz    records, a line each, of generation 3
+#
+# A run begins with one or two generations, of the records that it keeps, and adds one of its own at
+# its end. The record of a part that is written meanwhile stands beside the packs, in a file of its
+# own, and counts instead of the one in a pack. So does a later generation. Each step can be cut
+# off: packs are written before what they replace is deleted, and a part is only written when no
+# pack vouches for it.
+#
+# To the functions of packs a record is a line; `records.record` knows what is in it.
+
+PACKS_FOLDER = "_manifest/records"
+PACK_RECORDS = 10_000
+"""Most records in a file, on average: about a megabyte, compressed."""
+
+_PACK_FILE = re.compile(r"(\d{8})-\d{5}\.jsonl\.gz")
+
+
+def list_packs(folder: OutputFolder) -> dict[int, tuple[str, ...]]:
+    """Return the packs of a folder, by generation."""
+    packs: dict[int, tuple[str, ...]] = {}
+    for file in folder.files(PACKS_FOLDER):
+        if match := _PACK_FILE.fullmatch(file):
+            at = int(match[1])
+            packs[at] = (*packs.get(at, ()), f"{PACKS_FOLDER}/{file}")
+    return packs
+
+
+def lines_of_pack(data: bytes) -> Sequence[bytes]:
+    """Return the records in a pack; none if it is damaged."""
+    try:
+        return gzip.decompress(data).splitlines()
+    except (OSError, EOFError, zlib.error):
+        return ()
+
+
+def num_packs(records: int) -> int:
+    """Return how many packs so many records take."""
+    return max(1, math.ceil(records / PACK_RECORDS))
+
+
+def pack_of(part_name: str, packs: int) -> int:
+    """Return in which pack the record of a part belongs."""
+    return zlib.crc32(part_name.encode("utf-8", "surrogateescape")) % packs
+
+
+def write_pack(folder: OutputFolder, generation: int, number: int, lines: Iterable[bytes]) -> str:
+    """Write a pack; return its name. Equal lines in any order give equal bytes."""
+    name = f"{PACKS_FOLDER}/{generation:08d}-{number:05d}.jsonl.gz"
+    folder.write(name, gzip.compress(b"\n".join(sorted(lines)), mtime=0))
+    return name
+
+
+def delete_packs(folder: OutputFolder, packs: Mapping[int, Sequence[str]]) -> None:
+    """Delete packs, the oldest first: an old record must not count again while they disappear."""
+    for at in sorted(packs):
+        folder.delete(*packs[at])
+
+
+PENDING_FILE = "_manifest/pending.pq"
+IDF_FILE = "_manifest/idf.npz"
+
+_READ_AT_ONCE = 1000
+"""Single records that are read, or deleted, at a time."""
+_PACKS_AT_ONCE = 4
+"""Packs that are read at a time: about a megabyte each."""
+_LINES_TOGETHER = 64
+"""Records that are compressed together: more are hardly smaller, each."""
+_GENERATIONS = 2
+"""Most generations of packs with which a run begins. It leaves one more."""
+
+_LOOKS = 3
+"""How often records are read, at most, if files disappear while they are read."""
+
+_BESIDE_PARTS = (f"{PARTS_FOLDER}/", f"{ROWS_FOLDER}/", f"{REJECTED_ROWS}/")
+
+_RECORD_FILE = re.compile(r"[0-9a-f]{32}/part-\d{12,}\.json")
+_PART_FILE = re.compile(r"part-\d{12,}\.parquet")
+
+
+def foreign_records(folder: OutputFolder) -> list[str]:
+    """Return the files in the folder of records that are not named like a record.
+
+    Earlier versions named records otherwise. Nothing reads those, and globs such as **/*.parquet
+    match their folders.
+    """
+    names = folder.files(PARTS_FOLDER)
+    return [f"{PARTS_FOLDER}/{name}" for name in names if not _RECORD_FILE.fullmatch(name)]
+
+
+def delete_plans(folder: OutputFolder) -> None:
+    """Delete the plans, which only the workers need; they may contain credentials in paths."""
+    folder.delete(PLAN_FILE, PENDING_FILE)
+
+
+def read_record(folder: OutputFolder, part_name: str) -> PartRecord | None:
+    """Read the record of a part; None if it is missing or damaged."""
+    (data,) = folder.read_if_there(record_path(part_name))
+    record = None if data is None else record_from_json(data)
+    return record if record is not None and record.part_name == part_name else None
+
+
+class Records:
+    """The records of a folder as compressed lines: a bin of them at a time is unpacked.
+
+    In which bin one is depends on the name of its part alone, as it does for packs.
+    """
+
+    def __init__(self, num_bins: int = 1) -> None:
+        self.num_bins = num_bins
+        self._packed: list[list[bytes]] = [[] for _ in range(num_bins)]
+        self._waiting: list[list[bytes]] = [[] for _ in range(num_bins)]
+        self._number = 0
+
+    def add(self, record: PartRecord, line: bytes | None = None) -> None:
+        """Add the record of a part that has none yet, and the line that it is read from, if any."""
+        at = pack_of(record.part_name, self.num_bins)
+        waiting = self._waiting[at]
+        waiting.append(record.to_json() if line is None else line)
+        self._number += 1
+        if len(waiting) == _LINES_TOGETHER:
+            self._packed[at].append(zlib.compress(b"\n".join(waiting), 1))
+            waiting.clear()
+
+    def lines(self, number: int) -> list[bytes]:
+        """Return the lines of a bin."""
+        packed = (zlib.decompress(lines).split(b"\n") for lines in self._packed[number])
+        return [*chain.from_iterable(packed), *self._waiting[number]]
+
+    def bin(self, number: int) -> dict[str, PartRecord]:
+        """Return the records of a bin by part name."""
+        records = map(record_from_json, self.lines(number))
+        return {record.part_name: record for record in records if record is not None}
+
+    def __iter__(self) -> Iterator[PartRecord]:
+        for number in range(self.num_bins):
+            yield from self.bin(number).values()
+
+    def __len__(self) -> int:
+        return self._number
+
+
+class FolderRecords:
+    """The records of an output folder, as it was looked over once.
+
+    Attributes:
+        records: Those that count; damaged ones are left out.
+        singles: The files of single records that were read, by their path below the folder of
+            records.
+        doubles: Those that were not, since a pack of the run holds the same.
+        packs: The packs by generation.
+        num_packed: Number of records in them, whether they count or not.
+        is_whole: Whether all files that were listed could be read.
+    """
+
+    def __init__(self, folder: OutputFolder, generation: int | None, num_bins: int) -> None:
+        self._folder = folder
+        sizes = folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX)
+        self.packs = list_packs(folder)
+        self.records = Records(num_bins)
+        self.doubles: list[str] = []
+        self.num_packed = 0
+        self.is_whole = True
+        # Hashes, which are small, of the names of single files. If two are equal by chance, a split
+        # is scored again.
+        known: set[int] = set()
+        # What counts is taken first. What is found in its place later is passed over.
+        if generation in self.packs:
+            self._take_own(generation, sizes, known)
+        self.singles = [name for name in sizes if hash(name) not in known]
+        sizes.clear()  # they may be many
+        self._take_singles(known)
+        for at in sorted(self.packs, reverse=True):
+            if at != generation:
+                for name, record, line in self._read_packed(at):
+                    if hash(name) not in known:
+                        known.add(hash(name))
+                        self.records.add(record, line)
+
+    def _take_own(self, generation: int, sizes: Mapping[str, int], known: set[int]) -> None:
+        for name, record, line in self._read_packed(generation):
+            size = sizes.get(name)
+            # What differs in size was written by somebody else, who has lost the folder.
+            if size is None or size == len(line):
+                known.add(hash(name))
+                self.records.add(record, line)
+                if size is not None:
+                    self.doubles.append(name)
+
+    def _take_singles(self, known: set[int]) -> None:
+        for start in range(0, len(self.singles), _READ_AT_ONCE):
+            together = self.singles[start : start + _READ_AT_ONCE]
+            contents = self._folder.read_if_there(*(f"{PARTS_FOLDER}/{name}" for name in together))
+            for name, data in zip(together, contents, strict=True):
+                if data is None:
+                    self.is_whole = False
+                    continue
+                known.add(hash(name))  # if it is damaged, what is packed does not count
+                record = record_from_json(data)
+                if record is not None and record_name(record.part_name) == name:
+                    self.records.add(record)
+
+    def _read_packed(self, generation: int) -> Iterator[tuple[str, PartRecord, bytes]]:
+        paths = map(self._folder.path, self.packs[generation])
+        for data in read_each(paths, _PACKS_AT_ONCE):
+            self.is_whole = self.is_whole and data is not None
+            for line in lines_of_pack(data or b""):
+                if record := record_from_json(line):
+                    self.num_packed += 1
+                    yield record_name(record.part_name), record, line
+
+    @property
+    def latest(self) -> int:
+        """The latest generation of packs, 0 without any."""
+        return max(self.packs, default=0)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether all records that count are in packs, once, and these need not be put together."""
+        tidy = len(self.packs) <= _GENERATIONS and not self.singles and not self.doubles
+        return tidy and self.num_packed == len(self.records)
+
+
+def find_records(
+    folder: OutputFolder, generation: int | None = None, num_bins: int = 1
+) -> FolderRecords:
+    """Read all records of an output folder.
+
+    A run may begin meanwhile, or be concluded. A single record is deleted when a pack holds it, and
+    a pack when a later one replaces it. So the singles are listed first: a record that moves is
+    seen twice, or a file that was listed is gone, and then all is read again.
+
+    Args:
+        folder: The folder.
+        generation: Packs that this run has written from its own records, which need not be read
+            again from their single files; None for none.
+        num_bins: As for `Records`.
+    """
+    for _ in range(_LOOKS):
+        found = FolderRecords(folder, generation, num_bins)
+        if found.is_whole:
+            break
+    return found
+
+
+def read_records(folder: OutputFolder) -> dict[str, PartRecord]:
+    """Read all records of an output folder by part name; damaged records are left out."""
+    return find_records(folder).records.bin(0)
+
+
+def keep_records(
+    folder: OutputFolder, found: FolderRecords, *, gone: Collection[str], unsure: Collection[str]
+) -> None:
+    """Pack the records that a run keeps when it begins; they are read once then, and not again.
+
+    Args:
+        folder: The folder.
+        found: Its records.
+        gone: Parts that are deleted already, with their single records.
+        unsure: Parts that may turn out to be valid: their records become single ones.
+    """
+    if found.is_packed and not gone and not unsure:
+        return
+    gone, unsure = set(gone), set(unsure)
+    singles = set(found.singles)
+    packed = Records(num_packs(len(found.records)))
+    for number in range(found.records.num_bins):
+        alone = []
+        for name, record in found.records.bin(number).items():
+            if name in unsure:
+                alone += [] if record_name(name) in singles else [record]
+            elif name not in gone:
+                packed.add(record)
+        list(
+            in_parallel(lambda one: folder.write(record_path(one.part_name), one.to_json()), alone)
+        )
+    pack_records(folder, packed, found.packs)
+    stay = {record_name(name) for name in (*gone, *unsure)}
+    _delete_records(folder, [name for name in (*found.singles, *found.doubles) if name not in stay])
+
+
+def pack_records(
+    folder: OutputFolder, records: Records, packs: Mapping[int, tuple[str, ...]]
+) -> None:
+    """Write records as the only packs of a folder. One pack at a time is unpacked in memory."""
+    for number in range(records.num_bins):
+        if lines := records.lines(number):
+            write_pack(folder, max(packs, default=0) + 1, number, lines)
+    delete_packs(folder, packs)
+
+
+def delete_packed(folder: OutputFolder, found: FolderRecords) -> None:
+    """Delete the single records that the packs of the run hold."""
+    _delete_records(folder, found.doubles)
+
+
+def _delete_records(folder: OutputFolder, names: Sequence[str]) -> None:
+    for start in range(0, len(names), _READ_AT_ONCE):
+        together = names[start : start + _READ_AT_ONCE]
+        folder.delete(*(f"{PARTS_FOLDER}/{name}" for name in together))
+    folder.delete_empty_folders(PARTS_FOLDER)
+
+
+def pack_written(folder: OutputFolder, records: Collection[PartRecord]) -> None:
+    """Pack records that this process has written or read itself; they are all of the folder."""
+    names = tuple(folder.files(PARTS_FOLDER, suffix=RECORD_SUFFIX))
+    all_of_folder = Records(num_packs(len(records)))
+    for record in records:
+        all_of_folder.add(record)
+    pack_records(folder, all_of_folder, list_packs(folder))
+    _delete_records(folder, names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFiles:
+    """The files of an output folder, without those that stand beside each part.
+
+    Attributes:
+        parquet: Sizes of the Parquet files that may be parts.
+    """
+
+    parquet: dict[str, int] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+
+def files_of_run(folder: OutputFolder) -> FolderFiles:
+    """List an output folder."""
+    files = FolderFiles()
+    for name, size in folder.each_file():
+        is_hidden = name.startswith(HIDDEN_PREFIXES)
+        if name.endswith(".parquet") and not is_hidden and not is_marked(name):
+            files.parquet[name] = size
+        elif not name.startswith(_BESIDE_PARTS):
+            files.others.append(name)
+    return files
+
+
+def read_part_sizes(
+    folder: OutputFolder, files: FolderFiles, *known: Iterable[str]
+) -> dict[str, int]:
+    """Return the size in bytes of each part in the folder, by part name.
+
+    A file is a part if it has a record or is planned. It is also a part if it has the name of one
+    and a signature in its metadata: a run may have been killed between a part and its record. Other
+    files, and the folders of other runs, are left alone.
+    """
+    runs = runs_below(files.others)
+    foreign = {name for name in files.parquet if is_below(name, runs)}
+    strangers = files.parquet.keys() - foreign
+    for names in known:
+        if strangers:  # otherwise the names need not be made
+            strangers.difference_update(names)
+    unsure = [name for name in strangers if _PART_FILE.fullmatch(name.rpartition("/")[2])]
+    with ThreadPoolExecutor(IO_THREADS) as pool:
+        signed = pool.map(is_signed, [folder.path(name) for name in unsure])
+        strangers -= {name for name, is_part in zip(unsure, signed, strict=True) if is_part}
+    strangers |= foreign
+    if not strangers:
+        return files.parquet
+    return {name: size for name, size in files.parquet.items() if name not in strangers}
+
+
+def read_sizes(
+    folder: OutputFolder, files: FolderFiles, plan: Plan, records: Records
+) -> dict[str, int]:
+    """Return the size of each part of a plan, and of the other parts in the folder, by name."""
+    planned = (split.part_name for split in plan.splits)
+    return read_part_sizes(folder, files, planned, (record.part_name for record in records))
+
+
+# Single records that are there when a split is begun: of earlier runs, and of earlier tries.
+
+LISTED_SECONDS = 60.0
+"""How long a listing of an object store counts, at least."""
+
+_TIMES_AS_LONG = 100
+"""It counts so many times as long as it took: the folder may hold a record for each of a million
+splits."""
+
+
+class EarlierRecords:
+    """Finds the records of parts, with few requests for those that are not there.
+
+    Nearly no split has one, and on an object store the answer that a file is missing takes a
+    request. So the folder is listed there, now and then. What another try has written since then is
+    seen only if it is asked for: otherwise its split is scored again, and the same part is written.
+    """
+
+    def __init__(self, folder: OutputFolder) -> None:
+        """Keep the folder; it is looked at when a record is asked for."""
+        self._folder = folder
+        self._names: frozenset[str] = frozenset()
+        self._until: float | None = None
+        self._lock = threading.Lock()  # threads share what is found
+
+    def find(self, part_name: str, *, is_likely: bool = False) -> PartRecord | None:
+        """Return the record of a part; None if there is none, or it is damaged.
+
+        Args:
+            part_name: The part.
+            is_likely: Whether to ask for the record itself: another try may just have written it.
+        """
+        if not is_likely and self._is_remote and record_name(part_name) not in self._listed():
+            return None
+        return read_record(self._folder, part_name)
+
+    @cached_property
+    def _is_remote(self) -> bool:
+        # Not sooner: a job is also built where the store cannot be reached.
+        return is_remote(self._folder.root)
+
+    def _listed(self) -> frozenset[str]:
+        with self._lock:
+            began = time.monotonic()
+            if self._until is None or began > self._until:
+                self._names = frozenset(self._folder.files(PARTS_FOLDER))
+                took = time.monotonic() - began
+                self._until = began + max(LISTED_SECONDS, _TIMES_AS_LONG * took)
+            return self._names

@@ -1,0 +1,94 @@
+"""Rejected rows, splits and files as Parquet: file, row, rows, reason, message, byte, line.
+
+    OUT/_rejects/rows/<digest>/part-000000020000.pq    rows of one part without scores
+    OUT/_rejects/files.pq                              files and splits that could not be read
+
+All files have one schema, so `OUT/_rejects` can be read as one table. It does not repeat the texts,
+which are in the parts.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from bertscore_beam.dump import RejectedFile, Split, note_name, write_part
+from bertscore_beam.dump.text import Lines
+from bertscore_beam.files import mask_credentials
+
+REJECTS_FOLDER = "_rejects"
+FILES_FILE = f"{REJECTS_FOLDER}/files.pq"
+REJECTED_ROWS_FOLDER = f"{REJECTS_FOLDER}/rows"
+
+UNREADABLE_ROWS = "unreadable_rows"
+"""Reason of a split that could not be read."""
+
+SCHEMA = pa.schema(
+    {
+        # Path or URL of the input file, without credentials.
+        "file": pa.string(),
+        # Position of the first row in it; null when the file is rejected as a whole.
+        "row": pa.int64(),
+        # How many rows; null when they could not be counted.
+        "rows": pa.int64(),
+        # One word, as in bertscore_error and in the summary.
+        "reason": pa.string(),
+        # A sentence with details, or null.
+        "message": pa.string(),
+        # First byte of the row in a file of text, decompressed; null for Parquet.
+        "byte": pa.int64(),
+        # Number of its line, from 1; null for Parquet.
+        "line": pa.int64(),
+    }
+)
+
+
+def rows_path(part_name: str) -> str:
+    """Return the path of the list of a part's rejected rows, below the output folder."""
+    # Only parts are named *.parquet, so that globs match nothing else.
+    return f"{REJECTED_ROWS_FOLDER}/{note_name(part_name)}.pq"
+
+
+def rejected_rows(split: Split, rejected: Mapping[int, str], lines: Lines | None = None) -> bytes:
+    """List the rows of a split that have no scores."""
+    file = mask_credentials(split.path)
+    return _to_bytes(
+        {
+            "file": file,
+            "row": split.row_offset + row,
+            "rows": 1,
+            "reason": reason,
+            "message": lines.bad[row].message or None if lines and row in lines.bad else None,
+            "byte": None if lines is None else int(lines.offsets[row]),
+            "line": None if lines is None else int(lines.numbers[row]),
+        }
+        for row, reason in sorted(rejected.items())
+    )
+
+
+def rejected_files(
+    files: Iterable[RejectedFile], splits: Iterable[Split], messages: Mapping[str, str]
+) -> bytes:
+    """List rejected files, and splits whose rows could not be read."""
+    whole: list[dict[str, object]] = [
+        {
+            "file": file.path,
+            "reason": str(file.reason),
+            "message": file.message,
+        }
+        for file in files
+    ]
+    pieces: list[dict[str, object]] = [
+        {
+            "file": mask_credentials(split.path),
+            "row": split.row_offset,
+            "rows": split.num_rows,
+            "reason": UNREADABLE_ROWS,
+            "message": messages.get(split.part_name),
+        }
+        for split in splits
+    ]
+    return _to_bytes(whole + pieces)
+
+
+def _to_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
+    return write_part(pa.Table.from_pylist(list(rows), schema=SCHEMA))

@@ -1,0 +1,381 @@
+"""Compare an output folder with a plan: which parts are done, stale, missing or reusable.
+
+A part is done if it has the recorded size, and its record is of the same settings and of the same
+rows of the same version of the file. If only the version differs, or is unknown, the workers
+compare the rows with the record's digests. All other splits are scored again, which is harmless: a
+part is a function of its split and the signature.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bertscore_beam.dump import (
+    OUTPUT_COLUMNS,
+    UNREADABLE,
+    Plan,
+    RowDigests,
+    Split,
+    Splits,
+    TableFields,
+    append_scores,
+    read_part,
+    write_part,
+)
+from bertscore_beam.records.record import PartRecord, record_path
+from bertscore_beam.records.records import Records, pack_of
+from bertscore_beam.records.settings import RunSettings
+from bertscore_beam.records.summary import ReusedPart, RunTotals
+from bertscore_beam.run import OutputFolder
+from bertscore_core.errors import SignatureError
+
+
+def may_be_valid(
+    split: Split,
+    record: PartRecord,
+    job_digest: str,
+    idf: str | None,
+    labels: Mapping[str, str] | None = None,
+) -> bool:
+    """Tell whether the part of a split is valid if its rows are still the same.
+
+    Args:
+        split: The split.
+        record: The record of its part.
+        job_digest: Digest of the run's identity.
+        idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
+            which leaves it out of the comparison.
+        labels: Label of the setting of each language; None if all rows are scored alike.
+    """
+    now = labels or {}
+    return (
+        record.part_name == split.part_name
+        and split.num_rows in (None, record.num_rows)
+        and record.job_digest == job_digest
+        and idf in (None, record.idf)
+        and all(now.get(name, "") == rows.label for name, rows in record.languages.items())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """An output folder compared with a plan.
+
+    Attributes:
+        pending: Splits to score, in the order of the plan.
+        unsure: Splits whose parts are valid if their rows, and the idf table, are still the same.
+        work: Both, in the order of the plan.
+        outdated: Parts of pending splits that exist or have a record. Both are deleted first, so
+            that none of them is left if the run fails.
+        stale: The result of `stale_parts`.
+        orphans: The result of `orphan_parts`.
+        rows_at_risk: Rows of the parts that are deleted, or compared with the input.
+    """
+
+    pending: Splits
+    unsure: Splits
+    work: Splits
+    done: Splits
+    carried: RunTotals
+    outdated: tuple[str, ...]
+    stale: tuple[str, ...]
+    orphans: tuple[str, ...]
+    rows_at_risk: int
+
+
+def standing_of(
+    plan: Plan,
+    records: Records,
+    part_sizes: Mapping[str, int],
+    job_digest: str,
+    idf: str | None,
+    labels: Mapping[str, str] | None = None,
+) -> Standing:
+    """Compare an output folder with a plan.
+
+    Args:
+        plan: The plan.
+        records: The records of the folder.
+        part_sizes: The parts of the folder, with their sizes in bytes.
+        job_digest: Digest of the run's identity.
+        idf: Fingerprint of the run's idf table, "" without one; None before the table is counted,
+            when no earlier part is known to fit it.
+        labels: As for `may_be_valid`.
+    """
+    splits = Splits.of(plan.splits)
+    carried, rows_at_risk = RunTotals(), 0
+    outdated: list[str] = []
+    is_pending, is_work = [True] * len(splits), [True] * len(splits)
+    num_planned = 0
+    rows: dict[str, int] = {}  # of parts that are not planned
+    for places, of_bin, in_bin in by_bin(splits, records):
+        for place, split in zip(places, of_bin, strict=True):
+            name = split.part_name
+            num_planned += name in part_sizes
+            earlier = in_bin.pop(name, None)
+            record = _if_whole(earlier, part_sizes)
+            valid = record is not None and may_be_valid(split, record, job_digest, idf, labels)
+            is_done = record is not None and valid and idf is not None and record.is_current(split)
+            if record is not None and is_done:
+                carried += RunTotals.of_record(record)
+            elif earlier is not None and name in part_sizes:
+                rows_at_risk += earlier.num_rows
+            if not valid and (earlier is not None or name in part_sizes):
+                outdated.append(name)
+            is_pending[place] = not valid
+            is_work[place] = not is_done
+        # A run that was cut off may have deleted a part, and not yet its record in a pack.
+        rows |= {name: record.num_rows for name, record in in_bin.items()}
+    work = splits.where(is_work)
+    pending = [waits for waits, works in zip(is_pending, is_work, strict=True) if works]
+    unplanned = _unplanned(splits, part_sizes, num_planned)
+    stale = stale_parts(plan, unplanned.union(rows))
+    return Standing(
+        pending=work.where(pending),
+        unsure=work.where([not waits for waits in pending]),
+        work=work,
+        done=splits.where([not works for works in is_work]),
+        carried=carried,
+        outdated=tuple(sorted(outdated)),
+        stale=stale,
+        orphans=orphan_parts(plan, unplanned),
+        rows_at_risk=rows_at_risk + sum(rows.get(name, 0) for name in stale if name in part_sizes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """An output folder compared with a plan at the end of a run.
+
+    Attributes:
+        is_missing: Whether a split has no valid part, in the order of the plan.
+        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
+        stale: The result of `stale_parts`.
+    """
+
+    is_missing: Sequence[bool]
+    untouched_rows: int
+    stale: tuple[str, ...]
+
+
+def ending_of(
+    plan: Plan,
+    records: Records,
+    part_sizes: Mapping[str, int],
+    job_digest: str,
+    idf: str,
+    labels: Mapping[str, str] | None = None,
+) -> Ending:
+    """Compare an output folder with a plan at the end of a run.
+
+    Unlike at its start, an unknown version of a file is no doubt: the run has just read the rows.
+    """
+    splits = Splits.of(plan.splits)
+    is_missing = [True] * len(splits)
+    num_planned = untouched_rows = 0
+    for places, of_bin, in_bin in by_bin(splits, records):
+        for place, split in zip(places, of_bin, strict=True):
+            num_planned += split.part_name in part_sizes
+            record = _if_whole(in_bin.get(split.part_name), part_sizes)
+            is_missing[place] = (
+                record is None
+                or not record.covers(split)
+                or not may_be_valid(split, record, job_digest, idf, labels)
+            )
+            if is_missing[place] and split.part_name in in_bin and split.part_name in part_sizes:
+                untouched_rows += in_bin[split.part_name].num_rows
+    return Ending(
+        is_missing=is_missing,
+        untouched_rows=untouched_rows,
+        stale=stale_parts(plan, _unplanned(splits, part_sizes, num_planned)),
+    )
+
+
+def by_bin(
+    splits: Splits, records: Records
+) -> Iterator[tuple[Sequence[int], Splits, dict[str, PartRecord]]]:
+    """Yield the splits of each bin of records: their places, themselves, and the records."""
+    if records.num_bins == 1:
+        yield range(len(splits)), splits, records.bin(0)
+        return
+    bins = np.fromiter(
+        (pack_of(split.part_name, records.num_bins) for split in splits), dtype=np.int32
+    )
+    for number in range(records.num_bins):
+        places = np.flatnonzero(bins == number).tolist()
+        yield places, splits.at(places), records.bin(number)
+
+
+def _unplanned(splits: Splits, part_sizes: Mapping[str, int], num_planned: int) -> set[str]:
+    if num_planned == len(part_sizes):
+        return set()
+    return part_sizes.keys() - {split.part_name for split in splits}
+
+
+def _if_whole(record: PartRecord | None, part_sizes: Mapping[str, int]) -> PartRecord | None:
+    if record is None or part_sizes.get(record.part_name) != record.part_bytes:
+        return None
+    return record
+
+
+def stale_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
+    """Return the parts of the plan's inputs that match none of its splits, cut by other sizes.
+
+    Their rows are also in other parts, so they must be deleted before a run ends.
+    """
+    if not part_names:
+        return ()
+    inputs = {split.input_name for split in plan.splits}
+    others = {name for name in part_names if input_of(name) in inputs}
+    others.difference_update(split.part_name for split in plan.splits)
+    return tuple(sorted(others))
+
+
+def orphan_parts(plan: Plan, part_names: Collection[str]) -> tuple[str, ...]:
+    """Return the parts of inputs that are not in the plan: missing, renamed or rejected.
+
+    They are only reported: a plan cannot decide whether to keep them.
+    """
+    if not part_names:
+        return ()
+    inputs = {split.input_name for split in plan.splits}
+    return tuple(sorted(name for name in part_names if input_of(name) not in inputs))
+
+
+def input_of(part_name: str) -> str:
+    """Return the name of the input that a part belongs to."""
+    return part_name.rpartition("/")[0]
+
+
+def job_identity(settings: RunSettings, fields: TableFields, idf: str) -> dict[str, str]:
+    """Return everything that must be equal for two runs to share an output folder.
+
+    In a run with a column of languages that is also the setting of each language that both runs
+    have; see `language_identity`.
+    """
+    chosen = {"idf_key": fields.key, "idf_group": fields.group}
+    columns = {
+        "candidate_column": str(fields.candidate_column),
+        "reference_column": fields.reference_column,
+        **{name: json.dumps(names) for name, names in chosen.items() if names},
+    }
+    if settings.sole is None:
+        return {**columns, "language_column": fields.language or "", "idf": idf}
+    return {**settings.sole.signature.fields(), **columns}
+
+
+_LANGUAGE = "language "
+
+
+def language_identity(settings: RunSettings) -> dict[str, str]:
+    """Return the signature of each language, under a name of its own; empty without languages.
+
+    They are no part of the digest in the records: a part depends only on the languages in it, and
+    its record has their labels. So a language that is added later leaves earlier parts valid.
+    """
+    if not settings.by_column:
+        return {}
+    return {
+        f"{_LANGUAGE}{language}": setting.signature.format()
+        for language, setting in sorted(settings.by_language.items())
+    }
+
+
+def with_known_languages(
+    identity: Mapping[str, str], previous_run: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Return the identity of a run, with the languages that only earlier runs of the folder had.
+
+    They stay in the folder's record, so that a language that comes back with another setting is
+    noticed.
+    """
+    before = (previous_run or {}).get("identity")
+    known = before if isinstance(before, dict) and "language_column" in identity else {}
+    return {name: text for name, text in known.items() if name.startswith(_LANGUAGE)} | dict(
+        identity
+    )
+
+
+def comparable(
+    previous_run: Mapping[str, Any] | None, identity: Mapping[str, str], *, sketched: bool = False
+) -> Mapping[str, Any] | None:
+    """Return an earlier run with the languages of this run: those that it lacks as they are now.
+
+    Of a sketched plan, the corpus counts as that of the earlier run: its rows are not known yet.
+    """
+    before = (previous_run or {}).get("identity")
+    if previous_run is None or not isinstance(before, dict):
+        return previous_run
+    both = (str(compared.get("idf")) for compared in (before, identity))
+    if sketched and all(idf.startswith("corpus@") for idf in both):
+        before = {**before, "idf": identity["idf"]}
+    if "language_column" not in before:
+        return {**previous_run, "identity": before}
+    added = {name: text for name, text in identity.items() if name.startswith(_LANGUAGE)}
+    return {**previous_run, "identity": {**added, **before}}
+
+
+def check_same_job(records: Iterable[PartRecord], job_digest: str) -> None:
+    """Check that all parts were made with the settings of this run, if `_run.json` is missing.
+
+    Raises:
+        SignatureError: A part was made with other settings.
+    """
+    other = [record.part_name for record in records if record.job_digest != job_digest]
+    if other:
+        raise SignatureError(
+            f"the output folder holds scores made with other settings: got {len(other)} such "
+            f"parts, as {other[0]!r}; expected none. Choose another --output, or use --overwrite "
+            "to replace them."
+        )
+
+
+# Reuse the part that an earlier run made of a split, after the split has been read.
+
+
+def reuse_part(
+    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table, digests: RowDigests
+) -> ReusedPart | None:
+    """Keep a part if its rows are the same; write it again if only other columns have changed.
+
+    Returns:
+        The part, with a record of the present version of the file; None if it must be scored.
+    """
+    now = record.moved_to(split)
+    if digests == record.digests:
+        if now != record:
+            folder.write(record_path(now.part_name), now.to_json())
+        return ReusedPart(record=now, rewritten=False)
+    same_texts = digests.same_texts(record.digests)
+    data = _with_scores_of(folder, record, split, table) if same_texts else None
+    if data is None:
+        return None
+    now = now.rewritten(digests, len(data))
+    # Delete the record first and write it last, so that it is never beside a part of other rows.
+    folder.delete(record_path(split.part_name))
+    folder.write_all({split.part_name: data, record_path(split.part_name): now.to_json()})
+    return ReusedPart(record=now, rewritten=True)
+
+
+def _with_scores_of(
+    folder: OutputFolder, record: PartRecord, split: Split, table: pa.Table
+) -> bytes | None:
+    """Return rows with the scores of their part as a new part; None if the part is damaged."""
+    try:
+        old = read_part(folder.path(record.part_name), OUTPUT_COLUMNS)
+    except UNREADABLE:
+        return None
+    if old.num_rows != table.num_rows:
+        return None
+    metadata = old.schema.metadata or {}
+    notes = {
+        key.decode(): value.decode()
+        for key, value in metadata.items()
+        if key.startswith(b"bertscore.")
+    }
+    scores = {name: old[name].combine_chunks() for name in old.column_names}
+    return write_part(append_scores(table, scores, notes), utc_times=split.utc_times)

@@ -1,0 +1,322 @@
+"""The totals of a run, which can be added up, and its summary."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias
+
+from bertscore_beam.dump import Split, by_name, words_for
+from bertscore_beam.dump.text import fewer_names
+from bertscore_beam.records.record import PartRecord
+from bertscore_core import ScoreSummary
+from bertscore_core.tokens import Work
+
+SHOWN_FAILURES = 100
+"""Most failed splits, rejected files and orphan parts named in the summary. All are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSplit:
+    """A split whose rows could not be read, with the reason."""
+
+    split: Split
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReusedPart:
+    """A part of an earlier run whose scores are still valid.
+
+    Attributes:
+        rewritten: Whether it was written again, since other columns had changed.
+    """
+
+    record: PartRecord
+    rewritten: bool
+
+
+SplitResult: TypeAlias = PartRecord | ReusedPart | FailedSplit
+"""What becomes of a split: a part is written, an earlier one is reused, or the split fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTotals:
+    """Sums over parts and failed splits.
+
+    Attributes:
+        parts_kept: Parts that were compared and whose rows were the same.
+        parts_rewritten: Parts that were written again with the scores they had.
+        kept_rows: Rows of the parts kept or rewritten.
+        fresh_rows: Rows of the parts written, without those that took scores of an earlier run.
+        reused: Rows that took the scores of an earlier run, in all parts.
+        summary: Sums over the rows of all parts.
+        failed_rows: Rows of these splits, estimated where they are not known.
+        failures: Some of them, as (part name, reason), by part name.
+        languages: Sums over the rows of each language; empty if all rows are scored alike.
+        other_scripts: As in `ScoredTable`.
+        dropped: Fields of JSON that are no columns, with the number of rows that have them.
+    """
+
+    parts: int = 0
+    parts_kept: int = 0
+    parts_rewritten: int = 0
+    kept_rows: int = 0
+    fresh_rows: int = 0
+    reused: int = 0
+    summary: ScoreSummary = field(default_factory=ScoreSummary)
+    seconds: float = 0.0
+    work: Work = field(default_factory=Work)
+    failed_splits: int = 0
+    failed_rows: int = 0
+    failures: tuple[tuple[str, str], ...] = ()
+    languages: Mapping[str, ScoreSummary] = field(default_factory=dict)
+    other_scripts: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, result: SplitResult) -> "RunTotals":
+        """Return the totals of one split."""
+        if isinstance(result, FailedSplit):
+            split = result.split
+            failures = ((split.part_name, result.reason),)
+            return cls(failed_splits=1, failed_rows=split.about_rows, failures=failures)
+        if isinstance(result, PartRecord):
+            return cls.of_record(result)
+        return replace(
+            cls.of_record(result.record),
+            parts_kept=int(not result.rewritten),
+            parts_rewritten=int(result.rewritten),
+            kept_rows=result.record.num_rows,
+            fresh_rows=0,
+        )
+
+    @classmethod
+    def of_record(cls, record: PartRecord) -> "RunTotals":
+        """Return the totals of one part."""
+        return cls(
+            parts=1,
+            fresh_rows=record.num_rows - record.reused,
+            reused=record.reused,
+            summary=record.summary,
+            seconds=record.seconds,
+            work=record.work,
+            languages={name: rows.summary for name, rows in record.languages.items()},
+            other_scripts=record.other_scripts,
+            dropped=record.dropped,
+        )
+
+    @classmethod
+    def sum(cls, totals: Iterable["RunTotals"]) -> "RunTotals":
+        """Add up any number of totals."""
+        result = cls()
+        for more in totals:
+            result += more
+        return result
+
+    def __add__(self, other: "RunTotals") -> "RunTotals":
+        added = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        return RunTotals(
+            **added,
+            failures=tuple(sorted(self.failures + other.failures)[:SHOWN_FAILURES]),
+            languages=_added(self.languages, other.languages),
+            dropped=fewer_names(Counter(self.dropped) + Counter(other.dropped)),
+        )
+
+
+_SUMS = {total.name for total in fields(RunTotals)} - {"failures", "languages", "dropped"}
+"""Fields of `RunTotals` that are added as they are."""
+
+
+def _added(
+    one: Mapping[str, ScoreSummary], other: Mapping[str, ScoreSummary]
+) -> dict[str, ScoreSummary]:
+    return {
+        name: one.get(name, ScoreSummary()) + other.get(name, ScoreSummary())
+        for name in sorted({*one, *other})
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGoal:
+    """What a run should do; its totals are compared with it.
+
+    Attributes:
+        rows: Rows planned; None if a file must be read to know.
+        about_rows: The same, estimated if it is not known.
+        num_unreachable_files: Rejected files that could not be reached; the next run tries again.
+        rejected_files: The reason by path, for some of the rejected files.
+        min_rows: Least number of rows that may be planned.
+        max_reject_fraction: Largest share of rows, or of files, that may go without a score.
+        max_truncated_fraction: Largest share of scored rows with a text that was cut; None for any.
+        num_orphan_parts: Parts in the output folder whose input is not in the plan.
+        started: When the run began, in seconds since the epoch.
+        restarts: How many deaths of workers the run has survived.
+        carried: Totals of the parts of earlier runs that are done.
+        rows_at_risk: Number of rows of other earlier parts of the planned inputs: of parts that are
+            compared, or deleted since they do not fit the plan.
+    """
+
+    parts: int = 0
+    rows: int | None = 0
+    about_rows: int = 0
+    files: int = 0
+    num_rejected_files: int = 0
+    num_unreachable_files: int = 0
+    rejected_files: Mapping[str, str] = field(default_factory=dict)
+    min_rows: int = 0
+    max_reject_fraction: float = 0.0
+    max_truncated_fraction: float | None = None
+    num_orphan_parts: int = 0
+    orphan_parts: tuple[str, ...] = ()
+    started: float = 0.0
+    restarts: int = 0
+    carried: RunTotals = field(default_factory=RunTotals)
+    rows_at_risk: int = 0
+
+
+def judge(
+    goal: RunGoal,
+    new: RunTotals,
+    signature: str | None,
+    *,
+    missing: Sequence[str],
+    doubled: Sequence[str],
+    untouched_rows: int = 0,
+    whole_idf: bool = True,
+) -> dict[str, Any]:
+    """Return the summary of a run.
+
+    A row is rejected if it has no score. Pairs with an empty side that score 0 have a reason, which
+    `reasons` counts, but are not rejected.
+
+    Args:
+        goal: What was planned.
+        new: Totals of this run.
+        signature: How the scores were made; None if that depends on the language of a row.
+        missing: Planned parts that are missing or not valid.
+        doubled: Parts in the folder with rows of planned parts.
+        untouched_rows: Rows of earlier parts that remain since their splits could not be scored.
+        whole_idf: Whether the idf table was counted over every file.
+
+    Returns:
+        The content of `_summary.json`. `complete`: every file could be reached, and every planned
+        part is in the folder, no row twice. `success`: complete, and every gate is passed.
+        `failed_gates` names the other gates like their options; `parts_of_inputs_gone` is the gate
+        for parts of inputs that are missing.
+    """
+    total = goal.carried + new
+    summary = total.summary
+    unscored = summary.rows - summary.scored + total.failed_rows
+    rows = summary.rows + total.failed_rows if goal.rows is None else goal.rows
+    share = max(
+        unscored / rows if rows else 0.0,
+        goal.num_rejected_files / goal.files if goal.files else 0.0,
+    )
+    counted = total.parts == goal.parts and goal.rows in (None, summary.rows)
+    whole = not goal.num_unreachable_files and not missing and not doubled and whole_idf
+    complete = counted and whole
+    gates = _gates(goal, rows, share, summary.truncated_fraction)
+    return {
+        "complete": complete,
+        "success": complete and all(gates.values()),
+        "failed_gates": [name for name, passed in gates.items() if not passed],
+        "rows": summary.rows,
+        "planned_rows": rows,
+        "min_rows": goal.min_rows,
+        "scored": summary.scored,
+        "rejected": unscored,
+        "reused": total.reused,
+        "replaced": max(goal.rows_at_risk - new.kept_rows - untouched_rows, 0),
+        "reject_fraction": share,
+        "max_reject_fraction": goal.max_reject_fraction,
+        "truncated": summary.truncated,
+        "truncated_fraction": summary.truncated_fraction,
+        "windowed": summary.windowed,
+        "max_truncated_fraction": goal.max_truncated_fraction,
+        "reasons": dict(sorted(summary.reasons.items())),
+        "other_scripts": total.other_scripts,
+        "dropped_fields": dict(sorted(total.dropped.items())),
+        "rejected_reasons": dict(sorted(summary.rejected_reasons.items())),
+        **summary.means,
+        **_parts_and_files(goal, new),
+        "missing_parts": len(missing),
+        "doubled_parts": len(doubled),
+        "whole_idf": whole_idf,
+        "failed_splits": total.failed_splits,
+        "failures": dict(total.failures),
+        **_work(goal, new),
+        "signature": signature,
+    }
+
+
+def summary_of_languages(
+    total: RunTotals, signatures: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return what the summary says of each language, by the name it is shown under.
+
+    Args:
+        total: Totals of the run.
+        signatures: How the scores of each language were made.
+    """
+    return {
+        words_for(language): {
+            "rows": summary.rows,
+            "scored": summary.scored,
+            "rejected": summary.rows - summary.scored,
+            "reasons": dict(sorted(summary.reasons.items())),
+            "truncated": summary.truncated,
+            **summary.means,
+            "signature": signatures.get(language),
+        }
+        for language in by_name(total.languages)
+        for summary in (total.languages[language],)
+    }
+
+
+def _parts_and_files(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
+    return {
+        "parts": goal.carried.parts + new.parts,
+        "parts_of_earlier_runs": goal.carried.parts,
+        "parts_kept": new.parts_kept,
+        "parts_rewritten": new.parts_rewritten,
+        "num_parts_of_inputs_gone": goal.num_orphan_parts,
+        "parts_of_inputs_gone": list(goal.orphan_parts),
+        "files": goal.files,
+        "num_rejected_files": goal.num_rejected_files,
+        "num_unreachable_files": goal.num_unreachable_files,
+        "rejected_files": dict(goal.rejected_files),
+    }
+
+
+def _work(goal: RunGoal, new: RunTotals) -> dict[str, Any]:
+    total = goal.carried + new
+    # Another machine may have started the run, with a clock ahead of this one.
+    seconds = max(time.time() - goal.started, 0.0)
+    return {
+        "seconds": round(seconds, 3),
+        "restarts": goal.restarts,
+        "scoring_seconds": round(total.seconds, 3),
+        "device_busy_seconds": round(total.work.busy_seconds, 3),
+        "device_idle_seconds": round(total.work.idle_seconds, 3),
+        "device_late_seconds": round(total.work.late_seconds, 3),
+        "host_waited_seconds": round(total.work.waited_seconds, 3),
+        "tokens": total.work.tokens,
+        "padding": round(total.work.padding, 4),
+        "batches": total.work.batches,
+        "memory_retries": total.work.retries,
+        "lowered_batches": total.work.lowered_batches,
+        "pairs_per_second": (
+            round(new.fresh_rows / seconds, 3) if new.fresh_rows and seconds > 0 else None
+        ),
+    }
+
+
+def _gates(goal: RunGoal, rows: int, rejected: float, truncated: float) -> dict[str, bool]:
+    most = goal.max_truncated_fraction
+    return {
+        "parts_of_inputs_gone": not goal.num_orphan_parts,
+        "min_rows": rows >= goal.min_rows,
+        "max_reject_fraction": rejected <= goal.max_reject_fraction,
+        "max_truncated_fraction": most is None or truncated <= most,
+    }

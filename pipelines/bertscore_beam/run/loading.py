@@ -1,0 +1,340 @@
+"""Load a scorer: the one that options ask for, once a process."""
+
+import gc
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from bertscore_beam.files import (
+    exists,
+    is_file,
+    join,
+    list_files,
+    mask_credentials,
+    reaching,
+    read_bytes,
+)
+from bertscore_beam.options import DumpOptions, ScoreOptions, ScoringOptions
+from bertscore_beam.run import at_work
+from bertscore_beam.run.folder import RUN_FILE, SUCCESS_FILE, OutputFolder, successful_run
+from bertscore_beam.run.output import event
+from bertscore_beam.run.pool import ask
+from bertscore_core import (
+    Baseline,
+    BaselineNotFoundError,
+    ConfigError,
+    ScorerConfig,
+    choose_table,
+    model_for_language,
+    parse_baseline,
+)
+from bertscore_core.baseline import CUSTOM, TABLE_SUFFIX, description_path, table_name
+from bertscore_core.model import ModelFiles, resolve_model
+from bertscore_core.registry import TunedLayer, find_layer, parse_layers
+
+if TYPE_CHECKING:
+    from bertscore_core import BertScorer, Settings
+    from bertscore_core.model import DeviceQueue
+
+logger = logging.getLogger(__name__)
+
+
+def load_scorer(
+    config: ScorerConfig, backend: str, queue: "DeviceQueue | None" = None
+) -> "BertScorer":
+    """Load a scorer on a worker.
+
+    Raises:
+        ConfigError: This worker's backend has another version than the signature names.
+    """
+    started = time.monotonic()
+    from bertscore_core import BertScorer  # here, since it imports torch, which takes seconds
+
+    with at_work.saying("loading the model"):
+        scorer = BertScorer(config, queue=queue)
+    own_backend = scorer.settings.backend_version
+    if own_backend != backend:
+        raise ConfigError(
+            f"this worker runs the encoder on {own_backend}, and the job's scores are signed "
+            f"{backend}; expected the same. Install the same version on launcher and workers, or "
+            "choose --backend torch."
+        )
+    logger.info(
+        event(
+            "model_loaded",
+            model=scorer.settings.files.name,
+            device=scorer.encoder.device,
+            backend=own_backend,
+            seconds=round(time.monotonic() - started, 3),
+        )
+    )
+    return scorer
+
+
+@cache
+def spare_the_collector() -> None:
+    """Take what is loaded by now out of the sight of the garbage collector, once a process.
+
+    The libraries of a worker are 600,000 objects. Now and then the collector would look at all of
+    them, which holds up every thread for some 0.4 seconds, and a GPU with them. For processes that
+    score and end, not for those of users: a cycle that becomes garbage later is not found.
+    """
+    import bertscore_core.scorer  # noqa: F401 - here, since it imports torch
+
+    gc.collect()
+    gc.freeze()
+
+
+# From the options of a job to settings that all of its workers share, on the launcher.
+
+
+class Workers(Protocol):
+    """Where scorers run."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they run on this machine."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of each; None for its own choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownWorkers:
+    """What is known of workers, for a process that has no runner."""
+
+    is_local: bool
+    threads: int | None
+
+    @classmethod
+    def of(cls, workers: Workers) -> "KnownWorkers":
+        """Return what a runner knows of its workers."""
+        return cls(is_local=workers.is_local, threads=workers.threads)
+
+
+def scorer_config(options: DumpOptions, workers: Workers) -> ScorerConfig:
+    """Return how to score, or how to tokenize, from the options of a job.
+
+    Raises:
+        ConfigError: The file of a baseline or of layers cannot be read, or does not fit.
+    """
+    config = ScorerConfig(
+        model=options.model,
+        language=options.language,
+        max_length=options.max_length,
+        long_text=options.long_text,
+        revision=options.revision,
+    )
+    if not isinstance(options, ScoreOptions):
+        return config
+    baseline = None
+    if options.baseline is not None:
+        with reaching("baseline", options.baseline):
+            baseline = read_baseline(
+                options.baseline,
+                language=options.language,
+                model=lambda: _model_files(options).name,
+                idf=options.idf != "none",
+            )
+    return replace(
+        with_scoring(config, options, workers),
+        num_layers=_layer(options),
+        empty=options.empty,
+        idf=options.idf != "none",
+        rescale=options.rescale,
+        baseline=baseline,
+    )
+
+
+def with_scoring(config: ScorerConfig, options: ScoringOptions, workers: Workers) -> ScorerConfig:
+    """Return the config with the options that all scoring commands share.
+
+    Raises:
+        ConfigError: The batches, and so the scores, would depend on the unknown device of remote
+            workers.
+    """
+    config = replace(
+        config,
+        dtype=options.dtype,
+        device=_worker_device(options, workers),
+        backend=options.backend,
+        attention=options.attention,
+        max_batch_tokens=options.max_batch_tokens,
+        num_threads=workers.threads,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+    return config if workers.is_local else for_unseen_workers(config)
+
+
+def for_unseen_workers(config: ScorerConfig) -> ScorerConfig:
+    """Choose the backend for workers whose device is not known.
+
+    The signature names the backend, so all workers must use the same one: torch runs on every
+    device.
+    """
+    if config.backend == "auto" and config.device != "cpu":
+        return replace(config, backend="torch")
+    return config
+
+
+def settle_workers(config: ScorerConfig, workers: Workers) -> tuple[ScorerConfig, "Settings"]:
+    """Settle a config on the launcher, so that all workers use the same backend and number format.
+
+    Raises:
+        BertScoreError: The model, the layer or the device cannot be used.
+    """
+    from bertscore_core.config import settle  # here, since they import torch: it takes seconds
+    from bertscore_core.model import resolve_device
+
+    settings = settle(config)
+    if workers.is_local:
+        resolve_device(config.device)
+    return replace(config, backend=settings.backend, dtype=settings.config.dtype), settings
+
+
+def unseen_device_words(
+    options: ScoringOptions, workers: Workers, config: ScorerConfig
+) -> str | None:
+    """Say which backend was taken since the workers' device is not known, and what `cpu` changes.
+
+    Returns:
+        A sentence or two; None if the device or the backend was given.
+    """
+    is_chosen = options.device != "auto" or options.backend != "auto"
+    if workers.is_local or is_chosen or options.accelerator is not None:
+        return None
+    unseen = f"{config.backend}, which runs on every device: that of the workers is not known here"
+    on_cpu = ask(_settled_backend, replace(config, device="cpu", backend="auto"))
+    if on_cpu == config.backend:
+        return f"{unseen}. With --device cpu it is the same."
+    return (
+        f"{unseen}. If they have no GPU, give --device cpu: it takes {on_cpu}, several times as "
+        "fast there; scores move by some 4e-7, and the signature names it."
+    )
+
+
+def _settled_backend(config: ScorerConfig) -> str:
+    from bertscore_core.config import settle
+
+    return settle(config).backend
+
+
+def tokenizer_facts(config: ScorerConfig) -> tuple[str, int | None]:
+    """Return the fingerprint of a tokenizer, and the most tokens of a text; None for no limit.
+
+    Raises:
+        BertScoreError: The model is not known, or its tokenizer cannot be used.
+    """
+    from bertscore_core.config import settle_tokenizer
+
+    tokenizer = settle_tokenizer(config)
+    return tokenizer.fingerprint, tokenizer.max_length
+
+
+def _model_files(options: ScoreOptions) -> ModelFiles:
+    named = options.model
+    if named is None and options.language is not None:
+        named = model_for_language(options.language)
+    return resolve_model(
+        named,
+        revision=options.revision,
+        allow_pickle_weights=options.allow_pickle_weights,
+    )
+
+
+def _layer(options: ScoreOptions) -> int | None:
+    """Return the layer that was asked for, by its number or by a file; None for neither."""
+    if options.num_layers is not None or options.registry is None:
+        return options.num_layers
+    shown = mask_credentials(options.registry)
+    with reaching("registry", options.registry):
+        rows = read_layers(options.registry)
+    if rows is None:
+        raise ConfigError(
+            f"there is no file of layers {shown!r}; expected what `bertscore-beam tune --registry "
+            "FILE` writes. Check --registry."
+        )
+    files = _model_files(options)
+    return find_layer(rows, files.name, files.weights_digest(), shown).num_layers
+
+
+def read_layers(path: str) -> list[TunedLayer] | None:
+    """Read a file of layers; None if there is none.
+
+    Raises:
+        ConfigError: It is no such file.
+        OSError: It cannot be reached.
+    """
+    try:
+        data = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError:
+        data = b""
+    return parse_layers(data, mask_credentials(path))
+
+
+def read_baseline(
+    path: str, *, language: str | None, model: Callable[[], str], idf: bool
+) -> Baseline:
+    """Read a table, or choose and read one by language and model from a folder of tables.
+
+    Args:
+        path: The table, or the folder.
+        language: Language of the texts, needed for a folder.
+        model: Returns the name of the model, as in a signature; called for a folder only.
+        idf: Whether the scores are weighted by idf.
+
+    Raises:
+        BaselineNotFoundError: The folder has no such table.
+        ConfigError: It cannot be read, or is no baseline table.
+    """
+    shown, name = mask_credentials(path), CUSTOM
+    if not is_file(path) and (names := list_files(path, suffix=TABLE_SUFFIX)):
+        if language is None:
+            raise BaselineNotFoundError(
+                f"{shown} is a folder of baselines, and no language was given; expected one to "
+                "choose a table by. Give --language CODE, or the path of a table."
+            )
+        if exists(join(path, RUN_FILE)) and successful_run(OutputFolder(path)) is None:
+            raise ConfigError(
+                f"the baseline run in {shown!r} is not done, or not for every language: got no "
+                f"{SUCCESS_FILE} of it; expected one. Run its command again, or give the path of "
+                "a table in it."
+            )
+        below = choose_table(names, language, model(), idf=idf)
+        path, name = join(path, below), table_name(below)
+    try:
+        text = read_bytes(path).decode()
+    except IsADirectoryError as error:
+        raise ConfigError(
+            f"the folder of baselines {shown!r} holds no tables: got no file that ends in "
+            f"{TABLE_SUFFIX}; expected LANGUAGE/MODEL{TABLE_SUFFIX}. Check --baseline, or make "
+            "them with `bertscore-beam baseline`."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"baseline {shown!r} cannot be read ({type(error).__name__}); expected a LAYER,P,R,F "
+            "table, or a folder of them as LANGUAGE/MODEL.tsv. Check --baseline."
+        ) from error
+    beside = description_path(path)
+    description = read_bytes(beside) if is_file(beside) else None
+    return parse_baseline(text, mask_credentials(path), name=name, description=description)
+
+
+def _worker_device(options: ScoringOptions, workers: Workers) -> str:
+    if options.device != "auto" or workers.is_local:
+        return options.device
+    if options.accelerator is not None:
+        return "cuda"
+    if options.dtype != "float32":
+        raise ConfigError(
+            f"dtype {options.dtype} needs to know the workers' device: got device auto on a remote "
+            "runner; expected cuda or cpu, which decides how large the batches are, and with them "
+            "the third digit of scores in this format. Give --device cuda, or --device cpu."
+        )
+    return options.device

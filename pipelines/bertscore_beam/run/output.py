@@ -1,0 +1,188 @@
+"""What a command says and how it ends: exit statuses, text for people, events for logs.
+
+The reader of a command's output may close the pipe, or the disk may be full. Scores are files, so
+the run continues, and its own result decides about the exit status.
+"""
+
+import errno
+import io
+import json
+import logging
+import math
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from bertscore_beam.files import mask_credentials
+from bertscore_core.errors import INVISIBLE, escape_text
+
+# Exit statuses of the command line and of its workers.
+
+DONE = 0
+BROKEN = 1
+"""The job stopped early; the same command continues it."""
+UNUSABLE = 2
+"""The command cannot work as given."""
+TOO_MANY_REJECTS = 3
+"""Done as far as possible, but a gate was not passed: too many rejects, too few rows, too many cut
+texts, or parts of missing inputs."""
+WORSE = 4
+"""Compared, and the gate of the comparison was not passed: the run is worse than another."""
+
+DEVICE_LOST = 75
+"""Of a worker process: its GPU has failed. The number is EX_TEMPFAIL of sysexits.h: try again."""
+DEADLY = frozenset(
+    {
+        signal.SIGKILL,  # sent by the kernel where memory is short
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGILL,
+        signal.SIGFPE,
+    }
+)
+"""Signals by which a process dies that nobody has asked to end."""
+
+REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+"""Errors of the file system that a retry does not cure."""
+
+
+def interrupted(number: int) -> int:
+    """Return the status that a shell gives after a signal: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + number
+
+
+def is_death(code: int) -> bool:
+    """Tell whether a process died in such a way that a new one may succeed."""
+    return code == DEVICE_LOST or -code in DEADLY
+
+
+# Text for people: durations, and names of files, which cannot be trusted.
+#
+# All text for a terminal or a log passes through one of these functions: it may contain names of
+# files, their content, and messages of other libraries.
+
+
+def escape_line(text: str) -> str:
+    """Return a text as one line, for a name or a table cell: line breaks are escaped, too."""
+    return escape_text(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def escape_json(text: str) -> str:
+    """Return JSON with the same characters as JSON escapes; its meaning does not change."""
+    return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+class EscapingFormatter(logging.Formatter):
+    """Formats log lines and tracebacks with control characters escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return escape_text(super().format(record))
+
+
+def duration_words(seconds: float) -> str:
+    """Format a duration to two digits: 40 s, 12 min, 3 h 20 min, 2 days 5 h."""
+    if seconds < 90:
+        return f"{max(math.ceil(seconds / 5) * 5, 0)} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        hours, minutes = divmod(round(minutes, -1), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"
+
+
+# Structured log lines: an event as one JSON object, so that log viewers can filter by field.
+
+
+def event(name: str, **fields: Any) -> str:
+    """Return the log line of an event, with credentials masked. Never pass the texts scored."""
+    shown = {
+        key: value if isinstance(value, int | float) else mask_credentials(str(value))
+        for key, value in fields.items()
+    }
+    return escape_json(json.dumps({"event": name, **shown}, ensure_ascii=False))
+
+
+# The outcome of a command: its exit status and the text for people; `cli.show` prints it.
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table of text under a title. Columns named "" have no heading."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        is_json: Whether the text is JSON in any case.
+        document: The result as plain values, for `--json`; None to take the tables.
+        is_answer: Whether the printed text is the only result, so that the command has failed if it
+            cannot be printed.
+    """
+
+    status: int = DONE
+    text: str | None = None
+    is_json: bool = False
+    shown: tuple[Shown, ...] = ()
+    document: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    is_answer: bool = False
+
+
+class _Forgiving(io.FileIO):
+    """A file descriptor to which writing never fails.
+
+    Attributes:
+        lost: Why something could not be written; None if only the reader has closed the pipe.
+    """
+
+    lost: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                self.lost = error
+            return len(memoryview(data))
+
+
+def forgiving(descriptor: int, encoding: str = "utf-8") -> TextIO:
+    """Return a text stream to a descriptor that stays open, to which writing never fails."""
+    buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=True)
+
+
+def forgive_output() -> None:
+    """Make printing in this process never fail, unless its streams have been replaced."""
+    sys.stdout = _forgiven(sys.stdout, sys.__stdout__)
+    sys.stderr = _forgiven(sys.stderr, sys.__stderr__)
+
+
+def _forgiven(stream: Any, original: Any) -> Any:
+    if stream is None or stream is not original:  # a process may have no such stream
+        return stream
+    return forgiving(stream.fileno(), stream.encoding)
+
+
+def printed() -> int:
+    """Return the exit status of a command whose only result is its printed text."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    lost = raw.lost if isinstance(raw, _Forgiving) else None
+    if lost is None:
+        return DONE
+    sys.stderr.write(f"bertscore-beam: standard output cannot be written: got {lost}.\n")
+    return BROKEN

@@ -1,0 +1,136 @@
+"""Turn a file of text into Parquet: a step, a task a file."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Set
+from contextlib import suppress
+from functools import partial
+
+import pyarrow.parquet as pq
+
+from bertscore_beam.dump import (
+    IMPORTS_FOLDER,
+    INPUT_FOLDER,
+    FileReason,
+    Imports,
+    RejectedError,
+    Split,
+    TextFile,
+    file_version,
+    rejection_to_json,
+    write_rows,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.run import at_work
+from bertscore_beam.run.folder import OutputFolder
+from bertscore_beam.run.pool import Each
+from bertscore_core.errors import InputError
+
+_SLOW_BYTES = 600 * 40_000_000
+"""Ten minutes at what a core reads of CSV in a second."""
+_FOLDERS = (f"{INPUT_FOLDER}/", f"{IMPORTS_FOLDER}/")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def import_step(folder: OutputFolder) -> Each:
+    """Return the step: files of text -> nothing; the imports are in the folder of the run."""
+    return Each(partial(import_text, folder=folder), _shown)
+
+
+def _shown(text: TextFile) -> str:
+    return mask_credentials(text.path)
+
+
+def import_text(text: TextFile, *, folder: OutputFolder) -> tuple[()]:
+    """Write a file of text as Parquet, and its footer after it; or why that cannot be done.
+
+    Raises:
+        OSError: The folder cannot be written, or there is no room.
+    """
+    with suppress(RejectedError):
+        if Imports(folder=folder.root, needs_rows=True).layout(text) is not None:
+            return ()
+    folder.delete(text.footer, text.data, text.rejection)
+    place = 0
+
+    def note(stored: int) -> None:
+        nonlocal place
+        place = stored
+
+    share = at_work.doing(os.path.basename(text.footer), lambda: place / max(text.size, place, 1))
+    # Files without a name: nothing of the texts is left if the process is killed.
+    with share, tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as footer:
+        try:
+            write_rows(text, rows, note)
+            rows.flush()
+        except (InputError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in _NO_ROOM:
+                raise _no_room(text, error) from error
+            folder.write(text.rejection, _rejection(text, error))
+            return ()
+        pq.read_metadata(rows).write_metadata_file(footer)
+        footer.flush()
+        folder.store(text.data, f"/dev/fd/{rows.fileno()}")
+        folder.store(text.footer, f"/dev/fd/{footer.fileno()}")
+    return ()
+
+
+def _no_room(text: TextFile, error: OSError) -> OSError:
+    return OSError(
+        error.errno,
+        f"there is no room to turn {mask_credentials(text.path)!r} into Parquet: got "
+        f"{error.strerror} in the temporary folder {tempfile.gettempdir()!r}; expected room for "
+        "about the size of the file, for each worker. Free some, or set TMPDIR.",
+    )
+
+
+def _rejection(text: TextFile, error: InputError | OSError) -> bytes:
+    reason = FileReason.UNREADABLE
+    if isinstance(error, OSError):
+        return rejection_to_json(reason, mask_credentials(f"{type(error).__name__}: {error}"))
+    with suppress(OSError):  # what has changed or gone meanwhile is no fault of the file
+        if not text.version or file_version(text.path) == text.version:
+            reason = FileReason.NOT_TEXT
+    return rejection_to_json(reason, mask_credentials(str(error)))
+
+
+def slow_words(texts: Iterable[TextFile]) -> str:
+    """Warn of files that take long, since a file is read by one process; "" for none."""
+    slow = [text for text in texts if text.about_bytes > _SLOW_BYTES]
+    if not slow:
+        return ""
+    return (
+        f"{len(slow):,} files of text take more than ten minutes each to turn into Parquet, such "
+        f"as {mask_credentials(slow[0].path)!r}: one process reads a file from its start to its "
+        "end. Write several files instead of a large one."
+    )
+
+
+def imports_among(names: Iterable[str]) -> frozenset[str]:
+    """Return those files of the folder of a run that imports have made."""
+    return frozenset(name for name in names if name.startswith(_FOLDERS))
+
+
+def lacking(
+    texts: Iterable[TextFile], splits: Iterable[Split], imports: Set[str]
+) -> tuple[TextFile, ...]:
+    """Return the files of text that some splits need, and whose imports are not whole."""
+    needed = {split.path for split in splits if split.data}
+    return tuple(
+        text for text in texts if text.path in needed and not {text.data, text.footer} <= imports
+    )
+
+
+def keep_imports(folder: OutputFolder, texts: Iterable[TextFile], imports: Set[str]) -> None:
+    """Delete the imports of all other files, and of other versions of these."""
+    names = {name for text in texts for name in (text.data, text.footer, text.rejection)}
+    folder.delete(*(imports - names))
+    for below in (INPUT_FOLDER, IMPORTS_FOLDER):
+        folder.delete_empty_folders(below)
+
+
+def delete_input(folder: OutputFolder) -> None:
+    """Delete the rows of imports: nothing needs them any more. Their footers stay."""
+    folder.delete(*(f"{INPUT_FOLDER}/{name}" for name in folder.files(INPUT_FOLDER)))
+    folder.delete_empty_folders(INPUT_FOLDER)

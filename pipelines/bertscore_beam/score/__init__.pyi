@@ -1,0 +1,43 @@
+from .finish import CompressLines as CompressLines, finish_run as finish_run
+from .idf_of_run import IdfSource as IdfSource
+from .job import (
+    SCORE as SCORE,
+    ScoreRun as ScoreRun,
+    begin_score as begin_score,
+    build_score_pipeline as build_score_pipeline,
+    conclude_score as conclude_score,
+    run_of as run_of,
+    score_stages as score_stages,
+    sketch_score as sketch_score,
+    start_run as start_run,
+    texts_to_import as texts_to_import,
+)
+from .plan_settings import (
+    LoadedScorers as LoadedScorers,
+    ModelMemory as ModelMemory,
+    ScoreSpec as ScoreSpec,
+    settle_each as settle_each,
+    settle_named as settle_named,
+)
+from .prepare import (
+    PLANS_FOLDER as PLANS_FOLDER,
+    ScoreJob as ScoreJob,
+    ScorePlan as ScorePlan,
+    plan_again as plan_again,
+    plan_score as plan_score,
+    resume_score as resume_score,
+)
+from .rescale import RESCALE as RESCALE
+from .rows import PairTexts as PairTexts, score_table as score_table, score_texts as score_texts
+from .scored_table import (
+    SCHEMA_VERSION as SCHEMA_VERSION,
+    ScoredPairs as ScoredPairs,
+    ScoredTable as ScoredTable,
+    metadata_by_language as metadata_by_language,
+)
+from .show_run import (
+    estimate_words as estimate_words,
+    run_warnings as run_warnings,
+    show_summary as show_summary,
+)
+from .steps import ScoreSplits as ScoreSplits, ToScore as ToScore, score_run as score_run

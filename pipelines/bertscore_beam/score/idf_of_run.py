@@ -1,0 +1,179 @@
+"""The idf table of a scoring run: loaded, counted, or reused if its references are the same."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+
+import apache_beam as beam
+
+from bertscore_beam.dump import Plan, SplitRun, shape_digest
+from bertscore_beam.idf import (
+    CountDocumentFrequencies,
+    Counting,
+    IdfTables,
+    SavedIdf,
+    SaveIdf,
+    SplitCount,
+    Vocabulary,
+    join_corpus,
+    load_idf,
+    num_buckets,
+    split_corpus,
+)
+from bertscore_beam.records import IDF_FILE, RunSettings
+from bertscore_beam.run import PLAN_FILE, Each, OutputFolder, ReadPlan, RunStep, Spread
+from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.steps import ToScore, digest_run
+from bertscore_core import IdfError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdfSource:
+    """Where the idf table of a run is.
+
+    Attributes:
+        path: Its file, which may still have to be written; None without idf.
+        must_count: Whether the references must be counted, or at least compared.
+        may_be_valid: Whether there is an earlier table, valid if its references are the same.
+        fingerprint: Its fingerprint, "" without idf, None before it is counted.
+        label: Its name in the run's identity.
+    """
+
+    path: str | None = None
+    must_count: bool = False
+    may_be_valid: bool = False
+    fingerprint: str | None = ""
+    label: str = "none"
+
+
+def find_idf(folder: OutputFolder, plan: Plan, column: str, settings: RunSettings) -> IdfSource:
+    """Find out whether the table of the corpus must be counted.
+
+    The table is counted once over the whole corpus, never over the rest that a resumed run has to
+    score. An earlier table is valid if all files have the versions that were counted. Otherwise
+    workers compare the references first. The run's identity names the corpus by its files and rows.
+    """
+    path = folder.path(IDF_FILE)
+    label = f"corpus@{shape_digest(plan.splits, column)}"
+    may_be_valid = False
+    with suppress(IdfError):  # a missing or damaged table is counted again
+        tables = load_idf(path)
+        _check_complete(tables, plan, settings)
+        versions, _ = split_corpus(tables.corpus)
+        if plan.has_versions and versions == plan.digest:
+            return IdfSource(path=path, fingerprint=tables.fingerprint, label=label)
+        may_be_valid = True
+    return IdfSource(
+        path=path, must_count=True, may_be_valid=may_be_valid, fingerprint=None, label=label
+    )
+
+
+def _check_complete(tables: IdfTables, plan: Plan, settings: RunSettings) -> None:
+    counted = {key.language for key in tables.tables}
+    for language, setting in settings.by_language.items():
+        tables.check_fits(setting.signature.tokenizer, setting.max_length, language)
+        if language not in counted and (
+            language in plan.census.languages or not settings.by_column
+        ):
+            raise IdfError(f"no idf table of language {language!r}; expected one. Count again.")
+
+
+def idf_table(
+    root: beam.Pipeline, spec: ScoreSpec, source: IdfSource
+) -> beam.PCollection[IdfTables] | None:
+    """Add the steps that load the idf tables, or count them if their references have changed."""
+    if source.path is None:
+        return None
+    if not source.must_count:
+        # The run's identity names the tables: others in their place must not be used.
+        saved = SavedIdf(path=source.path, fingerprint=source.fingerprint or "")
+        return root | "IdfPath" >> beam.Create([saved]) | "LoadIdf" >> beam.Map(SavedIdf.load)
+    vocabularies = {
+        language: Vocabulary(
+            config=setting.config,
+            tokenizer=setting.signature.tokenizer,
+            max_length=setting.max_length,
+        )
+        for language, setting in spec.settings.by_language.items()
+    }
+    counting = Counting(
+        vocabularies=vocabularies,
+        fields=spec.fields,
+        corpus=spec.corpus,
+        buckets=num_buckets(spec.goal.about_rows),
+    )
+    count: beam.PTransform = CountDocumentFrequencies(counting)
+    if source.may_be_valid:
+        count = CountUnlessSame(counting, source.path, spec)
+    return (
+        root
+        | "ReadPlan" >> ReadPlan(spec.folder.path(PLAN_FILE), spec.workers)
+        | "Spread" >> Spread()
+        | "CountDocumentFrequencies" >> count
+        | "SaveIdf" >> SaveIdf(spec.folder, IDF_FILE)
+    )
+
+
+@dataclass
+class CountUnlessSame(beam.PTransform):
+    """Runs of splits -> the IdfTables over all references: those saved if they are the same.
+
+    Digests of the references are compared. For splits that have not changed they are read from the
+    records of their parts.
+    """
+
+    counting: Counting
+    path: str
+    spec: ScoreSpec
+
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[IdfTables]:
+        """Compare first; if nothing has changed, no run goes on to be counted."""
+        counting = self.counting
+        digest = partial(digest_run, counting=counting, spec=self.spec)
+        same = beam.pvalue.AsSingleton(
+            runs
+            | "DigestRun" >> beam.ParDo(RunStep(Each(digest, attrgetter("name"))))
+            | "MergeDigests" >> beam.CombineGlobally(SplitCount.merge)
+            | "CompareTable" >> beam.Map(_has_same_references, self.path)
+        )
+        return (
+            runs
+            | "KeepIfChanged" >> beam.Filter(lambda _, same: not same, same)
+            # Counting takes long, and so must not share a stage with a side input; see `WithIdf`.
+            | "SpreadChanged" >> Spread()
+            | "CountChanged" >> CountDocumentFrequencies(counting)
+            | "ChooseTable" >> beam.Map(_choose, same, path=self.path, corpus=counting.corpus)
+        )
+
+
+def _has_same_references(count: SplitCount, path: str) -> bool:
+    return not count.unreadable and split_corpus(load_idf(path).corpus)[1] == count.content
+
+
+def _choose(counted: IdfTables, same: bool, /, *, path: str, corpus: str) -> IdfTables:
+    if not same:
+        return counted
+    saved = load_idf(path)
+    return saved.with_corpus(join_corpus(corpus, split_corpus(saved.corpus)[1]))
+
+
+@dataclass
+class WithIdf(beam.PTransform):
+    """Runs of splits -> ToScore, once the idf tables are saved.
+
+    The tables are a side input of this quick step and not of the long one that scores. While a
+    stage with a side input has work, Prism (2.77) keeps a core busy with asking whether the side
+    input is ready. And the tables are read once a process instead of once a bundle.
+    """
+
+    tables: beam.PCollection[IdfTables] | None
+    path: str | None
+
+    def expand(self, runs: beam.PCollection[SplitRun]) -> beam.PCollection[ToScore]:
+        """Name the tables beside every run."""
+        if self.tables is None:
+            return runs | "NoIdf" >> beam.Map(ToScore).with_output_types(ToScore)
+        saved = self.tables | "NameIdf" >> beam.Map(SavedIdf.of, self.path)
+        named = beam.Map(ToScore, beam.pvalue.AsSingleton(saved)).with_output_types(ToScore)
+        return runs | "NameTables" >> named

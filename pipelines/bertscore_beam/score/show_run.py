@@ -1,0 +1,341 @@
+"""Texts about a scoring run: its plan, its summary, its warnings and languages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bertscore_beam.dump import (
+    by_name,
+    few_rows_words,
+    grouped,
+    reading_words,
+    rows_words,
+    words_for,
+)
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.records import (
+    NO_SETTING,
+    EarlierSource,
+    Index,
+    RowSetting,
+    RunSettings,
+    equal_settings,
+    nearest_differences,
+    read_index,
+)
+from bertscore_beam.run import Shown, duration_words
+from bertscore_beam.score.plan_settings import ScoreSpec
+from bertscore_beam.score.prepare import ScoreJob
+from bertscore_core import Signature
+
+# Estimate the time of a run for `--dry-run`, from the pace of earlier runs.
+
+# Measured on two cores with the embedded model: imports, planning, the start of a worker, loading.
+_START_SECONDS = 10.0
+
+
+def estimate_words(job: ScoreJob) -> str:
+    """Return the estimated time of a run, and the basis of the estimate."""
+    earlier, rows = job.spec.goal.carried, sum(split.about_rows for split in job.standing.pending)
+    if not rows:
+        return f"about {duration_words(_START_SECONDS)} (nothing is left to score)"
+    if not job.planned.runner.is_local:
+        return "not known: it depends on the workers, which run elsewhere"
+    if not earlier.summary.rows:
+        return "not known before the first parts are scored"
+    # The seconds are a sum over all workers.
+    pace = earlier.seconds / earlier.summary.rows / job.planned.runner.workers
+    seconds = _START_SECONDS + rows * pace
+    return f"about {duration_words(seconds)} (pace of {earlier.summary.rows:,} rows scored earlier)"
+
+
+# Tables of the languages of a run, and the message about those without a setting.
+
+_SHOWN = 10
+"""Languages named in a message."""
+
+
+def show_languages_planned(settings: RunSettings, numbers: Mapping[str, int]) -> tuple[Shown, ...]:
+    """Return the table of the languages of a plan; none if all rows are scored alike."""
+    if not settings.by_column:
+        return ()
+    rows: list[tuple[str, ...]] = []
+    for language in by_name({*settings.by_language, *numbers}):
+        number = f"{numbers.get(language, 0):,}"
+        setting = settings.by_language.get(language)
+        if setting is None:
+            reason = str(settings.reason(language))
+            rows.append((words_for(language), number, f"none: {reason}", "", "", ""))
+            continue
+        made = setting.signature
+        rows.append((language, number, made.model, made.num_layers, made.baseline, made.max_length))
+    columns = ("language", "rows", "model", "layer", "baseline", "maximum length")
+    return (Shown("Languages", columns, rows),)
+
+
+def show_languages_scored(summary: Mapping[str, Any]) -> tuple[Shown, ...]:
+    """Return the table of the languages of a summary; none if all rows are scored alike."""
+    if "languages" not in summary:
+        return ()
+    columns = ("language", "rows", "scored", "precision", "recall", "f1", "reasons")
+    rows = [
+        (
+            language,
+            f"{found['rows']:,}",
+            f"{found['scored']:,}",
+            *(_mean(found[name]) for name in ("precision", "recall", "f1")),
+            ", ".join(f"{reason} {number:,}" for reason, number in found["reasons"].items()),
+        )
+        for language, found in summary["languages"].items()
+    ]
+    return (Shown("Languages", columns, rows),)
+
+
+def without_setting_words(rows: Mapping[str, int], settings: RunSettings) -> str | None:
+    """Say which languages have no setting, so that their rows get no scores; None if all have."""
+    without = [language for language in by_name(rows) if settings.reason(language) is not None]
+    if not without:
+        return None
+    listed = [
+        f"{words_for(language)} ({rows[language]:,}, {settings.reason(language)})"
+        for language in without
+    ]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return (
+        f"{sum(rows[language] for language in without):,} rows are of languages without a setting "
+        f"and get no scores: {', '.join(listed[:_SHOWN])}{more}."
+    )
+
+
+def _mean(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6f}"
+
+
+# Warnings at the end of a scoring run: about texts that were cut, and about other scripts.
+
+_SHARE_OF_OTHER_SCRIPTS = 0.02
+"""Share of rows in other scripts above which a run warns: fewer may be quotations or mistakes."""
+
+_COMPARED = 10
+"""Signatures of a run that are compared for a warning. There may be one for each test set."""
+
+
+def run_warnings(summary: Mapping[str, Any], spec: ScoreSpec) -> list[str]:
+    """Return the warnings that a summary leads to."""
+    settings = spec.settings
+    lengths = {setting.signature.max_length for setting in settings.by_language.values()}
+    length = lengths.pop() if len(lengths) == 1 else "the maximum length of their model, in"
+    warnings = (
+        truncated_words(summary, length),
+        unused_words(spec, summary),
+        script_words(summary, settings.script_language),
+    )
+    return [words for words in warnings if words is not None]
+
+
+def truncated_words(summary: Mapping[str, Any], max_length: str) -> str | None:
+    """Return the warning about texts that were cut; None without any."""
+    if not summary["truncated"]:
+        return None
+    return (
+        f"{summary['truncated']:,} of {summary['scored']:,} scored rows "
+        f"({summary['truncated_fraction']:.2%}) hold a text that was cut at {max_length} tokens: "
+        "what comes after is not in their scores. The column bertscore_truncated marks them. "
+        "--long-text windows scores whole texts."
+    )
+
+
+def script_words(summary: Mapping[str, Any], language: str) -> str | None:
+    """Return the warning about texts in other scripts than the baseline's; None without one."""
+    others, rows = summary["other_scripts"], summary["rows"]
+    if not language or others <= _SHARE_OF_OTHER_SCRIPTS * rows:
+        return None
+    return (
+        f"{others:,} of {rows:,} rows ({others / rows:.2%}) have references in another script than "
+        f"{language!r}, the language of the baseline: their rescaled scores mean nothing. Score "
+        "each row by its own language with --language-column."
+    )
+
+
+def unused_words(spec: ScoreSpec, summary: Mapping[str, Any]) -> str | None:
+    """Return the warning that no row took a score of the earlier run; None if one did."""
+    source = spec.reuse
+    if source is None or summary["reused"] or not summary["scored"]:
+        return None
+    if _has_other_tables(source, read_index(spec.folder)):
+        return (
+            f"no row took its scores from {source.shown}: its idf table is another one, and every "
+            "score depends on that. Count a table once with `bertscore-beam idf`, and give it to "
+            "every run with --idf PATH."
+        )
+    return (
+        f"no row took its scores from {source.shown}: it has none of the same texts and settings."
+    )
+
+
+def _has_other_tables(source: EarlierSource, own: Index | None) -> bool:
+    if own is None or not source.is_indexed:
+        return False
+    if (equal_settings(source.signatures, own.signatures) != NO_SETTING).any():
+        return False
+    texts = own.signatures[:_COMPARED]
+    return any(
+        "idf" in (nearest_differences(source.signatures, Signature.parse(text)) or {})
+        for text in texts
+    )
+
+
+SHOWN_FILES = 10
+
+
+def show_plan(job: ScoreJob, warnings: Sequence[str] = ()) -> Shown:
+    """Return the table of the plan, for --dry-run, with warnings at its end."""
+    plan, reuse, backend = job.planned.plan, job.planned.reuse, job.planned.device_words
+    by = ", ".join(job.spec.group_by)
+    goal, setting = job.spec.goal, job.spec.settings.sole
+    is_few = goal.rows is not None and goal.rows < goal.min_rows
+    few = f", fewer than {goal.min_rows:,}" if is_few else ""
+    rows = {
+        **_model_rows(setting),
+        **({} if backend is None else {"backend": backend}),
+        "input files": f"{goal.files:,}",
+        "files rejected": f"{goal.num_rejected_files:,}",
+        "rows": f"{rows_words(plan.splits)}{few}",
+        "splits": f"{goal.parts:,}, of at most {plan.split_rows:,} rows",
+        "splits done earlier": f"{goal.carried.parts:,}",
+        "earlier parts to be deleted": f"{len(job.superseded):,}",
+        "rows to score": rows_words(job.standing.pending),
+        "rows to compare first": rows_words(job.standing.unsure),
+        "rows read": reading_words(job.standing.work, job.spec.workers),
+        **({} if reuse is None else {"reuse": reuse.words}),
+        "estimated time": estimate_words(job),
+        "idf": _idf_words(job),
+        **({"groups": f"{plan.census.num_groups:,} by {by}"} if by else {}),
+        "output": job.spec.folder.root,
+        **({} if setting is None else {"signature": setting.signature.format()}),
+    }
+    listed = _rejected_rows(goal.rejected_files, goal.num_rejected_files)
+    warned = [("warning", words) for words in warnings]
+    return Shown("Plan", ("", ""), [*rows.items(), *listed, *warned])
+
+
+def _model_rows(setting: RowSetting | None) -> dict[str, str]:
+    if setting is None:
+        return {"model": "by the language of the row"}
+    return {"model": setting.signature.model, "layer": setting.signature.num_layers}
+
+
+def _rejected_rows(rejected: Mapping[str, str], total: int) -> list[tuple[str, ...]]:
+    lines = grouped(list(rejected.items()))[:SHOWN_FILES]
+    if total > len(rejected):
+        lines.append(f"{total - len(rejected):,} more that are not named here")
+    return [("file rejected", line) for line in lines]
+
+
+def show_summary(summary: Mapping[str, Any], output: str) -> Shown:
+    """Return the table of the summary."""
+    rows: list[tuple[str, ...]] = []
+    for name in ("precision", "recall", "f1"):
+        value = summary[name]
+        rows.append((name, "none scored" if value is None else f"{value:.6f}"))
+    rows.append(("rows", f"{summary['rows']:,}"))
+    rows.append(("scored", f"{summary['scored']:,}"))
+    rows += _reason_rows(summary, scored=True)
+    if summary["reused"]:
+        rows.append(("reused", f"{summary['reused']:,} rows of an earlier run"))
+    if summary["replaced"]:
+        words = f"{summary['replaced']:,} rows of earlier parts, which did not fit any more"
+        rows.append(("replaced", words))
+    rows.append(("rejected", f"{summary['rejected']:,}"))
+    rows += _reason_rows(summary, scored=False)
+    dropped = list(summary["dropped_fields"].items())[:SHOWN_FILES]
+    rows += [("field dropped", f"{name}, which {n:,} rows have") for name, n in dropped]
+    rows.append(("truncated", f"{summary['truncated']:,} ({summary['truncated_fraction']:.2%})"))
+    if summary["windowed"]:
+        rows.append(("scored in windows", f"{summary['windowed']:,}"))
+    if summary["num_parts_of_inputs_gone"]:
+        rows.append(("parts of inputs gone", f"{summary['num_parts_of_inputs_gone']:,}"))
+    rows += _rejected_rows(summary["rejected_files"], summary["num_rejected_files"])
+    failed = list(summary["failures"].items())[:SHOWN_FILES]
+    rows += [("split failed", f"{part}: {message}") for part, message in failed]
+    rows.append(("parts", _parts_words(summary)))
+    rows.append(("seconds", f"{summary['seconds']:.1f}"))
+    if summary["pairs_per_second"] is not None:
+        rows.append(("pairs per second", f"{summary['pairs_per_second']:.1f}"))
+    busy, idle = summary["device_busy_seconds"], summary["device_idle_seconds"]
+    if busy:
+        rows.append(("device busy", f"{busy:.1f} s, and {idle:.1f} s without work"))
+    rows.append(("output", output))
+    if summary["signature"] is not None:
+        rows.append(("signature", summary["signature"]))
+    return Shown("BERTScore", ("", ""), rows)
+
+
+def _reason_rows(summary: Mapping[str, Any], *, scored: bool) -> list[tuple[str, ...]]:
+    """Return a row for each reason that rows with scores have, or rows without."""
+    rejected = summary["rejected_reasons"]
+    numbers = (
+        {reason: number - rejected.get(reason, 0) for reason, number in summary["reasons"].items()}
+        if scored
+        else rejected
+    )
+    return [(f"  {reason}", f"{number:,}") for reason, number in numbers.items() if number]
+
+
+def gate_words(summary: Mapping[str, Any], rejects: str) -> list[str]:
+    """Return a message for each gate that a run has not passed."""
+    return [_GATES[name](summary, rejects) for name in summary["failed_gates"]]
+
+
+def _gone_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"the output holds {summary['num_parts_of_inputs_gone']} part(s) of inputs that are not "
+        f"given any more, such as {summary['parts_of_inputs_gone'][0]!r}; expected none. Delete "
+        "them with --overwrite, or use another --output."
+    )
+
+
+def _reject_words(summary: Mapping[str, Any], rejects: str) -> str:
+    return (
+        f"{summary['reject_fraction']:.2%} of the rows or files have no score, more than "
+        f"--max-reject-fraction {summary['max_reject_fraction']:.2%} allows. They are listed in "
+        f"{rejects}."
+    )
+
+
+def _truncation_words(summary: Mapping[str, Any], _: str) -> str:
+    return (
+        f"{summary['truncated_fraction']:.2%} of the scored rows hold a text that was cut, more "
+        f"than --max-truncated-fraction {summary['max_truncated_fraction']:.2%} allows. Shorten "
+        "the texts, score all of them (--long-text windows), or choose a model that takes longer "
+        "ones."
+    )
+
+
+_GATES: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
+    "parts_of_inputs_gone": _gone_words,
+    "min_rows": lambda summary, _: few_rows_words(summary["planned_rows"], summary["min_rows"]),
+    "max_reject_fraction": _reject_words,
+    "max_truncated_fraction": _truncation_words,
+}
+
+
+def _parts_words(summary: Mapping[str, Any]) -> str:
+    others = {
+        "earlier": summary["parts_of_earlier_runs"],
+        "compared and kept": summary["parts_kept"],
+        "written again with their scores": summary["parts_rewritten"],
+    }
+    listed = [f"{number:,} {words}" for words, number in others.items() if number]
+    return f"{summary['parts']:,}" + (f" ({', '.join(listed)})" if listed else "")
+
+
+def _idf_words(job: ScoreJob) -> str:
+    if job.idf.path is None:
+        return "none"
+    if job.idf.may_be_valid:
+        return "table of an earlier run, counted again if a reference has changed"
+    return (
+        "to be counted over all references"
+        if job.idf.must_count
+        else f"table {mask_credentials(job.idf.path)}"
+    )

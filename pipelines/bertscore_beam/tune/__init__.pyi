@@ -1,0 +1,16 @@
+from .job import TUNE as TUNE
+from .judgements import Judgements as Judgements, read_judgements as read_judgements
+from .other_metrics import (
+    CORPUS_METRICS as CORPUS_METRICS,
+    LEXICAL_METRICS as LEXICAL_METRICS,
+    LexicalMetrics as LexicalMetrics,
+    corpus_agreement as corpus_agreement,
+    languages_of_rows as languages_of_rows,
+)
+from .tune_options import TuneOptions as TuneOptions
+from .tune_results import (
+    GroupRows as GroupRows,
+    hybrids_of as hybrids_of,
+    mean_of as mean_of,
+    statistics_of as statistics_of,
+)

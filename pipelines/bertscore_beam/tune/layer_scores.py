@@ -1,0 +1,148 @@
+"""Score parts of the judgements with a model, at every layer with every weighting."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertscore_beam.files import mask_credentials, open_source
+from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, at_work, counters, load_scorer
+from bertscore_core import BertScorer, IdfTable, ScorerConfig, TokenWeights
+from bertscore_core.tokens import Work
+
+SCORES_FOLDER = f"{MANIFEST_FOLDER}/scores"
+ROWS_FOLDER = f"{MANIFEST_FOLDER}/judgements"
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """How a pair is matched, one to one if it is optimal, and averaged, with idf or without."""
+
+    optimal: bool
+    idf: bool
+
+    @property
+    def matching(self) -> str:
+        """The name of the matching."""
+        return "optimal" if self.optimal else "greedy"
+
+    @property
+    def weights(self) -> str:
+        """The name of the weights."""
+        return "corpus" if self.idf else "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelScores:
+    """The scores of N judgements by one model.
+
+    Attributes:
+        values: Shape (weightings, L + 1, 3, N), float32; NaN where a pair has no score.
+        seconds: How long the device was busy with them, over all workers.
+    """
+
+    values: Floats
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the judgements, which a worker scores at a time.
+
+    Its name in the folders of judgements and scores follows from its texts.
+    """
+
+    name: str
+    first: int
+    rows: int
+
+    @property
+    def path(self) -> str:
+        """Path of its texts below the output folder."""
+        return f"{ROWS_FOLDER}/{self.name}.pq"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The step that scores parts of judgements, writes the scores and yields their paths.
+
+    Attributes:
+        scores: Folder of the scores, below that of the run.
+        idf: Paths of the idf tables of all groups, below that of the run; none without idf.
+    """
+
+    config: ScorerConfig
+    backend: str
+    folder: OutputFolder
+    weightings: tuple[Weighting, ...]
+    scores: str
+    idf: tuple[str, ...] = ()
+
+    def open(self) -> Callable[[Part], Iterator[str]]:
+        """Load the scorer; its backend must be of the version that the job has."""
+        return partial(self._score, load_scorer(self.config, self.backend))
+
+    def name(self, part: Part) -> str:
+        """Return the path of the scores, which no other part has."""
+        return f"{self.scores}/{part.name}.npz"
+
+    def _score(self, scorer: BertScorer, part: Part) -> Iterator[str]:
+        with open_source(self.folder.path(part.path)) as source:
+            table = pq.read_table(source)
+        idf = [_read_idf(self.folder, path) for path in self.idf]
+        work, path = Work(), self.name(part)
+        with at_work.doing(path.removeprefix(f"{SCORES_FOLDER}/"), lambda: work.share):
+            scores = score_part(scorer, table, idf, self.weightings, work)
+        counters.count(counters.PAIRS_SCORED, len(table))
+        counters.count_work(work)
+        buffer = io.BytesIO()
+        np.savez(buffer, scores=scores, seconds=np.float64(work.busy_seconds))
+        self.folder.write(path, buffer.getvalue())
+        yield path
+
+
+def score_part(
+    scorer: BertScorer,
+    table: pa.Table,
+    idf: Sequence[IdfTable],
+    weightings: Sequence[Weighting],
+    work: Work,
+) -> Floats:
+    """Score pairs at every layer with every weighting; each text is encoded once a matching.
+
+    Returns:
+        Raw scores. Shape (weightings, L + 1, 3, pairs), NaN for pairs without a score.
+    """
+    layers, groups = scorer.encoder.num_outputs, table["group"].to_numpy()
+    values = np.full((len(weightings), layers, 3, len(table)), np.nan, dtype=np.float32)
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        own = table.take(rows)
+        pairs = scorer.tokenize(own["candidate"].to_pylist(), own["references"].to_pylist())
+        for optimal in sorted({weighting.optimal for weighting in weightings}):
+            numbers = [n for n, weighting in enumerate(weightings) if weighting.optimal == optimal]
+            weights = [_weights(scorer, idf, weightings[n], int(group)) for n in numbers]
+            by_weighting = scorer.score_with_each(pairs, weights, work, optimal=optimal)
+            for number, scores in zip(numbers, by_weighting, strict=True):
+                three = (scores.raw_precision, scores.raw_recall, scores.raw_f1)
+                own_values = np.where(scores.scored, np.stack(three, axis=1), np.float32(np.nan))
+                values[number][..., rows] = own_values
+    return values
+
+
+def _weights(
+    scorer: BertScorer, idf: Sequence[IdfTable], weighting: Weighting, group: int
+) -> TokenWeights:
+    return scorer.token_weights(idf[group] if weighting.idf else None)
+
+
+@lru_cache(maxsize=256)
+def _read_idf(folder: OutputFolder, path: str) -> IdfTable:
+    return IdfTable.from_bytes(folder.read(path), mask_credentials(folder.path(path)))

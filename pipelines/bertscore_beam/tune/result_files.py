@@ -1,0 +1,293 @@
+"""Write the results of a run: tables, a picture, rows to look at, and the file of layers."""
+
+import csv
+import io
+import math
+import time
+from collections.abc import Sequence
+from itertools import cycle
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.stats import rankdata
+
+from bertscore_beam.files import mask_credentials, write_atomically
+from bertscore_beam.run import SUMMARY_FILE, escape_line, read_layers
+from bertscore_beam.tune.judgements import Judgements
+from bertscore_beam.tune.tune_plan import TuneJob
+from bertscore_beam.tune.tune_results import (
+    AGREEMENT,
+    ALL_ROWS,
+    MEAN,
+    POOR,
+    Results,
+    Row,
+)
+from bertscore_core.registry import TunedLayer, format_layers, with_layers
+from bertscore_core.stats import Doubles
+
+# The picture of layers: agreement with people by layer, as in the paper's figure.
+#
+# It is drawn as the pictures of `baseline.table_difference` are: without a display, in colours that
+# colour-blind readers can distinguish, the same bytes for the same numbers.
+
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#1A1A1A")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DOTS_PER_INCH = 120
+_MOST_LINES = 14
+"""Groups drawn one by one."""
+_MOST_NUMBERS = 30
+"""Layers that are numbered one by one."""
+
+
+def draw_layers(results: Results, statistic: str) -> bytes:
+    """Draw a statistic by layer: all settings over all rows, and F1 in each group.
+
+    Returns:
+        A PNG.
+    """
+    rows = [
+        row for row in results.rows if row["statistic"] == statistic and row["layer"] is not None
+    ]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    overall = MEAN if MEAN in groups else groups[0]
+    single = [group for group in groups if group != MEAN][:_MOST_LINES]
+    panels = 1 if len(single) < 2 else 2
+    figure = Figure(
+        figsize=(6.4 * panels, 6.2), dpi=_DOTS_PER_INCH, layout="constrained", facecolor="white"
+    )
+    FigureCanvasAgg(figure)
+    axes = np.atleast_1d(figure.subplots(1, panels))
+    _draw_settings(axes[0], [row for row in rows if row["group"] == overall])
+    axes[0].set_title(escape_line(overall), fontsize=11, parse_math=False)
+    if panels == 2:
+        model, *_ = line = _line(rows[0])
+        of_f1 = [row for row in rows if _line(row) == line and row["measure"] == "f1"]
+        _draw_groups(axes[1], of_f1, single)
+        title = f"F1 of {escape_line(model)} in each group"
+        axes[1].set_title(title, fontsize=11, parse_math=False)
+    for panel in axes:
+        _finish(panel, statistic, max(row["layer"] for row in rows))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _line(row: Row) -> tuple[str, str, str]:
+    return row["model"], row["matching"], row["idf"]
+
+
+def _draw_settings(panel: Axes, rows: Sequence[Row]) -> None:
+    lines = dict.fromkeys(map(_line, rows))
+    for line, colour, marker in zip(lines, cycle(_COLOURS), cycle(_MARKERS), strict=False):
+        own = [row for row in rows if _line(row) == line]
+        model, matching, idf = line
+        words = escape_line(model) + (", idf" if idf == "corpus" else "")
+        words += ", optimal" if matching == "optimal" else ""
+        for measure, style in (("precision", ":"), ("recall", "--")):
+            thin = [row for row in own if row["measure"] == measure]
+            panel.plot(*_points(thin), style, color=colour, lw=0.9, label=f"{measure}, {words}")
+        f1 = [row for row in own if row["measure"] == "f1"]
+        layers, values = _points(f1)
+        bounds = np.array([(row["low"], row["high"]) for row in f1], dtype=np.float64)
+        panel.fill_between(layers, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.12, lw=0)
+        panel.plot(layers, values, color=colour, lw=1.8, marker=marker, ms=5, label=f"F1, {words}")
+
+
+def _draw_groups(panel: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
+    for group, colour, marker in zip(groups, cycle(_COLOURS), cycle(_MARKERS), strict=False):
+        own = [row for row in rows if row["group"] == group]
+        panel.plot(
+            *_points(own), color=colour, lw=1.4, marker=marker, ms=5, label=escape_line(group)
+        )
+
+
+def _points(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
+    ordered = sorted(rows, key=itemgetter("layer"))
+    return [row["layer"] for row in ordered], [row["value"] for row in ordered]
+
+
+def _finish(panel: Axes, statistic: str, depth: int) -> None:
+    panel.grid(axis="y", color="#E5E5E5", lw=0.8)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.set_xlabel("layer (0: the embeddings)")
+    panel.set_ylabel(f"agreement with people ({statistic.replace('_', ' ')})")
+    panel.set_xticks(range(0, depth + 1, 1 if depth < _MOST_NUMBERS else 2))
+    # Below the panel, where it hides nothing.
+    legend = panel.legend(
+        loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False, fontsize=8
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+TABLE, PARQUET = "agreement.csv", "agreement.parquet"
+PICTURE, DIFFERENCES = "layers.png", "differences.csv"
+RESULT_FILES = (TABLE, PARQUET, PICTURE, DIFFERENCES)
+CORRELATIONS = ("pearson", "spearman", "kendall")
+
+
+def write_results(job: TuneJob, results: Results) -> None:
+    """Write everything that a run has found into its folder; the summary last."""
+    job.folder.write(TABLE, _csv(results.rows))
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(results.rows, AGREEMENT), buffer)
+    job.folder.write(PARQUET, buffer.getvalue())
+    job.folder.write(PICTURE, draw_layers(results, job.plan.options.statistic))
+    texts = differences(job.plan.judgements, results, job.plan.options.differences)
+    if texts:
+        job.folder.write(DIFFERENCES, _csv(texts))
+    written = _write_layers(job, results)
+    job.folder.write_json(SUMMARY_FILE, _summary(job, results, written))
+
+
+def _csv(rows: Sequence[Row]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _summary(job: TuneJob, results: Results, registry: str | None) -> dict[str, Any]:
+    judgements = job.plan.judgements
+    return {
+        "statistic": job.plan.options.statistic,
+        "rows": len(judgements),
+        "left_out": dict(judgements.left_out),
+        "unscored": results.unscored,
+        "groups": {
+            name or ALL_ROWS: len(judgements.of_group(number))
+            for number, name in enumerate(judgements.names)
+        },
+        "recommended": results.recommended,
+        "signatures": {model.name: model.signature.format() for model in job.plan.models},
+        "registry": registry,
+        "seconds": round(time.time() - job.started, 1),
+        "warnings": _warnings(job, results),
+        "agreement": results.rows,
+    }
+
+
+def _warnings(job: TuneJob, results: Results) -> list[str]:
+    words = []
+    judgements = job.plan.judgements
+    if judgements.left_out:
+        counts = ", ".join(f"{many:,} {why}" for why, many in judgements.left_out.items())
+        words.append(f"Judgements were left out: {counts}.")
+    if results.unscored:
+        words.append(
+            f"{results.unscored:,} judgements have no score of some setting and were left out of "
+            "all."
+        )
+    words += [
+        f"Layer {row['layer']} of {row['model']} is not significantly above the registry's layer "
+        f"{row['default']}: these judgements are no reason to change it."
+        for row in results.recommended
+        if row["default"] != row["layer"] and row["default"] in row["not_below"]
+    ]
+    if job.plan.options.statistic in CORRELATIONS:
+        words += [
+            f"Agreement is poor in {row['group']}: {row['statistic']} {row['value']:.3f} at best."
+            for row in best_rows(results.rows, job.plan.options.statistic)
+            if row["value"] < POOR
+        ]
+    return words
+
+
+def best_rows(rows: Sequence[Row], statistic: str) -> list[Row]:
+    """Return the best setting of BERTScore in each group."""
+    own = [
+        row
+        for row in rows
+        if row["statistic"] == statistic
+        and row["layer"] is not None
+        and math.isfinite(row["value"])
+    ]
+    return [
+        max((row for row in own if row["group"] == group), key=itemgetter("value"))
+        for group in dict.fromkeys(row["group"] for row in own)
+    ]
+
+
+def _write_layers(job: TuneJob, results: Results) -> str | None:
+    path = job.plan.options.registry
+    if path is None:
+        return None
+    new = [_tuned(job, row) for row in results.recommended]
+    write_atomically(path, format_layers(with_layers(read_layers(path) or [], new)))
+    return mask_credentials(path)
+
+
+def _tuned(job: TuneJob, row: Row) -> TunedLayer:
+    options, judgements = job.plan.options, job.plan.judgements
+    return TunedLayer(
+        model=row["model"],
+        weights=row["weights"],
+        num_layers=row["layer"],
+        source={
+            "judgements": [mask_credentials(path) for path in options.judgements],
+            "score_column": options.score_column or options.label_column,
+            "rows": len(judgements),
+            "groups": [name for name in judgements.names if name],
+            "statistic": row["statistic"],
+            "measure": "f1",
+            "idf": row["idf"],
+            "value": round(row["value"], 4),
+            "interval": [round(row["low"], 4), round(row["high"], 4)],
+        },
+    )
+
+
+def differences(judgements: Judgements, results: Results, most: int) -> list[dict[str, Any]]:
+    """Return the rows on which people and F1, or F1 and BLEU, differ most, with their texts.
+
+    Ranks are shares of the rows of a group with a lower score. F1 is that of the first recommended
+    layer.
+    """
+    people = judgements.people if judgements.people is not None else judgements.labels
+    if not most or not results.recommended or people is None:
+        return []
+    sides, first = results.compared, results.recommended[0]
+    wanted = {name: first[name] for name in ("model", "layer", "idf")}
+    columns = {
+        "people": people,
+        "f1": sides.scores[sides.find(**wanted, measure="f1", matching="greedy")[0]],
+    }
+    for number in sides.find(model="BLEU", layer=None):
+        columns["bleu"] = sides.scores[number]
+    ranks = {name: _ranks(judgements, values, sides.complete) for name, values in columns.items()}
+    texts = []
+    for left, right in (("people", "f1"), ("f1", "bleu")):
+        if right not in ranks:
+            continue
+        gaps = np.nan_to_num(ranks[left] - ranks[right])
+        texts += [
+            {
+                "compared": f"{left} and {right}",
+                "group": judgements.names[judgements.groups[row]],
+                "row": int(judgements.rows[row]),
+                **{name: float(values[row]) for name, values in columns.items()},
+                **{f"rank_{name}": round(float(own[row]), 3) for name, own in ranks.items()},
+                "candidate": judgements.candidates[row],
+                "references": " | ".join(judgements.references[row]),
+            }
+            for row in np.argsort(-np.abs(gaps), kind="stable")[:most]
+        ]
+    return texts
+
+
+def _ranks(judgements: Judgements, values: Doubles, complete: Any) -> Doubles:
+    ranks = np.full(len(values), np.nan)
+    for group in range(len(judgements.names)):
+        rows = judgements.of_group(group)
+        rows = rows[complete[rows]]
+        ranks[rows] = (rankdata(values[rows]) - 0.5) / max(len(rows), 1)
+    return ranks

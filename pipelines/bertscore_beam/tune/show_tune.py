@@ -1,0 +1,138 @@
+"""What a tuning run prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bertscore_beam.files import mask_credentials
+from bertscore_beam.run import OutputFolder, Shown
+from bertscore_beam.tune.tune_plan import TunePlan
+from bertscore_beam.tune.tune_results import MEAN
+
+_MARK = "*"
+
+
+def show_plan(plan: TunePlan) -> tuple[Shown, ...]:
+    """Describe what a run would do."""
+    judgements = plan.judgements
+    rows: list[tuple[str, ...]] = [
+        ("judgements", f"{len(judgements):,}"),
+        *((f"  {why}", f"{many:,} left out") for why, many in judgements.left_out.items()),
+        ("groups", ", ".join(name for name in judgements.names if name) or "none"),
+        *((f"layers of {model.name}", " ".join(map(str, model.layers))) for model in plan.models),
+        ("weights of tokens", ", ".join(weighting.weights for weighting in plan.weightings)),
+        ("other metrics", ", ".join(plan.options.chosen_metrics) or "none"),
+        ("recommended by", f"{plan.options.statistic} of F1"),
+        ("output", mask_credentials(plan.output)),
+    ]
+    if plan.device_words is not None:
+        rows.append(("backend", plan.device_words))
+    return (Shown("Plan", ("", ""), rows),)
+
+
+def show_results(summary: Mapping[str, Any], folder: OutputFolder) -> tuple[Shown, ...]:
+    """Return the tables of a finished run: agreement by layer, by group, and what to take."""
+    statistic = summary["statistic"]
+    rows = [row for row in summary["agreement"] if row["statistic"] == statistic]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    overall = MEAN if MEAN in groups else groups[0]
+    shown = [_by_layer([row for row in rows if row["group"] == overall], statistic, overall)]
+    if len(groups) > 1:
+        shown.append(_by_group(summary, rows, groups))
+    shown += [_recommended(recommendation) for recommendation in summary["recommended"]]
+    return (*shown, _end(summary, folder))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _by_layer(rows: list[dict[str, Any]], statistic: str, group: str) -> Shown:
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    for row in rows:
+        key = (row["model"], row["matching"], row["idf"], row["layer"])
+        cells = lines.setdefault(key, {})
+        mark = _MARK if row["not_below_best"] else ""
+        cells[row["measure"] or "f1"] = _number(row["value"]) + mark
+        if row["measure"] in ("f1", "") and row["low"] is not None:
+            cells["interval"] = f"{_number(row['low'])} to {_number(row['high'])}"
+    table: list[tuple[str, ...]] = []
+    for (model, matching, idf, layer), cells in lines.items():
+        words = model + (" (optimal)" if matching == "optimal" else "")
+        values = [cells.get(name, "") for name in ("precision", "recall", "f1", "interval")]
+        table.append((words, idf, "" if layer is None else str(layer), *values))
+    title = (
+        f"Agreement with people: {statistic}, {group} ({_MARK} not significantly below the best)"
+    )
+    columns = ("model", "idf", "layer", "P", "R", "F1", "95% interval of F1")
+    return Shown(title, columns, table)
+
+
+def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: list[str]) -> Shown:
+    chosen = [
+        {name: row[name] for name in ("model", "layer", "idf")}
+        | {"measure": "f1", "matching": "greedy"}
+        for row in summary["recommended"]
+    ]
+    others = dict.fromkeys(row["model"] for row in rows if row["layer"] is None)
+    chosen += [{"model": name, "layer": None} for name in others]
+    names = [
+        setting["model"]
+        if setting["layer"] is None
+        else f"{setting['model']} layer {setting['layer']}"
+        for setting in chosen
+    ]
+    table: list[tuple[str, ...]] = []
+    for group in groups:
+        own = [row for row in rows if row["group"] == group]
+        cells = [
+            next(
+                (
+                    _number(row["value"])
+                    for row in own
+                    if all(row[k] == v for k, v in setting.items())
+                ),
+                "",
+            )
+            for setting in chosen
+        ]
+        table.append((group, f"{own[0]['rows']:,}", *cells))
+    return Shown(f"By group: {summary['statistic']} of F1", ("group", "rows", *names), table)
+
+
+def _recommended(row: Mapping[str, Any]) -> Shown:
+    speed = row["pairs_per_second"]
+    interval = f"{_number(row['low'])} to {_number(row['high'])}"
+    rows: list[tuple[str, ...]] = [
+        ("layer", str(row["layer"])),
+        (
+            row["statistic"],
+            f"{row['value']:.4f} ({interval}), idf {row['idf']}",
+        ),
+        ("layers not significantly below it", " ".join(map(str, row["not_below"]))),
+    ]
+    if row["default"] is not None and row["default_value"] is not None:
+        tests = [f"p {_number(row['p_default'])}"]
+        for name, label in (
+            ("p_default_williams", "Williams"), ("p_default_permutation", "permutation"),
+        ):  # fmt: skip
+            tests += [] if row[name] is None else [f"{label} {row[name]:.4f}"]
+        same = row["default"] == row["layer"]
+        words = "the same" if same else f"{row['default_value']:.4f}, {', '.join(tests)}"
+        rows.append((f"registry's layer {row['default']}", words))
+    if row["idf_difference"] is not None:
+        rows.append(("with idf", f"{row['idf_difference']:+.4f}, p {_number(row['p_idf'])}"))
+    rows.append(
+        ("pairs a second, all its settings", "not measured" if speed is None else f"{speed:,.0f}")
+    )
+    return Shown(f"Recommended for {row['model']}", ("", ""), rows)
+
+
+def _end(summary: Mapping[str, Any], folder: OutputFolder) -> Shown:
+    rows: list[tuple[str, ...]] = [
+        ("judgements", f"{summary['rows']:,}"),
+        ("seconds", f"{summary['seconds']:,}"),
+        ("output", folder.shown),
+    ]
+    if summary["registry"] is not None:
+        rows.append(("layers for score --registry", summary["registry"]))
+    return Shown("Run", ("", ""), rows)

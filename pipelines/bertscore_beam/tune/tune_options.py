@@ -1,0 +1,240 @@
+"""Options of `bertscore-beam tune`."""
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import ClassVar, Literal
+
+from bertscore_beam.options import COLUMN, NAMES, ScoringOptions, check_at_least, check_value
+from bertscore_core.errors import ConfigError
+
+ALL_LAYERS = "all"
+METRICS = ("bleu", "chrf", "ter", "rouge-l")
+QUICK_METRICS = ("bleu", "chrf", "rouge-l")
+"""Without TER, which alone takes longer than the others together."""
+ALL_METRICS = ("all",)
+NO_METRICS = ("none",)
+DEFAULT_RESAMPLES = 1_000
+DEFAULT_MIN_ROWS = 30
+"""Below this the interval of a correlation is so wide that no layer can be told from another."""
+LEAST_HYBRIDS = 100
+"""As many are chosen from at a time."""
+EXTRA = ("scipy", "matplotlib", "sacrebleu", "rouge_score", "MeCab")
+"""Packages of the extra `tune`, as they are imported; sacrebleu cuts Japanese with MeCab."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(ScoringOptions):
+    """Find the model, layer and weighting whose scores agree best with people.
+
+    Attributes:
+        judgements: Files, folders or globs of texts with judgements of people.
+        score_column: Column of people's scores: numbers, higher for better texts. Not needed with
+            label_column.
+        label_column: Column of labels, 1 or true for a paraphrase and 0 or false for none: the area
+            under the ROC curve is computed.
+        lower_is_better: The scores of people count errors, such as edits: they are negated.
+        models: Models to compare, by hub id, local folder or registry name; separated by spaces or
+            commas. By default the embedded model.
+        layers: Layers to compare, separated by spaces or commas; `all` for every layer. They cost
+            nothing more: all layers come from one pass.
+        idf: Weights of tokens: `none`, `corpus` to count over the references of the judgements, or
+            `both`.
+        matching: `greedy`, as BERTScore is defined; `optimal` to assign each token to at most one
+            token of the other text; or `both`. Optimal matching is slow: for small experiments.
+        candidate_column: Column of the candidates, by name or dotted path.
+        reference_column: Column of the references: a text or a list of texts in each row.
+        by: Column of groups, such as languages or language pairs. Agreement is computed in each
+            group, and averaged over the groups; each group has its own idf table.
+        system_column: Column of the systems that wrote the candidates: agreement by system as well.
+        item_column: Column of the items, such as source sentences, for which several systems wrote
+            candidates: agreement within each item as well.
+        metrics: Other metrics on the same rows: bleu, chrf, ter, rouge-l; `all` of them, or `none`.
+            TER must be asked for: it takes longer than the other three together.
+        language: Language of the texts, by which BLEU, TER and ROUGE-L cut words; by default the
+            name of each group, if it is a code such as zh or a direction such as en-zh.
+        choose_by: Statistic by which a layer is recommended; by default pearson, or auc without a
+            column of scores.
+        hybrids: Number of hybrid systems to sample, which take each item's candidate from a system
+            at random; the paper takes 10,000. Needs systems and items.
+        resamples: Number of samples of a bootstrap.
+        seed: Number that decides about samples and hybrids.
+        differences: Number of rows to list on which people and F1, or F1 and BLEU, differ most.
+        registry: File to write the recommended layer of each model to; `score --registry` reads it.
+            Layers of other models in the file stay.
+        max_length: Number of tokens after which a text is cut, or `unlimited`; by default the
+            model's own limit.
+        revision: Revision of a model on the hub: a branch, tag or commit.
+        input_format: Format of the files: `auto` goes by their names (.parquet, .jsonl, .ndjson,
+            .json, .csv, .tsv; of text also with .gz or .zst); `tsv-raw` is a TSV in which quotes
+            are ordinary characters.
+        split_rows: Most rows that a worker scores at a time.
+        min_rows: Fewest usable judgements of each group.
+    """
+
+    example = "bertscore-beam tune --judgements wmt.csv --score-column human --by lp --output tuned"
+    daily: ClassVar = {
+        "input and output": "judgements output registry",
+        "columns": "score_column label_column candidate_column reference_column by system key",
+        "what to compare": "models layers idf metrics choose_by",
+        "where it runs": "device workers dry_run",
+    }
+
+    judgements: tuple[str, ...]
+    score_column: str | None = None
+    label_column: str | None = None
+    lower_is_better: bool = False
+    models: tuple[str, ...] = field(default=(), metadata=NAMES)
+    layers: tuple[str, ...] = field(
+        default=(ALL_LAYERS,), metadata={"metavar": "LAYER", "split": True}
+    )
+    idf: Literal["both", "none", "corpus"] = "both"
+    matching: Literal["greedy", "optimal", "both"] = "greedy"
+    candidate_column: str = "candidate"
+    reference_column: str = "reference"
+    by: str | None = field(default=None, metadata=COLUMN)
+    system_column: str | None = field(default=None, metadata={**COLUMN, "name": "system"})
+    item_column: str | None = field(default=None, metadata={**COLUMN, "name": "key"})
+    metrics: tuple[str, ...] = field(default=QUICK_METRICS, metadata=NAMES)
+    language: str | None = field(default=None, metadata={"also": ("lang",)})
+    choose_by: (
+        Literal["pearson", "spearman", "kendall", "auc", "system_pearson", "system_accuracy"] | None
+    ) = None
+    hybrids: int = 0
+    resamples: int = DEFAULT_RESAMPLES
+    seed: int = 0
+    differences: int = 20
+    registry: str | None = None
+    max_length: int | Literal["unlimited"] | None = None
+    revision: str | None = None
+    input_format: Literal["auto", "parquet", "jsonl", "csv", "tsv", "tsv-raw"] = "auto"
+    split_rows: int = 5_000
+    min_rows: int = DEFAULT_MIN_ROWS
+
+    @property
+    def chosen_layers(self) -> tuple[int, ...] | None:
+        """Layers to compare; None for all."""
+        return None if self.layers == (ALL_LAYERS,) else tuple(map(int, self.layers))
+
+    @property
+    def chosen_metrics(self) -> tuple[str, ...]:
+        """Other metrics to compute."""
+        if self.metrics == ALL_METRICS:
+            return METRICS
+        return () if self.metrics == NO_METRICS else self.metrics
+
+    @property
+    def statistic(self) -> str:
+        """Statistic by which a layer is recommended."""
+        return self.choose_by or ("auc" if self.score_column is None else "pearson")
+
+    def __post_init__(self) -> None:
+        """Check combinations of options as well."""
+        super().__post_init__()
+        self._check_texts(
+            *("judgements", "score_column", "label_column", "models", "candidate_column"),
+            *("reference_column", "by", "system_column", "item_column", "registry", "revision"),
+            "language",
+        )
+        least = {"hybrids": 0, "resamples": 100, "seed": 0, "differences": 0, "split_rows": 1}
+        least |= {"min_rows": 3}
+        for name, value in least.items():
+            check_at_least(name, getattr(self, name), value)
+        if self.max_length != "unlimited":
+            check_at_least("max_length", self.max_length, 1)
+        check_value(
+            "candidate_column",
+            self.candidate_column,
+            fine=self.candidate_column != self.reference_column,
+            expected="a name other than the reference column's",
+            cure="Texts compared with themselves all score 1.",
+        )
+        self._check_lists()
+        self._check_statistics()
+
+    def check_packages(self) -> None:
+        """Check for those of the extra."""
+        missing = [name for name in EXTRA if find_spec(name) is None]
+        if missing:
+            raise ConfigError(
+                f"tune needs packages that are not installed: got no {', '.join(missing)}; "
+                "expected those of the extra 'tune'. Install it: pip install "
+                "'bertscore-beam[tune]'."
+            )
+
+    def _check_lists(self) -> None:
+        for name in ("judgements", "layers", "metrics"):
+            check_value(
+                name,
+                getattr(self, name),
+                fine=bool(getattr(self, name)),
+                expected="at least one",
+                cure="Leave it out for the default.",
+            )
+        for name in ("models", "layers", "metrics"):
+            given = getattr(self, name)
+            check_value(
+                name,
+                given,
+                fine=len(set(given)) == len(given),
+                expected="each once",
+                cure="Leave out the second.",
+            )
+        check_value(
+            "layers",
+            self.layers,
+            fine=self.layers == (ALL_LAYERS,)
+            or all(text.isascii() and text.isdecimal() for text in self.layers),
+            expected="'all', or numbers of layers",
+            cure="Write --layers 4 5 6.",
+        )
+        check_value(
+            "metrics",
+            self.metrics,
+            fine=self.metrics in (ALL_METRICS, NO_METRICS) or set(self.metrics) <= set(METRICS),
+            expected=f"names of {', '.join(METRICS)}, or 'all' or 'none' alone",
+            cure="METEOR and CIDEr are left out: they need Java, or a corpus of captions.",
+        )
+
+    def _check_statistics(self) -> None:
+        if self.score_column is None and self.label_column is None:
+            raise ConfigError(
+                "--score-column is missing: got no column of people's scores, and none of labels; "
+                "expected one of them. Give --score-column NAME, or --label-column NAME."
+            )
+        missing = self.label_column if self.statistic == "auc" else self.score_column
+        check_value(
+            "choose_by",
+            self.statistic,
+            fine=missing is not None,
+            expected="a statistic of a column that is given",
+            cure="auc needs --label-column, the others need --score-column.",
+        )
+        check_value(
+            "choose_by",
+            self.statistic,
+            fine=self.system_column is not None or not self.statistic.startswith("system_"),
+            expected="a statistic of systems only with a column of them",
+            cure="Add --system.",
+        )
+        check_value(
+            "lower_is_better",
+            self.lower_is_better,
+            fine=self.score_column is not None or not self.lower_is_better,
+            expected="it only with a column of scores",
+            cure="Leave it out.",
+        )
+        check_value(
+            "registry",
+            self.registry,
+            fine=self.registry is None or self.matching != "optimal",
+            expected="it only with greedy matching, by which `score` matches",
+            cure="Leave it out, or give --matching both.",
+        )
+        needed = (self.score_column, self.system_column, self.item_column)
+        check_value(
+            "hybrids",
+            self.hybrids,
+            fine=not self.hybrids or (self.hybrids >= LEAST_HYBRIDS and None not in needed),
+            expected=f"at least {LEAST_HYBRIDS}, and only of scores with systems and items",
+            cure="Add --score-column, --system and --key, or leave it out.",
+        )

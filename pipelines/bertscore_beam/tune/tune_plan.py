@@ -1,0 +1,94 @@
+"""A tuning run: as it was planned, and once it has its output folder."""
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+
+from bertscore_beam.run import MANIFEST_FOLDER, OutputFolder, Runner, Say, unseen_device_words
+from bertscore_beam.tune.judgements import Judgements
+from bertscore_beam.tune.layer_scores import Part, Weighting
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_core import ScorerConfig, Settings, Signature
+
+LAYOUT = "1"
+"""Version of the names and contents of the files in `_manifest`."""
+IDF_FOLDER = f"{MANIFEST_FOLDER}/idf"
+MEASURES = ("precision", "recall", "f1")
+
+
+def weightings_of(options: TuneOptions) -> tuple[Weighting, ...]:
+    """Return the weightings to compare, in the order in which scores are kept."""
+    matchings = {"greedy": (False,), "optimal": (True,), "both": (False, True)}[options.matching]
+    idf = {"none": (False,), "corpus": (True,), "both": (False, True)}[options.idf]
+    return tuple(Weighting(*pair) for pair in itertools.product(matchings, idf))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneModel:
+    """A model to compare.
+
+    Attributes:
+        config: How it scores: every layer as that layer alone would.
+        signature: How its scores are made, apart from layer and idf table.
+        layers: Layers to compare.
+        default: The registry's layer; None if it has none.
+    """
+
+    name: str
+    config: ScorerConfig
+    settings: Settings
+    signature: Signature
+    layers: tuple[int, ...]
+    default: int | None
+
+    @property
+    def digest(self) -> str:
+        """Digest of how scores are made. 16 hexadecimal digits."""
+        return hashlib.sha256(self.signature.format().encode()).hexdigest()[:16]
+
+
+def cut_parts(judgements: Judgements, rows: int) -> tuple[Part, ...]:
+    """Cut judgements into parts of at most so many rows."""
+    digest, number = judgements.texts_digest, len(judgements)
+    cuts = [(first, min(rows, number - first)) for first in range(0, number, rows)]
+    return tuple(Part(f"{digest}-{first:09d}-{own}", first, own) for first, own in cuts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunePlan:
+    """A tuning run, checked: the usable rows, cut for the workers, and the models to compare."""
+
+    options: TuneOptions
+    runner: Runner
+    output: str
+    judgements: Judgements
+    models: tuple[TuneModel, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def device_words(self) -> str | None:
+        """What to say of the backend if the device was left to the workers; None otherwise."""
+        if not self.models:
+            return None
+        return unseen_device_words(self.options, self.runner, self.models[0].config)
+
+    @property
+    def weightings(self) -> tuple[Weighting, ...]:
+        """The weightings to compare."""
+        return weightings_of(self.options)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must be equal for two runs to share a folder; scores are found by their names."""
+        return {"command": "tune", "layout": LAYOUT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneJob:
+    """A tuning run that holds its folder; it began at a time in seconds since the epoch."""
+
+    plan: TunePlan
+    folder: OutputFolder
+    run: str
+    started: float
+    say: Say

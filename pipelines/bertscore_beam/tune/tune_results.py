@@ -1,0 +1,520 @@
+"""Compare the scores of all settings with people, and choose a layer for each model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bertscore_beam.tune.judgements import Judgements
+from bertscore_beam.tune.layer_scores import ModelScores
+from bertscore_beam.tune.other_metrics import (
+    METRIC_NAMES,
+    LexicalMetrics,
+    corpus_agreement,
+    languages_of_rows,
+)
+from bertscore_beam.tune.tune_options import TuneOptions
+from bertscore_beam.tune.tune_plan import MEASURES, TunePlan
+from bertscore_core.errors import InputError
+from bertscore_core.stats import (
+    Doubles,
+    Estimates,
+    Resampled,
+    SystemAgreement,
+    accuracy_with_ties,
+    auc,
+    correlations,
+    darr,
+    hybrid_agreement,
+    kendall,
+    not_below_best,
+    pearson,
+    permutation,
+    spearman,
+    system_agreement,
+    williams,
+    within_item_kendall,
+)
+
+# The settings that are compared: model, matching, weights, layer and measure; other metrics.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One way to score: a model, or another metric, which has neither a layer nor what follows.
+
+    Attributes:
+        measure: `precision`, `recall` or `f1`.
+        matching: `greedy` or `optimal`.
+        idf: `none` or `corpus`.
+        digest: Digest of the model's settings.
+    """
+
+    model: str
+    layer: int | None = None
+    measure: str = ""
+    matching: str = ""
+    idf: str = ""
+    digest: str = ""
+
+    @property
+    def is_bertscore(self) -> bool:
+        """Whether it is a setting of BERTScore, and not another metric."""
+        return self.layer is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """The scores of S settings, on the rows that all of them have scored.
+
+    Attributes:
+        settings: The settings.
+        scores: Shape (S, N), NaN where there is none.
+        complete: Which rows have a score of every setting. Shape (N,).
+    """
+
+    settings: tuple[Setting, ...]
+    scores: Doubles
+    complete: npt.NDArray[np.bool_]
+
+    @property
+    def of_bertscore(self) -> npt.NDArray[np.int64]:
+        """Positions of the settings of BERTScore."""
+        return np.array([n for n, setting in enumerate(self.settings) if setting.is_bertscore])
+
+    def find(self, **wanted: object) -> list[int]:
+        """Return the positions of the settings with these fields, in their order."""
+        return [
+            number
+            for number, setting in enumerate(self.settings)
+            if all(getattr(setting, name) == value for name, value in wanted.items())
+        ]
+
+
+def compared(
+    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, Doubles]
+) -> Compared:
+    """Put the scores of models, by digest, and of other metrics, by name, side by side."""
+    settings: list[Setting] = []
+    values: list[npt.NDArray[np.floating]] = []
+    for model in plan.models:
+        values_of_model = scores[model.digest].values
+        for number, weighting in enumerate(plan.weightings):
+            for layer in model.layers:
+                for index, measure in enumerate(MEASURES):
+                    settings.append(
+                        Setting(
+                            model=model.name,
+                            layer=layer,
+                            measure=measure,
+                            matching=weighting.matching,
+                            idf=weighting.weights,
+                            digest=model.digest,
+                        )
+                    )
+                    values.append(values_of_model[number, layer, index])
+    settings += [Setting(model=name) for name in others]
+    values += list(others.values())
+    matrix = np.array(values, dtype=np.float64)
+    complete = np.logical_and.reduce(np.isfinite(matrix), axis=0)
+    return Compared(settings=tuple(settings), scores=matrix, complete=complete)
+
+
+# The statistics of agreement that a run computes, in each group and averaged over the groups.
+
+_DARR_RANGE = 100.0
+"""Raw direct assessments are from 0 to 100; standardized ones have no threshold of 25."""
+_CHOICES = 10
+"""Choices for each hybrid: the paper chooses 100,000 times among 10,000 of them."""
+
+Agreement = Estimates | Resampled
+
+
+Column = Any
+"""An array of n values, or None where the judgements have no such column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupRows:
+    """The rows of one group, as the statistics take them. Scores of S settings: shape (S, n)."""
+
+    people: Column
+    labels: Column
+    systems: Column
+    items: Column
+    scores: Doubles
+
+    @classmethod
+    def of(
+        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
+    ) -> "GroupRows":
+        """Take some rows of all judgements. Scores have shape (S, N)."""
+        columns = ("people", "labels", "systems", "items")
+        values = {name: getattr(judgements, name) for name in columns}
+        own = {name: None if column is None else column[rows] for name, column in values.items()}
+        return cls(**own, scores=scores[:, rows])
+
+
+Statistic = Callable[[GroupRows], Agreement]
+
+
+def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Statistic]:
+    """Return the statistics that the columns of the judgements allow, by name."""
+
+    def of_systems(rows: GroupRows) -> SystemAgreement:
+        how = {"resamples": options.resamples, "seed": options.seed}
+        return system_agreement(rows.people, rows.scores, rows.systems, rows.items, **how)
+
+    statistics: dict[str, Statistic] = {}
+    if judgements.people is not None:
+        statistics |= {
+            "pearson": lambda rows: pearson(rows.people, rows.scores, rows.items),
+            "spearman": lambda rows: spearman(rows.people, rows.scores, rows.items),
+            "kendall": lambda rows: kendall(rows.people, rows.scores, rows.items),
+        }
+        if _is_raw(judgements.people):
+            statistics["darr"] = lambda rows: darr(rows.people, rows.scores, rows.items)
+        if judgements.items is not None:
+            statistics |= {
+                "item_kendall": lambda rows: within_item_kendall(
+                    rows.people, rows.scores, rows.items
+                ),
+                "item_accuracy": lambda rows: (
+                    accuracy_with_ties(rows.people, rows.scores, rows.items).estimates
+                ),
+            }
+        if judgements.systems is not None:
+            statistics |= {
+                "system_pearson": lambda rows: of_systems(rows).pearson,
+                "system_accuracy": lambda rows: of_systems(rows).accuracy,
+            }
+    if judgements.labels is not None:
+        statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
+    return statistics
+
+
+def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
+    """Return how each setting chooses among hybrid systems, by the name of the number."""
+    made = hybrid_agreement(
+        rows.people,
+        rows.scores,
+        rows.items,
+        hybrids=options.hybrids,
+        choices=_CHOICES * options.hybrids,
+        seed=options.seed,
+    )
+    return {
+        "hybrid_pearson": made.pearson,
+        "hybrid_hits_at_1": made.hits_at_1,
+        "hybrid_reciprocal_rank": made.reciprocal_rank,
+        "hybrid_difference": made.difference,
+    }
+
+
+def mean_of(parts: Sequence[Agreement]) -> Agreement:
+    """Return the mean of one statistic over independent groups, each group with the same weight."""
+    values = np.mean([part.values for part in parts], axis=0)
+    resampled = [part.replicates for part in parts if isinstance(part, Resampled)]
+    if resampled:
+        return Resampled(values=values, replicates=np.mean(resampled, axis=0))
+    estimates = [part for part in parts if isinstance(part, Estimates)]
+    clusters = sum(part.clusters for part in estimates)
+    # Scaled so that the mean over the clusters of all groups is the mean of the groups' means.
+    scaled = [part.influences * (clusters / (len(estimates) * part.clusters)) for part in estimates]
+    # Of each group the shares of its clusters in the mean, squared and added up.
+    squares = sum(1 / max(part.degrees + 1, 1) for part in estimates) / len(estimates) ** 2
+    return Estimates(
+        values=values,
+        influences=np.concatenate(scaled, axis=1),
+        lowest=estimates[0].lowest,
+        effective=1 / squares,
+    )
+
+
+def intervals_of(agreement: Agreement, options: TuneOptions) -> Doubles:
+    """Return 95% intervals. Shape (S, 2)."""
+    if isinstance(agreement, Estimates):
+        return agreement.intervals(resamples=options.resamples, seed=options.seed)
+    return agreement.intervals()
+
+
+def _is_raw(people: Doubles) -> bool:
+    """Tell whether scores are direct assessments of 0 to 100, or those negated."""
+    size = np.abs(people)
+    one_sided = bool((people >= 0).all() or (people <= 0).all())
+    return one_sided and bool(_DARR_RANGE / 2 < size.max() <= _DARR_RANGE)
+
+
+ALL_ROWS = "all rows"
+MEAN = "mean of groups"
+NOT_BELOW = 0.05
+"""A setting with this p value of the best being better, or more, is not significantly below it."""
+POOR = 0.3
+"""A correlation below this leaves nine tenths of the differences between texts unexplained."""
+
+
+AGREEMENT = pa.schema(
+    {
+        "group": pa.string(),  # the group, or `ALL_ROWS`, or `MEAN`
+        "statistic": pa.string(),
+        "model": pa.string(),  # or another metric, whose next columns are null or ""
+        "layer": pa.int32(),
+        "measure": pa.string(),
+        "matching": pa.string(),
+        "idf": pa.string(),
+        "rows": pa.int64(),
+        "value": pa.float64(),
+        "low": pa.float64(),  # of its 95% interval
+        "high": pa.float64(),
+        "p_below_best": pa.float64(),  # of the best setting of BERTScore being better, one-sided
+        "p_williams": pa.float64(),  # the same; only for Pearson over independent rows
+        "not_below_best": pa.bool_(),  # whether p_below_best is `NOT_BELOW` or more
+    }
+)
+"""How one setting agrees with people in one group by one statistic: a row of the results."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Results:
+    """What a run has found.
+
+    Attributes:
+        compared: The scores.
+        rows: Agreement by setting, group and statistic; see `AGREEMENT`.
+        recommended: The layer of each model whose F1 agrees best with people, as in the summary;
+            none with optimal matching alone.
+        unscored: Rows that a setting could not score, and that are left out.
+    """
+
+    compared: Compared
+    rows: list[Row]
+    recommended: list[Row]
+    unscored: int
+
+
+def evaluate(
+    plan: TunePlan, scores: Mapping[str, ModelScores], others: Mapping[str, Doubles]
+) -> Results:
+    """Compute every statistic in every group, and choose the layers."""
+    sides = compared(plan, scores, others)
+    groups = _groups(plan, sides)
+    total = sum(own.scores.shape[1] for own in groups.values())
+    rows: list[Row] = []
+    overall: dict[str, Agreement] = {}
+    for name, statistic in statistics_of(plan.judgements, plan.options).items():
+        parts = {group: statistic(own) for group, own in groups.items()}
+        for group, part in parts.items():
+            p_williams = _williams(groups[group], part, sides) if name == "pearson" else None
+            where = {"group": group, "statistic": name, "rows": groups[group].scores.shape[1]}
+            rows += _rows(sides, plan.options, where, part, p_williams)
+        overall[name] = next(iter(parts.values()))
+        if len(parts) > 1:
+            overall[name] = mean_of(list(parts.values()))
+            where = {"group": MEAN, "statistic": name, "rows": total}
+            rows += _rows(sides, plan.options, where, overall[name], None)
+    for group, own in groups.items() if plan.options.hybrids else ():
+        for name, values in hybrids_of(own, plan.options).items():
+            where = {"group": group, "statistic": name, "rows": own.scores.shape[1]}
+            numbers = zip(sides.settings, values.tolist(), strict=True)
+            rows += [_row(setting, **where, value=value) for setting, value in numbers]
+    rows += _corpus_rows(plan, sides)
+    chosen = overall[plan.options.statistic]
+    _check_defined(plan.options.statistic, chosen, sides, groups)
+    return Results(
+        compared=sides,
+        rows=rows,
+        recommended=_recommend(plan, sides, groups, chosen, scores),
+        unscored=int((~sides.complete).sum()),
+    )
+
+
+def _groups(plan: TunePlan, sides: Compared) -> dict[str, GroupRows]:
+    judgements, groups = plan.judgements, {}
+    for group, name in enumerate(judgements.names):
+        rows = judgements.of_group(group)
+        rows = rows[sides.complete[rows]]
+        if len(rows) < plan.options.min_rows:
+            raise InputError(
+                f"too few judgements have scores: got {len(rows)} in "
+                f"{name or 'all'!r}; expected at least {plan.options.min_rows}. The texts of the "
+                "others have no tokens that weigh anything. Add rows, or lower --min-rows."
+            )
+        groups[name or ALL_ROWS] = GroupRows.of(judgements, rows, sides.scores)
+    return groups
+
+
+def _best(agreement: Agreement, sides: Compared) -> int | None:
+    candidates = sides.of_bertscore
+    values = agreement.values[candidates]
+    return int(candidates[np.nanargmax(values)]) if np.isfinite(values).any() else None
+
+
+def _check_defined(
+    statistic: str, agreement: Agreement, sides: Compared, groups: Mapping[str, GroupRows]
+) -> None:
+    if _best(agreement, sides) is not None:
+        return
+    flat = [
+        name
+        for name, own in groups.items()
+        if (np.ptp(own.scores[sides.of_bertscore], axis=1) == 0).all()
+    ]
+    why = (
+        f"all texts have the same scores in {', '.join(map(repr, flat))}"
+        if flat
+        else ("the judgements, or their means, do not differ")
+    )
+    raise InputError(
+        f"{statistic} is not defined, so no layer can be chosen: got a group in which {why}; "
+        "expected judgements and scores that differ in every group. Leave such a group out of the "
+        "files, or choose by another statistic (--choose-by)."
+    )
+
+
+def _williams(own: GroupRows, agreement: Agreement, sides: Compared) -> Doubles | None:
+    """Return the p values of Williams' test, which takes independent rows only."""
+    best = _best(agreement, sides)
+    if own.items is not None or best is None:
+        return None
+    return williams(own.people, own.scores, best)
+
+
+def _rows(
+    sides: Compared,
+    options: TuneOptions,
+    where: Row,
+    agreement: Agreement,
+    p_williams: Doubles | None,
+) -> list[Row]:
+    best = _best(agreement, sides)
+    if best is None:
+        return []
+    bounds, p_values = intervals_of(agreement, options), agreement.p_below(best)
+    marks = not_below_best(p_values, NOT_BELOW)
+    return [
+        _row(
+            setting,
+            **where,
+            value=float(agreement.values[number]),
+            low=float(bounds[number, 0]),
+            high=float(bounds[number, 1]),
+            p_below_best=float(p_values[number]),
+            p_williams=None if p_williams is None else float(p_williams[number]),
+            not_below_best=bool(marks[number]),
+        )
+        for number, setting in enumerate(sides.settings)
+    ]
+
+
+def _corpus_rows(plan: TunePlan, sides: Compared) -> list[Row]:
+    judgements, corpus_rows = plan.judgements, []
+    wanted = tuple(METRIC_NAMES[name] for name in plan.options.chosen_metrics)
+    languages = languages_of_rows(judgements, plan.options.language)
+    for group, name in enumerate(judgements.names if wanted else ()):
+        rows = judgements.of_group(group)
+        rows = rows[sides.complete[rows]]
+        metrics = LexicalMetrics(languages[group], wanted)
+        where = {"group": name or ALL_ROWS, "rows": len(rows)}
+        for statistic, values in corpus_agreement(judgements, rows, metrics).items():
+            settings = [Setting(model=f"{metric}, corpus") for metric in metrics.corpus_names]
+            corpus_rows += [
+                _row(setting, **where, statistic=statistic, value=value)
+                for setting, value in zip(settings, values.tolist(), strict=True)
+            ]
+    return corpus_rows
+
+
+def _row(setting: Setting, **values: object) -> Row:
+    known = {**asdict(setting), **values}
+    return {name: known.get(name) for name in AGREEMENT.names}
+
+
+def _recommend(
+    plan: TunePlan,
+    sides: Compared,
+    groups: Mapping[str, GroupRows],
+    agreement: Agreement,
+    scores: Mapping[str, ModelScores],
+) -> list[Row]:
+    recommended = []
+    idf = plan.weightings[0].weights
+    for model in plan.models:
+        f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}
+        own = sides.find(**f1, idf=idf)
+        known = [number for number in own if np.isfinite(agreement.values[number])]
+        if not known:
+            continue
+        best = known[int(np.argmax(agreement.values[known]))]
+        p_values = agreement.p_below(best)
+        layer = sides.settings[best].layer
+        low, high = intervals_of(agreement, plan.options)[best].tolist()
+        seconds = scores[model.digest].seconds
+        row: Row = {
+            "model": model.name,
+            "weights": model.signature.weights,
+            "layer": layer,
+            "idf": idf,
+            "statistic": plan.options.statistic,
+            "value": float(agreement.values[best]),
+            "low": low,
+            "high": high,
+            # The layers that are not significantly below it, itself among them.
+            "not_below": [sides.settings[n].layer for n in known if p_values[n] >= NOT_BELOW],
+            # The registry's layer, and p values of the recommended one being better, one-sided.
+            "default": model.default,
+            "default_value": None,
+            "p_default": None,
+            "p_default_williams": None,
+            "p_default_permutation": None,
+            # What idf weights change at the recommended layer; its p value is two-sided.
+            "idf_difference": None,
+            "p_idf": None,
+            # Judgements that one worker scored in a second, with all layers.
+            "pairs_per_second": len(plan.judgements) / seconds if seconds else None,
+        }
+        for default in sides.find(**f1, idf=idf, layer=model.default):
+            row["default_value"] = float(agreement.values[default])
+            row["p_default"] = float(p_values[default])
+            row |= _against(plan.options, groups, best, default)
+        for with_idf in sides.find(**f1, idf="corpus", layer=layer) if idf == "none" else ():
+            row["idf_difference"] = float(agreement.values[with_idf] - agreement.values[best])
+            p_value = float(p_values[with_idf])
+            row["p_idf"] = min(1.0, 2 * min(p_value, 1 - p_value))
+        recommended.append(row)
+    return recommended
+
+
+def _against(
+    options: TuneOptions, groups: Mapping[str, GroupRows], best: int, other: int
+) -> dict[str, float]:
+    """Return the p values of one setting being better than another: Williams, and permutation.
+
+    Williams' test is for one group of independent rows. The permutation test swaps the two in
+    random rows, and takes the mean of the groups' correlations.
+    """
+    if options.statistic != "pearson" or best == other:
+        return {}
+    p_values = {}
+    pairs = [own.scores[[best, other]] for own in groups.values()]
+    people = [own.people for own in groups.values()]
+    (first, *more) = groups.values()
+    if not more and first.items is None:
+        p_values["p_default_williams"] = float(williams(people[0], pairs[0], 0)[1])
+    cuts = np.cumsum([len(judged) for judged in people])[:-1]
+
+    def statistic(judged: Doubles, rows: Doubles) -> Doubles:
+        sides = zip(np.split(judged, cuts), np.split(rows, cuts, axis=-1), strict=True)
+        mean = np.mean([correlations(left[None], right) for left, right in sides], axis=0)
+        return np.asarray(mean, dtype=np.float64)
+
+    # Standardized in each group, since what is swapped must be on one scale.
+    pairs = [(pair - pair.mean(1, keepdims=True)) / pair.std(1, keepdims=True) for pair in pairs]
+    swapped = permutation(
+        statistic, np.concatenate(people), np.concatenate(pairs, axis=1), 0, seed=options.seed
+    )
+    return p_values | {"p_default_permutation": float(swapped[1])}

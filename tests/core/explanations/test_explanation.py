@@ -1,0 +1,277 @@
+"""An explanation adds up to the score, and names the right tokens."""
+
+import re
+import shutil
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from bertscore_core import Baseline, BertScorer, ConfigError, InputError, ScorerConfig, explain
+from bertscore_core.config import settle_tokenizer
+from bertscore_core.explanations import (
+    NO_MATCH,
+    drawable,
+    explanation as explanation_module,
+    families_for,
+    formula_words,
+    fragment,
+    page,
+    picture,
+)
+from bertscore_core.tokenizer import readable_tokens
+from tests.support.read_html import Reader
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "rain", "fell", "over", "quiet", "towns"]
+LONG = " ".join(WORDS[(5 * k + k // 12) % len(WORDS)] for k in range(200))
+GROUPS = [
+    ("the weather is cold today", ["it is freezing today"]),
+    ("the cat sat", ["a dog barked", "the cat was sitting there", "cats"]),
+    ("I like it 😀 very much", ["I 😀 love it"]),
+    ("今天天气很冷", ["今天很冷。", "天气好"]),
+    ("שלום עולם", ["مرحبا بالعالم"]),
+    (LONG, [LONG[::2], "short"]),
+    ("", ["", "the cat"]),
+    (" \t", ["the cat"]),
+    ("the cat", ["", "a cat"]),
+]
+TABLE = Baseline(name="custom", rows=np.full((7, 3), [0.1, 0.2, 0.3]))
+
+
+def tiny(tiny_folder, family, **changes):
+    """Return a scorer with a tiny model of a family."""
+    config = ScorerConfig(
+        model=str(tiny_folder(family)), num_layers=2, max_length=40, device="cpu", backend="torch"
+    )
+    return BertScorer(replace(config, **changes))
+
+
+def check_adds_up(scorer, groups=GROUPS, idf=None):
+    """Compare explanations with scores, and the sums of their tokens with both."""
+    expected = scorer.score([c for c, _ in groups], [r for _, r in groups], idf=idf)
+    for row, (candidate, references) in enumerate(groups):
+        found = explain(scorer, candidate, references, idf=idf)
+        for name, number in zip(found.scores._fields, range(3), strict=True):
+            wanted = getattr(expected, name)[row]
+            assert found.scores[number] == pytest.approx(wanted, abs=1e-6, nan_ok=True)
+            assert found.raw[number] == pytest.approx(
+                found.pairs[found.best[number]].raw[number], abs=1e-6, nan_ok=True
+            )
+        assert found.best[2] == expected.best_reference[row]
+        for pair in found.pairs:
+            if pair.rule is None:
+                assert pair.candidate.total == pytest.approx(pair.raw.precision, abs=1e-6)
+                assert pair.reference.total == pytest.approx(pair.raw.recall, abs=1e-6)
+                sums = pair.candidate.total, pair.reference.total
+                assert 2 * sums[0] * sums[1] / sum(sums) == pytest.approx(pair.raw.f1, abs=1e-6)
+
+
+def test_sums_are_the_scores(scorer):
+    check_adds_up(scorer)
+
+
+def test_a_text_of_nothing_but_special_tokens_names_its_rule(scorer):
+    found = explain(scorer, "[SEP]", ["the cat", "[CLS]"])
+    assert [pair.rule for pair in found.pairs] == ["only_special_tokens"] * 2
+    assert (found.raw.precision, found.raw.f1) == (0, 0)
+    assert found.raw.recall == pytest.approx(found.pairs[0].reference.total, abs=1e-6)
+    assert "A text holds nothing but special tokens, which have no weight" in fragment(found)
+
+
+@pytest.mark.parametrize("empty", ["zero", "null"])
+def test_rules_for_empty_texts_are_followed(tiny_folder, empty):
+    groups = [(c, r) for c, r in GROUPS if not c.strip() or not all(r)]
+    check_adds_up(tiny(tiny_folder, "bert", empty=empty), groups)
+
+
+@pytest.mark.model
+def test_sums_are_the_scores_with_idf_and_rescaling():
+    scorer = BertScorer(ScorerConfig(device="cpu", idf=True, rescale=True, baseline=TABLE))
+    table = scorer.count_idf([text for _, references in GROUPS for text in references])
+    check_adds_up(scorer, GROUPS[:3], idf=table)
+    found = explain(scorer, *GROUPS[0], idf=table)
+    assert found.idf
+    assert found.baseline == pytest.approx((0.1, 0.2, 0.3))
+    assert found.scores.f1 == pytest.approx((found.raw.f1 - 0.3) / 0.7, abs=1e-6)
+    assert len(set(found.pairs[0].candidate.weights.tolist())) > 2
+    # Without a table the references of the call are counted, as by `score`.
+    with pytest.raises(InputError, match="holds something that is no text"):
+        explain(scorer, "a cat", [None])
+    alone = explain(scorer, "a cat", ["a cat", "a dog"])
+    assert alone.scores.f1 == scorer.score(["a cat"], [["a cat", "a dog"]]).f1[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["roberta", "t5", "byt5", "xlnet"])
+def test_sums_are_the_scores_of_other_families(tiny_folder, family):
+    check_adds_up(tiny(tiny_folder, family), [group for group in GROUPS if group[0] != LONG])
+
+
+def test_windows_are_named_and_add_up(tiny_folder):
+    scorer = tiny(tiny_folder, "bert", max_length=12, long_text="windows")
+    check_adds_up(scorer, [(LONG, [LONG[::2], "short"])])
+    text = explain(scorer, LONG, "short").pairs[0].candidate
+    assert len(text.tokens) == len(text.windows) > 200
+    assert text.windows[0] == 0
+    assert np.all(np.diff(text.windows) >= 0)
+    assert text.windows[-1] == scorer.score([LONG], ["short"]).windows[0] - 1
+
+
+def test_cut_and_refused_texts_say_so(tiny_folder):
+    found = explain(tiny(tiny_folder, "bert", max_length=12), LONG, "short").pairs[0]
+    assert (found.candidate.truncated, found.reference.truncated) == (True, False)
+    assert len(found.candidate.tokens) == 12
+    scorer = tiny(tiny_folder, "bert", max_length=12, long_text="error")
+    refused = explain(scorer, LONG, "short")
+    assert refused.pairs[0].rule == "too_long"
+    assert np.isnan(refused.scores.f1)
+
+
+def test_matches_are_the_most_similar_tokens(scorer):
+    pair = explain(scorer, "the weather is cold today", "it is freezing today").pairs[0]
+    assert pair.candidate.tokens == ("[CLS]", "the", "weather", "is", "cold", "today", "[SEP]")
+    assert pair.reference.tokens == ("[CLS]", "it", "is", "freezing", "today", "[SEP]")
+    matched = {
+        token: pair.reference.tokens[match]
+        for token, match in zip(pair.candidate.tokens, pair.candidate.matches, strict=True)
+    }
+    assert matched["cold"] == "freezing"
+    assert matched["today"] == "today"
+    for text, cosines in (
+        (pair.candidate, pair.similarities),
+        (pair.reference, pair.similarities.T),
+    ):
+        np.testing.assert_array_equal(text.similarities, cosines.max(axis=1))
+        np.testing.assert_array_equal(text.matches, cosines.argmax(axis=1))
+        assert text.weights[[0, -1]].tolist() == [0, 0]
+        assert text.shares.sum() == pytest.approx(1)
+
+
+def test_the_best_reference_is_named_for_each_measure(scorer):
+    found = explain(scorer, "the cat sat", ["the", "the cat sat on the mat in the evening", "cat"])
+    each = scorer.score(
+        ["the cat sat"] * 3, ["the", "the cat sat on the mat in the evening", "cat"]
+    )
+    assert found.best == (each.precision.argmax(), each.recall.argmax(), each.f1.argmax())
+    assert len(set(found.best)) > 1
+
+
+def test_a_text_without_tokens_has_no_matches(tiny_folder):
+    scorer = tiny(tiny_folder, "bert")
+    scorer.tokenizer._backend.post_processor = None  # then it adds no special tokens
+    scorer.tokenizer.empty_ids = ()
+    found = explain(scorer, "", "the cat sat")
+    assert found.scores == (0, 0, 0)
+    pair = found.pairs[0]
+    assert pair.rule == "empty_candidate"
+    assert pair.candidate.tokens == ()
+    assert set(pair.reference.matches.tolist()) == {NO_MATCH}
+    assert np.isnan(pair.reference.similarities).all()
+    assert "(no tokens)" in fragment(found)
+    with pytest.raises(InputError, match="nothing to draw"):
+        picture(found)
+
+
+def test_what_cannot_be_explained_is_refused(scorer, tiny_folder, monkeypatch):
+    with pytest.raises(InputError, match="empty list of references"):
+        explain(scorer, "a", [])
+    with pytest.raises(ConfigError, match="expected one layer"):
+        explain(tiny(tiny_folder, "bert", all_layers=True), "a", "b")
+    monkeypatch.setattr(explanation_module, "MOST_SIMILARITIES", 20)
+    with pytest.raises(InputError, match="got 5 tokens in the candidate and 7 in a reference"):
+        explain(scorer, "a b c", ["a", "a b c d e"])
+
+
+@pytest.mark.model
+def test_parts_of_a_character_are_shown_as_the_character(tiny_folder):
+    for family in ("deberta", "byt5", "led"):
+        config = ScorerConfig(
+            model=str(tiny_folder(family)), num_layers=1, max_length=48, device="cpu"
+        )
+        tokenizer = settle_tokenizer(config)
+        shown = readable_tokens(tokenizer, tokenizer.encode(["the 😀 中 \ufffd"]).ids.tolist())
+        # The first piece may hold the space before the character.
+        assert len([token for token in shown if re.fullmatch(r"😀 \(\d/\d\)", token)]) >= 3
+        assert [token for token in shown if token.startswith("中 (")][-1].endswith("(3/3)")
+        assert len(shown) == len(tokenizer.encode(["the 😀 中 \ufffd"]).ids)
+        assert all(token.strip() for token in shown)
+
+
+def test_html_is_escaped_and_loads_nothing(scorer):
+    hostile = '</td><script>alert("x")</script> <img src=x onerror=y> \x00\x1b[31m & $a$'
+    found = explain(scorer, hostile, ["plain", hostile])
+    text = page([(hostile, (hostile,), found)], hostile)
+    assert not {"script", "img", "link", "iframe"} & set(Reader(text).tags)
+    assert "http" not in text
+    assert "url(" not in text
+    assert "\x00" not in text
+    assert "\x1b" not in text
+    assert text.count("<td") > len(found.pairs[0].candidate.tokens)
+    assert f"{found.raw.f1:.6f}" in text
+    assert "Reference 2 of 2, which gives precision, recall, F1" in text
+    assert found._repr_html_() == fragment(found)
+
+
+def test_html_of_long_texts_leaves_the_matrix_out(scorer, monkeypatch):
+    found = explain(scorer, "the cat sat", "a cat")
+    assert 'class="matrix"' in fragment(found)
+    monkeypatch.setattr("bertscore_core.explanations.explanation.MOST_CELLS", 10)
+    assert "5 x 4 similarities are left out" in fragment(found)
+
+
+def test_pictures_show_every_token(scorer):
+    pytest.importorskip("matplotlib")
+    found = explain(scorer, "the $cost$ is <5 שלום 中文", ["the price 😀 العربية", "other"])
+    assert picture(found).startswith(b"\x89PNG")
+    drawn = picture(found, "svg")
+    assert drawn == picture(found, "svg")
+    words = {"".join(one.itertext()).strip() for one in ElementTree.fromstring(drawn).iter()}  # noqa: S314
+    tokens = {*found.pairs[0].candidate.tokens, *found.pairs[0].reference.tokens}
+    assert tokens <= words
+    assert b"\x89PNG" in picture(found, reference=1)[:8]
+
+
+@pytest.mark.model
+def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "m$x_a$ \x1b[31m\ufffe"
+    shutil.copytree(tiny_folder("roberta"), folder)
+    scorer = BertScorer(ScorerConfig(model=str(folder), num_layers=2, device="cpu"))
+    hostile = "a \ufffe b\uffff \x1b[31m \x00 \u202e c"
+    found = explain(scorer, hostile, ["the cat"])
+    codes = (r"\ufffe", r"\uffff", r"\x1b", r"\x00", r"\u202e")
+    drawn = ElementTree.fromstring(picture(found, "svg"))  # noqa: S314 (our own)
+    words = "".join(drawn.itertext())
+    shown = page([(hostile, (hostile,), found)], hostile)
+    for text in (words, shown):
+        assert all(code in text for code in codes)
+        assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
+        assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
+    assert picture(found).startswith(b"\x89PNG")
+
+
+def test_characters_without_a_font_are_shown_by_number():
+    pytest.importorskip("matplotlib")
+    families, missing = families_for("cat \U0010fffd")
+    assert families[0] == "DejaVu Sans"
+    assert missing == {"\U0010fffd"}
+    assert drawable("a\U0010fffd", missing) == "aU+10FFFD"
+    assert drawable("cat", missing) == "cat"
+
+
+def test_formulas_show_the_numbers_they_use(scorer):
+    found = explain(scorer, "the cat sat", "a cat").pairs[0]
+    words = formula_words(found, None)
+    numbers = [float(number) for number in re.findall(r"\d\.\d{6}", words[2])]
+    assert numbers[:2] == numbers[2:4]
+    assert 2 * numbers[0] * numbers[1] / (numbers[0] + numbers[1]) == pytest.approx(
+        numbers[4], abs=2e-6
+    )
+
+
+def test_plain_values_hold_no_nan(scorer):
+    described = explain(scorer, "", ["the cat"]).as_dict()
+    assert described["pairs"][0]["candidate"]["sum"] is None
+    assert described["pairs"][0]["rule"] == "empty_candidate"
+    assert "nan" not in repr(described).lower()

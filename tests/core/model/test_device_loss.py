@@ -1,0 +1,85 @@
+"""A GPU that has failed is told from one that is full, and from a call that was refused."""
+
+import pytest
+import torch
+
+from bertscore_core import DeviceLostError
+from bertscore_core.match import kernel, matching_triton
+from bertscore_core.model import Encoder, is_device_lost, noticing_a_lost_device
+
+ILLEGAL = "CUDA error: an illegal memory access was encountered"
+ADVICE = "CUDA kernel errors might be asynchronously reported at some other API call"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.AcceleratorError(f"{ILLEGAL}\n{ADVICE}"), True),
+        (torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered"), True),
+        (torch.AcceleratorError("CUDA error: unspecified launch failure"), True),
+        (torch.AcceleratorError("CUDA error: device-side assert triggered"), True),
+        (torch.AcceleratorError("CUDA error: an error of a later version"), True),
+        (RuntimeError(ILLEGAL), True),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `x`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), True),
+        (torch.AcceleratorError("CUDA error: out of memory"), False),
+        (torch.OutOfMemoryError("CUDA out of memory."), False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`"), False),
+        (torch.AcceleratorError("CUDA error: invalid device ordinal"), False),
+        (torch.AcceleratorError("CUDA error: no kernel image is available for execution"), False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `x`"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError(ILLEGAL), False),
+    ],
+)
+def test_only_an_error_that_stays_means_a_lost_device(error, expected):
+    assert is_device_lost(error) is expected
+
+
+def test_other_errors_pass_as_they_are():
+    with pytest.raises(ValueError, match="another"), noticing_a_lost_device():
+        raise ValueError("another")
+
+
+@pytest.mark.model
+def test_scorer_says_that_the_process_must_end_and_tries_nothing_smaller(monkeypatch, tiny_scorer):
+    scorer = tiny_scorer()
+    calls = []
+
+    def fail(self, ids, lengths):
+        calls.append(len(ids))
+        raise torch.AcceleratorError(f"{ILLEGAL}\n{ADVICE}")
+
+    monkeypatch.setattr(Encoder, "start", fail)
+    with pytest.raises(DeviceLostError) as caught:
+        scorer.score(["a b", "c d", "e"], ["a", "c", "f g"])
+    assert str(caught.value) == (
+        f"the GPU has failed: got {ILLEGAL!r}; expected scores. No later call of this process to "
+        "the GPU can succeed: end the process and start a new one."
+    )
+    assert isinstance(caught.value.__cause__, torch.AcceleratorError)
+    assert len(calls) == 1
+    pairs = scorer.tokenize(["a b"], ["c"])
+    with pytest.raises(DeviceLostError):
+        scorer.embed(pairs.texts, pairs.candidates, scorer.token_weights(None))
+
+
+def test_trial_of_the_fused_kernel_hides_no_lost_device(monkeypatch):
+    """Without it, pairs would be matched in another way, on a GPU that fails every call."""
+
+    def fail(*_, **__):
+        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
+
+    device = torch.device("cuda")
+    for name in ("ones", "tensor"):
+        make = getattr(torch, name)
+        monkeypatch.setattr(
+            torch, name, lambda *size, make=make, device=None, **options: make(*size, **options)
+        )
+    monkeypatch.setattr(matching_triton, "is_available", lambda device: True)
+    monkeypatch.setattr(matching_triton, "greedy_match_ragged", fail)
+    kernel._fused_matching.cache_clear()
+    with pytest.raises(RuntimeError, match="Triton Error"):
+        kernel._fused_matching(device)
+    kernel._fused_matching.cache_clear()

@@ -1,0 +1,281 @@
+"""The encoder on OpenVINO: chosen where it can, equal to torch, silent towards the world."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, Signature, settle
+from bertscore_core.model import LastLayer, compile_encoder, computes_in, openvino_version
+from tests.golden import texts
+
+pytestmark = pytest.mark.model
+
+SHAPE = {"layers": 1, "vocabulary": 20, "width": 4, "longest": 30, "threads": 1}
+
+
+class Table(nn.Module):
+    """Looks embeddings up, and does something with them."""
+
+    def __init__(self, change=lambda hidden: hidden):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(20, 4)
+        self.change = change
+
+    def forward(self, ids, attention_mask):
+        return (self.change(self.table(ids)),)
+
+
+def test_hidden_states_are_those_of_torch_whatever_the_shape():
+    model = Table(torch.tanh)
+    forward = compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
+    for shape in [(1, 1), (5, 3), (2, 30)]:
+        ids = torch.randint(0, 20, shape)
+        with torch.no_grad():
+            expected = model(ids, None)[0][None]
+        np.testing.assert_allclose(forward(ids, torch.ones_like(ids)), expected, atol=1e-6)
+
+
+def test_batches_side_by_side_are_those_computed_alone():
+    """More are started than it was asked to compute at once, and waited for in another order."""
+    encoder = compile_encoder(
+        LastLayer(Table(torch.tanh)), dtype="float32", **SHAPE | {"threads": 2}
+    )
+    assert encoder.in_flight == 3
+    batches = [torch.randint(0, 20, (1 + number % 3, 2 + number)) for number in range(7)]
+    alone = [encoder(ids, torch.ones_like(ids)) for ids in batches]
+    running = [encoder.start(ids, torch.ones_like(ids)) for ids in batches]
+    actual = [running[number]() for number in (6, 0, 3, 1, 5, 2, 4)]
+    for number, hidden in zip((6, 0, 3, 1, 5, 2, 4), actual, strict=True):
+        assert torch.equal(hidden, alone[number])
+
+
+def test_the_number_of_threads_hardly_moves_a_score_in_bfloat16():
+    """In float32 it moves none; see test_scorer."""
+    if not computes_in("bfloat16"):
+        pytest.skip("this processor has no bfloat16")
+    first, second = (score(num_threads=threads, dtype="bfloat16") for threads in (1, 2))
+    np.testing.assert_allclose(first.f1, second.f1, rtol=0, atol=2e-7)
+    np.testing.assert_allclose(first.precision, second.precision, rtol=0, atol=2e-7)
+
+
+@pytest.fixture
+def side_by_side(tiny_scorer):
+    """Make a scorer that has several small batches computed at once."""
+    return lambda batch_tokens: tiny_scorer(
+        backend="openvino", num_threads=2, max_batch_tokens=batch_tokens
+    )
+
+
+def test_memory_that_runs_out_beside_other_batches_moves_nothing(side_by_side, monkeypatch):
+    """The largest batch is refused once, while others are being computed."""
+    texts = [" ".join("abcdefgh"[: 1 + number % 8]) for number in range(60)]
+    expected = side_by_side(64).score(texts, texts[1:] + texts[:1]).f1
+    scorer = side_by_side(64)
+    assert scorer.encoder.in_flight == 3
+    start, refused = type(scorer.encoder).start, []
+
+    def short(encoder, ids, lengths):
+        running = start(encoder, ids, lengths)
+        if len(refused) < 2:
+            refused.append(len(ids))
+
+            def fail():
+                running()
+                raise MemoryError
+
+            return fail
+        return running
+
+    monkeypatch.setattr(type(scorer.encoder), "start", short)
+    actual = scorer.score(texts, texts[1:] + texts[:1]).f1
+    assert len(refused) == 2
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+
+def test_what_runs_is_waited_for_when_another_batch_fails(side_by_side, monkeypatch):
+    scorer = side_by_side(16)
+    start, waited = type(scorer.encoder).start, []
+
+    def failing(encoder, ids, lengths):
+        running = start(encoder, ids, lengths)
+        number = len(waited)
+        waited.append(False)
+
+        def result():
+            waited[number] = True
+            hidden = running()
+            if number == 0:
+                raise RuntimeError("the device is gone")
+            return hidden
+
+        return result
+
+    monkeypatch.setattr(type(scorer.encoder), "start", failing)
+    texts = [" ".join("abcdefgh"[: 1 + number % 8]) for number in range(40)]
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        scorer.score(texts, texts[1:] + texts[:1])
+    assert waited == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # Python sees the length once, when the model is traced.
+        (
+            lambda hidden: hidden.flip(-1) if hidden.shape[1] < 20 else hidden,
+            r"something else on OpenVINO: got unit vectors .* torch",
+        ),
+        (lambda hidden: hidden / (hidden - hidden), "differ from torch's by nan"),
+        (
+            lambda hidden: torch.linalg.eigvals(hidden[..., None] * hidden[..., None, :]).abs(),
+            r"(?s)Table cannot be converted .*--backend torch",
+        ),
+    ],
+    ids=["lost branch", "not a number", "not converted"],
+)
+def test_a_model_that_computes_something_else_is_refused(change, message):
+    with pytest.raises(ModelLoadError, match=message):
+        compile_encoder(LastLayer(Table(change)), dtype="float32", **SHAPE)
+
+
+def backend(folder, **changes):
+    config = ScorerConfig(model=str(folder), num_layers=1, max_length="reference", **changes)
+    return settle(config).backend
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "chosen"),
+    [
+        ("bert", {}, "openvino"),
+        ("bert", {"dtype": "bfloat16"}, "openvino"),
+        ("bert", {"dtype": "float16"}, "torch"),
+        ("longformer", {}, "torch"),
+        ("bert", {"backend": "torch"}, "torch"),
+        ("bert", {"trust_remote_code": True}, "openvino"),
+    ],
+)
+def test_openvino_is_chosen_on_a_cpu_for_what_it_can_run(tiny_folder, family, changes, chosen):
+    assert backend(tiny_folder(family), device="cpu", **changes) == chosen
+
+
+@pytest.mark.parametrize("length", ["unlimited", 1025])
+def test_texts_longer_than_what_is_checked_are_for_torch(length, tiny_folder):
+    def chosen(length):
+        config = ScorerConfig(model=str(tiny_folder("t5")), num_layers=1, max_length=length)
+        return settle(config).backend
+
+    assert (chosen(length), chosen(1024)) == ("torch", "openvino")
+
+
+def test_a_processor_without_the_format_is_said_and_torch_taken(monkeypatch, tiny_folder):
+    monkeypatch.setattr(
+        "bertscore_core.model.encoder.computes_in", lambda dtype: dtype == "float32"
+    )
+    folder = tiny_folder("bert")
+    assert backend(folder, device="cpu", dtype="bfloat16") == "torch"
+    assert backend(folder, device="cpu") == "openvino"
+    with pytest.raises(ConfigError, match="this processor does not compute in bfloat16"):
+        backend(folder, device="cpu", dtype="bfloat16", backend="openvino")
+
+
+def test_threads_may_share_a_scorer(scorer):
+    """The compiled model has one place for its results."""
+    words = ["cat", "dog", "rain", "sun", "tree", "house"]
+    jobs = [([f"a {x} {y}" for y in words], [f"the {x}"] * 6) for x in words]
+    expected = [scorer.score(*job).f1 for job in jobs]
+    with ThreadPoolExecutor(3) as pool:
+        actual = list(pool.map(lambda job: scorer.score(*job).f1, jobs * 5))
+    for position, scores in enumerate(actual):
+        np.testing.assert_array_equal(scores, expected[position % len(jobs)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"device": "cpu", "dtype": "float16"}, "cannot compute in float16 on cpu"),
+        ({"device": "meta"}, "cannot compute in float32 on meta"),
+    ],
+)
+def test_what_openvino_cannot_do_is_said_before_the_model_is_loaded(changes, message, tiny_folder):
+    with pytest.raises(ConfigError, match=message):
+        backend(tiny_folder("bert"), backend="openvino", **changes)
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(ConfigError, match="unknown backend 'onnx'; expected auto, torch, openvino"):
+        ScorerConfig(backend="onnx")
+
+
+def test_signature_names_the_backend(scorer, tiny_scorer):
+    assert scorer.signature().backend == f"openvino-{openvino_version()}"
+    plain = tiny_scorer(backend="torch")
+    assert plain.signature().backend == "torch"
+    assert Signature.parse(plain.signature().format(short=True)) == plain.signature()
+
+
+def score(**changes):
+    candidates = [pair.candidate for pair in texts.PAIRS]
+    references = [pair.reference for pair in texts.PAIRS]
+    return BertScorer(ScorerConfig(device="cpu", **changes)).score(candidates, references)
+
+
+@pytest.mark.parametrize("backend", ["torch", "openvino"])
+def test_bfloat16_drifts_a_little_and_to_no_side(backend):
+    exact, fast = score(), score(dtype="bfloat16", backend=backend)
+    drift = (fast.precision - exact.precision).astype(np.float64)
+    assert 1e-6 < np.abs(drift).max() < 1e-2
+    assert abs(drift.mean()) < 2e-4
+
+
+SCRIPT = """
+import os, socket, sys
+from types import SimpleNamespace
+
+def refuse(*args, **kwargs):
+    print("the network was used:", args)
+    os._exit(9)
+
+socket.getaddrinfo = socket.socket.connect = refuse
+import torch
+from bertscore_core import BertScorer, ScorerConfig
+
+config = ScorerConfig(model=sys.argv[1], num_layers=1, device="cpu", backend="openvino")
+scorer = BertScorer(config)
+scorer.score(["a cat sat"] * 3, ["the cat sat"] * 3)
+print(sorted(os.listdir(os.environ["HOME"])))
+print("openvino_telemetry" in sys.modules)
+statuses = [open(f"/proc/self/task/{task}/status").read() for task in os.listdir("/proc/self/task")]
+allowed = {next(x for x in s.splitlines() if x.startswith("Cpus_allowed:")) for s in statuses}
+print(len(allowed))
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, tiny_folder):
+    """Run a scorer in a process without a network and with an empty home."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {"HOME": str(home), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", SCRIPT, str(tiny_folder("bert"))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    home_files, telemetry, masks = done.stdout.splitlines()[-3:]
+    return SimpleNamespace(home=home_files, telemetry=telemetry, masks=masks)
+
+
+def test_nothing_is_reported_to_anyone(alone):
+    """OpenVINO's own import asks a server of its maker's; see `_without_telemetry`."""
+    assert alone.telemetry == "False"
+    assert "intel" not in alone.home
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_threads_are_not_pinned_to_cores(alone):
+    """Else all worker processes would compute on the first core."""
+    assert alone.masks == "1"

@@ -1,0 +1,341 @@
+"""Texts laid end to end give what padded texts give."""
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, BertConfig
+
+from bertscore_core import ModelLoadError, ScorerConfig, settle
+from bertscore_core.idf import TokenWeights
+from bertscore_core.match import Engine, embed, plan_embedding
+from bertscore_core.model import (
+    POSITIONS,
+    Budget,
+    DeviceQueue,
+    EncoderOptions,
+    PackedBatch,
+    Packing,
+    can_pack,
+    load_encoder,
+    packing,
+    resolve_model,
+)
+from bertscore_core.tokens import TokenizedTexts, WindowShape, Work
+from tests.support.encoders import shared_encoder
+from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
+from tests.support.tolerances import INVARIANCE_ATOL
+
+pytestmark = pytest.mark.model
+
+TINY = [
+    "albert", "bert", "distilbert", "electra", "eurobert", "e5_small", "gte", "jina_v3", "nomic",
+    "roberta", "xlm_roberta",
+]  # fmt: skip
+LENGTHS = [40, 3, 17, 17, 1, 9, 40, 12, 17, 2]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_folder, tmp_path_factory):
+    """Build the tiny model of a family; CamemBERT is a RoBERTa by another name."""
+    camembert = shutil.copytree(tiny_folder("roberta"), tmp_path_factory.mktemp("x") / "camembert")
+    config = (camembert / "config.json").read_text()
+    (camembert / "config.json").write_text(config.replace('"roberta"', '"camembert"'))
+    return lambda family: camembert if family == "camembert" else tiny_folder(family)
+
+
+def encoder_of(folder, *, fills=True, **changes):
+    """Load an encoder; one that packs fills its batches up, as on a GPU."""
+    options = EncoderOptions(**{"num_layers": LAYERS, "device": "cpu", **changes})
+    encoder = shared_encoder(resolve_model(str(folder)), options)
+    if encoder.packing is None:
+        return encoder
+    return replace(encoder, packing=replace(encoder.packing, fills=fills))
+
+
+def some_texts(lengths=LENGTHS, vocabulary=40):
+    """Make texts of random tokens, among them RoBERTa's padding token."""
+    ids = np.random.default_rng(1).integers(0, vocabulary, sum(lengths)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    truncated = np.zeros(len(lengths), dtype=bool)
+    return TokenizedTexts(ids=ids, offsets=offsets, truncated=truncated)
+
+
+def vectors_of(encoder, *, budget=64, shape=None, work=None):
+    """Embed all texts; return the vectors of each."""
+    texts = some_texts()
+    engine = Engine(
+        encoder=encoder,
+        queue=DeviceQueue.of(CPU),
+        budget=Budget.for_device(CPU, budget),
+        pad_id=0,
+        shape=shape,
+    )
+    plan = plan_embedding(engine, texts, np.arange(len(texts)), TokenWeights.uniform(()))
+    embedded = embed(engine, plan, Work() if work is None else work)
+    places = zip(embedded.starts, embedded.lengths, strict=True)
+    return torch.cat([embedded.vectors[:, start : start + size] for start, size in places], dim=1)
+
+
+def test_every_family_of_the_table_is_tested():
+    aliases = {"e5_small": "bert", "jina_v3": "jina_embeddings_v3", "nomic": "nomic_bert"}
+    names = {"camembert"} | {aliases.get(family, family).replace("xlm_", "xlm-") for family in TINY}
+    assert names == set(POSITIONS)
+
+
+@pytest.mark.parametrize("family", [*TINY, "camembert"])
+def test_packed_vectors_are_those_of_padded_texts(folder, family):
+    padded, packed = (encoder_of(folder(family), packs=packs) for packs in (False, True))
+    assert packed.packing is not None
+    assert padded.packing is None
+    expected = vectors_of(padded)
+    for budget in (1, 96):  # each text alone, and several together
+        actual = vectors_of(packed, budget=budget)
+        torch.testing.assert_close(actual, expected, atol=INVARIANCE_ATOL, rtol=0)
+
+
+def test_all_layers_and_windows_are_packed_too(folder):
+    shape = WindowShape(length=12, leading=1, trailing=1)
+    padded, packed = (
+        encoder_of(folder("roberta"), packs=packs, all_layers=True) for packs in (False, True)
+    )
+    expected, actual = (vectors_of(encoder, shape=shape) for encoder in (padded, packed))
+    assert len(actual) == LAYERS + 1
+    torch.testing.assert_close(actual, expected, atol=INVARIANCE_ATOL, rtol=0)
+
+
+def test_work_counts_what_fills_a_batch(folder):
+    work = Work()
+    vectors_of(encoder_of(folder("bert"), packs=True), budget=128, work=work)
+    assert work.tokens == sum(LENGTHS)
+    # 40 + 40 + 17 + 17 tokens in 128, and the rest in 64.
+    assert (work.batches, work.padded_tokens) == (2, 128 + 64)
+    bare = Work()
+    vectors_of(encoder_of(folder("bert"), packs=True, fills=False), budget=128, work=bare)
+    assert bare.padded_tokens == bare.tokens
+
+
+class Operators(TorchDispatchMode):
+    """Counts operators, and casts of a module's weights."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.weights = {weight.data_ptr() for weight in model.parameters()}
+        self.counts = Counter()
+        self.cast_weights = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name().removeprefix("aten::").partition(".")[0]
+        self.counts[name] += 1
+        actual = func(*args, **(kwargs or {}))
+        if name in ("to", "_to_copy") and actual.dtype != args[0].dtype:
+            self.cast_weights += args[0].data_ptr() in self.weights
+        return actual
+
+
+def operators_of(encoder):
+    """Count the operators of one forward pass on packed texts."""
+    texts = some_texts()
+    rows, ends = encoder.packing.lay_out(texts.ids, texts.lengths, filler=0)
+    batch = PackedBatch.of(torch.from_numpy(rows), torch.from_numpy(ends), max(LENGTHS))
+    with Operators(encoder.model) as operators:
+        encoder.start_packed(batch)()
+    return operators
+
+
+# In inference mode operators are seen before they are taken apart: `item`, not what it consists of.
+WAITS = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "unique", "masked_select"}
+MASKS = {"all", "where", "masked_fill", "bitwise_and", "logical_and", "le", "lt", "ge", "gt", "eq",
+         "ne", "scalar_tensor"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("bert", "float32"), *((family, "bfloat16") for family in (*TINY, "camembert"))],
+)
+def test_a_forward_pass_waits_for_nothing_and_makes_no_mask(folder, family, dtype):
+    operators = operators_of(encoder_of(folder(family), packs=True, dtype=dtype))
+    assert operators.counts["linear"] >= 6 * LAYERS  # it did encode
+    assert not WAITS & set(operators.counts)
+    assert not MASKS & set(operators.counts)
+    assert operators.cast_weights == 0
+
+
+FREE = {"view", "transpose", "reshape", "slice", "unsqueeze", "dropout"}
+"""Operators that run no kernel: views, and dropout in evaluation mode."""
+
+# Kernels of a layer: products, sums, norms, activation, attention. Those with rotary positions or
+# RMS norms have more, since transformers writes these in small steps.
+KERNELS = {
+    "albert": 19, "bert": 12, "distilbert": 12, "e5_small": 12, "electra": 12, "eurobert": 40,
+    "gte": 24, "jina_v3": 22, "nomic": 24, "roberta": 12, "xlm_roberta": 12,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("family", TINY)
+def test_a_layer_has_few_kernels_and_attention_one_format(folder, family, dtype, monkeypatch):
+    """Attention of a GPU takes no mixed formats; a layer in 16 bits has no kernel that casts."""
+    formats = set()
+
+    def kernel(*tensors_and_sizes):
+        formats.update(part.dtype for part in tensors_and_sizes[:3])
+        return torch.sigmoid(tensors_and_sizes[0])
+
+    counts = []
+    for layers in (LAYERS - 1, LAYERS):
+        encoder = encoder_of(folder(family), packs=True, dtype=dtype, num_layers=layers)
+        with monkeypatch.context() as patch:
+            patch.setattr(packing, "_KERNELS", {})
+            patch.setattr(packing, "choose_kernel", lambda *_: kernel)
+            counts.append(operators_of(encoder).counts)
+    layer = {name: count for name, count in (counts[1] - counts[0]).items() if name not in FREE}
+    assert layer["sigmoid"] == 1  # what stands for attention here
+    assert sum(layer.values()) == KERNELS[family]
+    assert formats == {getattr(torch, dtype)}
+
+
+@pytest.mark.parametrize("fails", [RuntimeError("num_splits requires FA3"), TypeError("scale")])
+def test_flash_attention_that_fails_gives_way_to_the_other_kernel(
+    folder, fails, monkeypatch, caplog
+):
+    def flash(*_):
+        raise fails
+
+    monkeypatch.setattr(packing, "_KERNELS", {})
+    monkeypatch.setattr(packing, "choose_kernel", lambda *_: flash)
+    monkeypatch.setattr(packing, "attend_efficiently", packing.attend_by_lengths)
+    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    assert load_encoder(resolve_model(str(folder("bert"))), options).packing is not None
+    assert "flash attention fails here" in caplog.text
+    # The other kernel fails, too: that is an error, not a second way around it.
+    chosen = {(CPU, torch.float16): packing.attend_by_lengths}
+    monkeypatch.setattr(packing, "_KERNELS", chosen.copy())
+    monkeypatch.setattr(packing, "attend_efficiently", lambda *_: flash())
+    with pytest.raises(ModelLoadError, match="cannot encode texts laid end to end"):
+        load_encoder(resolve_model(str(folder("bert"))), options)
+    assert chosen == packing._KERNELS  # what models that are loaded already use stays
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+def test_too_little_memory_for_the_check_is_no_error_of_the_model(folder, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(packing, "_KERNELS", {})
+    monkeypatch.setattr(packing, "choose_kernel", lambda *_: fail)
+    options = EncoderOptions(num_layers=1, device="cpu", packs=True)
+    with pytest.raises(type(error)):
+        load_encoder(resolve_model(str(folder("bert"))), options)
+
+
+def test_operators_find_a_cast_weight(folder):
+    """The check above can fail: autocast casts float32 weights in each pass."""
+    encoder = encoder_of(folder("bert"), packs=True)
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert operators_of(encoder).cast_weights >= 6 * LAYERS
+
+
+def test_positions_that_are_wrong_are_found_when_the_model_is_loaded(folder, monkeypatch):
+    monkeypatch.setitem(POSITIONS, "bert", POSITIONS["roberta"])
+    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    with pytest.raises(ModelLoadError, match="computes something else on texts laid end to end"):
+        load_encoder(resolve_model(str(folder("bert"))), options)
+
+
+def test_families_without_the_interface_are_refused_when_packed(folder):
+    options = EncoderOptions(num_layers=2, device="cpu", packs=True)
+    with pytest.raises((ModelLoadError, KeyError)):
+        shared_encoder(resolve_model(str(folder("mpnet"))), options)
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN} - {"xlm"}))
+def test_families_of_the_table_alone_can_be_packed(folder, family):
+    architecture = AutoConfig.from_pretrained(folder(family))
+    assert can_pack(architecture) == (family in {*TINY, "labse"})
+    assert not can_pack(architecture, own_code=True)
+
+
+def test_decoders_are_not_packed():
+    """A configuration may say that a BERT reads from left to right."""
+    assert can_pack(BertConfig())
+    assert not can_pack(BertConfig(is_decoder=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "batches"),
+    [
+        ({}, "packed-32768"),
+        ({"max_batch_tokens": 500}, "packed-500"),
+        ({"device": "cpu"}, "1024/4"),
+        ({"device": "mps"}, "32768"),
+        ({"attention": "sdpa"}, "32768"),
+        ({"dtype": "float32"}, "any"),
+    ],
+)
+def test_a_plan_packs_on_a_gpu_alone_and_its_signature_says_so(folder, changes, batches):
+    gpu = {"dtype": "float16", "device": "cuda", "backend": "torch", "num_layers": 1}
+    settings = settle(ScorerConfig(model=str(folder("bert")), **{**gpu, **changes}))
+    assert settings.packs == (not changes.keys() & {"device", "attention"})
+    assert settings.signature().batch_tokens == batches
+
+
+def test_positions_are_those_of_the_families():
+    texts = some_texts([3, 4])
+    ids = np.array([5, 1, 7, 8, 9, 1, 1], dtype=np.int32)
+    zero = Packing(first=0, pad_id=None, fills=True)
+    after = Packing(first=2, pad_id=1, fills=False)
+    rows, ends = zero.lay_out(ids, texts.lengths, filler=6)
+    assert rows.tolist() == [[5, 1, 7, 8, 9, 1, 1, *[6] * 57], [0, 1, 2, 0, 1, 2, 3, *[0] * 57]]
+    assert (ends.tolist(), ends.dtype) == ([0, 3, 7], np.int32)
+    rows, _ = after.lay_out(ids, texts.lengths, filler=6)
+    assert rows[1].tolist() == [2, 1, 3, 2, 3, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "kernel"),
+    [
+        ((9, 0), torch.float16, "_attend_flash"),
+        ((8, 9), torch.bfloat16, "_attend_flash"),
+        ((9, 0), torch.float32, "attend_efficiently"),
+        ((7, 5), torch.float16, "attend_efficiently"),
+    ],
+)
+def test_the_kernel_is_chosen_by_card_and_format(capability, dtype, kernel, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    chosen = packing.choose_kernel(torch.device("cuda"), dtype)
+    assert getattr(chosen, "func", chosen).__name__ == kernel
+    # On tensors without numbers: the call is one that torch knows, and its shape is right.
+    query = torch.empty((1, 24, 4, 8), dtype=dtype, device="meta")
+    ends = torch.empty(4, dtype=torch.int32, device="meta")
+    assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
+
+
+def test_flash_attention_is_given_no_number_of_splits(monkeypatch):
+    """Torch 2.12 has this argument, but refuses every value of it without another kernel."""
+    varlen = pytest.importorskip("torch.nn.attention.varlen", reason="torch before 2.10")
+    real = varlen.varlen_attn
+
+    def of_torch_2_12(*tensors: object, scale: float, num_splits: int | None = None):
+        if num_splits is not None:
+            raise RuntimeError("num_splits requires FA3. Register FA3 with ...")
+        return real(*tensors, scale=scale)
+
+    monkeypatch.setattr(varlen, "varlen_attn", of_torch_2_12)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    chosen = packing.choose_kernel(torch.device("cuda"), torch.float16)
+    query = torch.empty((1, 24, 4, 8), dtype=torch.float16, device="meta")
+    ends = torch.empty(4, dtype=torch.int32, device="meta")
+    assert chosen.func is packing._attend_flash
+    assert chosen(query, query, query, ends, 9, 0.5).shape == query.shape
+
+
+def test_attention_without_the_ends_of_texts_is_an_error():
+    query = torch.zeros((1, 2, 5, 4))
+    with pytest.raises(RuntimeError, match="where packed texts end"):
+        packing.attend(torch.nn.Identity(), query, query, query, None)

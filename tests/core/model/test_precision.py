@@ -1,0 +1,74 @@
+"""Number formats: what is cast to them, what `auto` takes, and formats that a device lacks."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bertscore_core import ConfigError
+from bertscore_core.model import (
+    EncoderOptions,
+    check_processor,
+    choose_dtype,
+    exact_products,
+    load_encoder,
+    resolve_model,
+)
+from tests.support.tiny_models import FAMILIES, LAYERS, MODERN
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", sorted({*FAMILIES, *MODERN}))
+def test_weights_have_the_format_and_buffers_keep_theirs(tiny_folder, family, dtype):
+    """Frequencies of rotary positions are buffers, and 16 bits would be too few for them."""
+    files = resolve_model(str(tiny_folder(family)))
+    options = EncoderOptions(num_layers=LAYERS, device="cpu")
+    exact = load_encoder(files, options).model
+    model = load_encoder(files, replace(options, dtype=dtype)).model
+    assert {weight.dtype for weight in model.parameters()} == {getattr(torch, dtype)}
+    buffers = {name: buffer.dtype for name, buffer in exact.named_buffers()}
+    assert {name: buffer.dtype for name, buffer in model.named_buffers()} == buffers
+
+
+def test_bfloat16_is_refused_on_an_older_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    check_processor("float16", gpu)
+    with pytest.raises(ConfigError, match=r"bfloat16 .* Tesla T4: got compute capability 7\.5"):
+        check_processor("bfloat16", gpu)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    check_processor("bfloat16", gpu)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "device", "capability", "dtype"),
+    [
+        ("roberta", "cpu", None, "float32"),
+        ("roberta", "mps", None, "float32"),
+        ("roberta", "auto", None, "float32"),  # no GPU here
+        ("roberta", "cuda", None, "float16"),  # of a worker that is not seen
+        ("deberta-v2", "cuda", None, "bfloat16"),
+        ("roberta", "auto", (7, 5), "float16"),
+        ("t5", "auto", (7, 5), "float32"),
+        ("t5", "cuda:1", (8, 9), "bfloat16"),
+        ("bert", "cuda:0", (9, 0), "float16"),
+    ],
+)
+def test_auto_takes_the_format_that_holds_the_numbers(
+    model_type, device, capability, dtype, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: None)  # `cuda` has no device here
+    assert choose_dtype(model_type, device) == dtype
+
+
+def test_tf32_is_forbidden_for_a_forward_pass_alone():
+    """Torch takes TF32 for convolutions of float32 by default: DeBERTa-v2-xlarge has one."""
+    switches = torch.backends.cuda.matmul, torch.backends.cudnn
+    assert [switch.allow_tf32 for switch in switches] == [False, True]
+    with exact_products():
+        assert [switch.allow_tf32 for switch in switches] == [False, False]
+    assert [switch.allow_tf32 for switch in switches] == [False, True]

@@ -1,0 +1,147 @@
+"""Intervals of a mean from its histogram: equal to scipy's bootstrap, and right how often."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats import (
+    GroupedRows,
+    ScoreStatistics,
+    mean_intervals,
+    method_of,
+    statistics_by_group,
+    student_quantile,
+)
+
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def statistics_of(values: np.ndarray, scale: float = 1.0) -> ScoreStatistics:
+    """Return the statistics of rows whose three raw scores are the same; final ones are scaled."""
+    raw = np.stack([values] * 3, axis=1)
+    rows = GroupedRows(
+        groups=np.zeros(len(values), dtype=np.int64),
+        number=1,
+        scores=raw * scale,
+        raw=None if scale == 1 else raw,
+        truncated=np.zeros(len(values), dtype=np.bool_),
+        reasons={},
+        reused=None,
+    )
+    return statistics_by_group(rows)[0]
+
+
+def normal(rng: np.random.Generator, number: int) -> np.ndarray:
+    """Draw from a normal distribution with mean .6."""
+    return rng.normal(0.6, 0.1, number)
+
+
+def skewed(rng: np.random.Generator, number: int) -> np.ndarray:
+    """Draw from a distribution with mean .65 and skewness -1.4."""
+    return 0.8 - rng.gamma(2.0, 0.075, number)
+
+
+MEANS: dict[Draw, float] = {normal: 0.6, skewed: 0.65}
+
+
+def misses(draw: Draw, number: int, nights: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return how often the true mean is below and above the interval."""
+    rng = np.random.default_rng(7)
+    found = [
+        mean_intervals(statistics_of(draw(rng, number)), confidence)[:, 2] for _ in range(nights)
+    ]
+    ends = np.array(found)
+    return float((MEANS[draw] < ends[:, 0]).mean()), float((MEANS[draw] > ends[:, 1]).mean())
+
+
+@pytest.mark.parametrize("number", [12, 200])
+def test_the_bootstrap_is_that_of_scipy_on_the_rows(number: int) -> None:
+    values = skewed(np.random.default_rng(1), number)
+    found = mean_intervals(statistics_of(values))[:, 0]
+    drawn = stats.bootstrap((values,), np.mean, n_resamples=40_000, batch=1000, rng=2)
+    ends = np.array(drawn.confidence_interval)
+    # Ours is wider by the factor of Student's t, and by that of n / (n - 1) rows.
+    wider = stats.t.ppf(0.975, number - 1) / stats.norm.ppf(0.975) * np.sqrt(number / (number - 1))
+    expected = values.mean() + (ends - values.mean()) * wider
+    np.testing.assert_allclose(found, expected, atol=0.06 * stats.sem(values))
+
+
+def test_large_groups_have_the_interval_of_normal_theory() -> None:
+    values = skewed(np.random.default_rng(1), 10_000)
+    expected = stats.norm.interval(0.95, loc=values.mean(), scale=stats.sem(values))
+    np.testing.assert_allclose(mean_intervals(statistics_of(values))[:, 1], expected, atol=1e-9)
+    assert (method_of(10_000), method_of(9_999)) == ("normal", "bootstrap")
+
+
+def test_the_two_methods_agree_where_they_meet() -> None:
+    values = skewed(np.random.default_rng(1), 9_999)
+    expected = stats.norm.interval(0.95, loc=values.mean(), scale=stats.sem(values))
+    found = mean_intervals(statistics_of(values))[:, 1]
+    np.testing.assert_allclose(found, expected, atol=0.05 * stats.sem(values))
+
+
+def test_rescaled_scores_have_the_interval_of_the_raw_ones_rescaled() -> None:
+    values = skewed(np.random.default_rng(3), 300)
+    one = statistics_of(values, scale=8.0)
+    np.testing.assert_allclose(mean_intervals(one), 8 * mean_intervals(one, raw=True), rtol=1e-7)
+
+
+@pytest.mark.parametrize("share", [0.5005, 0.9, 0.975, 0.9999])
+def test_quantiles_of_students_t_are_those_of_scipy(share: float) -> None:
+    for freedom in (1, 2, 3, 4, 7, 30, 201, 9998):
+        expected = stats.t.ppf(share, freedom)
+        assert student_quantile(share, freedom) == pytest.approx(expected, rel=1e-10)
+
+
+def test_equal_scores_have_an_interval_of_no_width() -> None:
+    ends = mean_intervals(statistics_of(np.full(50, 0.75)))
+    np.testing.assert_array_equal(ends, np.full((2, 3), 0.75))
+
+
+def test_nearly_equal_scores_have_the_interval_of_students_t() -> None:
+    values = np.random.default_rng(0).normal(0.7, 2e-5, 40)
+    expected = stats.t.interval(0.9, 39, loc=values.mean(), scale=stats.sem(values))
+    found = mean_intervals(statistics_of(values), 0.9)[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-4 * stats.sem(values))
+
+
+def test_one_row_has_no_interval() -> None:
+    assert np.isnan(mean_intervals(statistics_of(np.array([0.7])))).all()
+    assert np.isnan(mean_intervals(ScoreStatistics())).all()
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, float("nan")])
+def test_a_confidence_beyond_0_and_1_is_refused(confidence: float) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        mean_intervals(ScoreStatistics(), confidence)
+
+
+def test_intervals_miss_the_mean_about_as_often_as_they_say() -> None:
+    below, above = misses(skewed, 50, 400)
+    assert 0.02 < below + above < 0.09  # .05, and three standard errors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("draw", "number", "confidence", "most_off"),
+    [
+        (normal, 5, 0.95, 0.004),
+        (normal, 100, 0.95, 0.004),
+        (normal, 30, 0.99, 0.002),
+        (skewed, 30, 0.95, 0.008),
+        (skewed, 300, 0.95, 0.004),
+        (skewed, 3000, 0.95, 0.004),
+        (skewed, 300, 0.80, 0.006),
+        (skewed, 10_000, 0.95, 0.004),
+    ],
+)
+def test_coverage_over_many_nights_is_nominal(
+    draw: Draw, number: int, confidence: float, most_off: float
+) -> None:
+    nights = 10_000
+    below, above = misses(draw, number, nights, confidence)
+    noise = 3 * np.sqrt(confidence * (1 - confidence) / nights)
+    assert below + above == pytest.approx(1 - confidence, abs=most_off + noise)

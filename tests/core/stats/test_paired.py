@@ -1,0 +1,252 @@
+"""Paired differences: equal to scipy's and sacreBLEU's where defined, and well calibrated."""
+
+import itertools
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sacrebleu.significance import _compute_p_value
+from scipy import stats
+
+from bertscore_core.errors import ConfigError, InputError
+from bertscore_core.stats import (
+    ClusterSums,
+    PairedSums,
+    compare_paired,
+    holm,
+    paired,
+    paired_result,
+)
+from tests.support.nights import equal_clusters, lognormal, unequal_clusters, zipf
+
+
+def differences(count, seed=0, mean=0.002):
+    return np.random.default_rng(seed).standard_t(4, count) * 0.02 + mean
+
+
+def check_bootstrap(found, values, errors, **options):
+    """Compare an interval with scipy's, within some of its standard errors."""
+    drawn = stats.bootstrap((values,), np.mean, method="percentile", batch=500, rng=1, **options)
+    expected = (drawn.confidence_interval.low, drawn.confidence_interval.high)
+    assert found.bootstrap_interval == pytest.approx(expected, abs=errors * found.error)
+    return drawn
+
+
+@pytest.mark.parametrize("count", [2, 9, 300])
+def test_error_interval_and_p_value_are_those_of_the_paired_t_test(count):
+    d = differences(count)
+    found, expected = compare_paired(d, resamples=0), stats.ttest_1samp(d, 0)
+    assert found.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert found.error == pytest.approx(stats.sem(d), rel=1e-12)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.interval == pytest.approx(expected.confidence_interval(0.95), rel=1e-9)
+    one_sided = stats.ttest_1samp(d, 0, alternative="less")
+    assert found.upper == pytest.approx(one_sided.confidence_interval(0.95).high, rel=1e-9)
+    below = stats.ttest_1samp(d, -0.001, alternative="less")
+    assert found.drop_p_value(0.001) == pytest.approx(below.pvalue, rel=1e-9)
+
+
+def test_randomization_is_exact_where_all_sign_flips_can_be_made():
+    d = np.concatenate([differences(12), np.zeros(500)])
+    found = compare_paired(d).randomization_p
+    some = d[d != 0]
+    expected = stats.permutation_test(
+        (some, np.zeros(len(some))),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+    )
+    assert found == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.001, 0.003])
+def test_resampling_is_that_of_scipy_and_sacrebleu_within_its_own_error(mean):
+    d = differences(400, seed=3, mean=mean)
+    found = compare_paired(d)
+    flips = stats.permutation_test(
+        (d, np.zeros(len(d))),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        batch=1000,
+        rng=1,
+    )
+    assert found.randomization_p == pytest.approx(flips.pvalue, abs=0.02)
+    drawn = check_bootstrap(found, d, 0.04)
+    # sacreBLEU's p value, of the same kind of samples, around their mean.
+    samples = drawn.bootstrap_distribution
+    theirs = _compute_p_value(np.abs(samples - samples.mean()), abs(d.mean()))
+    assert found.bootstrap_p == pytest.approx(theirs, abs=0.02)
+
+
+@pytest.fixture
+def few_kept(monkeypatch):
+    """Keep fewer differences, so that less makes the same point."""
+    monkeypatch.setattr(paired, "KEPT", 300)
+    return 300
+
+
+def test_more_differences_than_are_kept_give_the_same_tests(few_kept):
+    d = np.random.default_rng(5).laplace(0.0008, 0.02, 4 * few_kept)
+    d[0] = 1.0  # one row moved very far
+    found = compare_paired(d)
+    flips = np.random.default_rng(1).choice([-1.0, 1.0], (4000, len(d))) @ d
+    share = (np.abs(flips) >= abs(d.sum())).mean()
+    assert found.randomization_p == pytest.approx(share, abs=0.03)
+    check_bootstrap(found, d, 0.08, n_resamples=3000)
+
+
+def test_cluster_errors_are_those_of_the_sums_of_whole_clusters():
+    d, clusters = differences(90), np.repeat(np.arange(9), 10).astype(np.uint64)
+    found = compare_paired(d, clusters)
+    means = d.reshape(9, 10).mean(axis=1)
+    assert found.error == pytest.approx(stats.sem(means), rel=1e-12)  # equal clusters are units
+    assert (found.clusters, found.degrees) == (9, pytest.approx(8))
+    assert found.effective_clusters == pytest.approx(9)
+    # All flips of whole clusters.
+    sums = [np.dot(signs, means) for signs in itertools.product((-1, 1), repeat=9)]
+    exact = np.mean(np.abs(sums) >= abs(means.sum()) - 1e-12)
+    assert found.randomization_p == pytest.approx(exact, abs=1e-12)
+    check_bootstrap(found, means, 0.06)
+
+
+def test_the_error_of_unequal_clusters_is_that_of_leaving_each_of_them_out():
+    clusters = lognormal(30, 1.3, seed=0)
+    d = differences(len(clusters))
+    found = compare_paired(d, clusters, resamples=0)
+    means = np.array([d[clusters != one].mean() for one in range(30)])
+    assert found.error == pytest.approx((29 / 30 * ((means - d.mean()) ** 2).sum()) ** 0.5)
+
+
+@pytest.mark.parametrize("shared", [0, 0.1, 0.5, 1])
+@pytest.mark.parametrize(
+    "clusters",
+    [equal_clusters(), unequal_clusters(), lognormal(60, 1.3, seed=18), zipf(100)],
+    ids=["equal", "2 to 18", "lognormal", "Zipf"],
+)
+def test_the_variance_is_on_average_the_true_one_or_a_little_more(clusters, shared):
+    """Exact: clusters are independent, so their shares in the average add up one by one."""
+    sizes = np.bincount(clusters.astype(np.int64)).astype(float)
+    true = shared * sizes**2 + (1 - shared) * sizes  # of the sum of each cluster
+    estimated = [
+        compare_paired((clusters == one) / size, clusters, resamples=0).error ** 2
+        for one, size in enumerate(sizes)
+    ]
+    ratio = float(true @ estimated) * len(clusters) ** 2 / true.sum()
+    assert 1 - 1e-12 <= ratio <= 1.15
+
+
+def test_clusters_of_one_row_give_the_error_of_rows(few_kept):
+    d = differences(few_kept + 300)
+    rows, clusters = compare_paired(d), compare_paired(d, np.arange(len(d), dtype=np.uint64))
+    assert clusters.error == pytest.approx(rows.error, rel=1e-12)
+    assert clusters.interval == pytest.approx(rows.interval, rel=1e-9)
+    assert clusters.bootstrap_interval == pytest.approx(
+        rows.bootstrap_interval, abs=0.06 * rows.error
+    )
+
+
+def test_one_large_cluster_leaves_few_effective_ones():
+    clusters = np.repeat(np.arange(11), [60] + [4] * 10).astype(np.uint64)
+    found = compare_paired(differences(100), clusters, resamples=0)
+    assert found.clusters == 11
+    assert found.effective_clusters == pytest.approx(100**2 / (60**2 + 160))
+    assert found.interval[1] - found.interval[0] > 4 * found.error * stats.t.ppf(0.975, 10)
+
+
+def test_one_cluster_that_outweighs_all_others_leaves_no_error():
+    clusters = np.repeat(np.arange(6), [100] + [1] * 5).astype(np.uint64)
+    found = compare_paired(differences(105, mean=-1.0), clusters)
+    assert (found.clusters, found.effective_clusters) == (6, pytest.approx(105**2 / 10_005))
+    assert (found.error, found.interval, found.drop_p_value(0.5)) == (None, None, None)
+
+
+def test_bootstrap_samples_that_are_as_far_as_the_observed_mean_count():
+    """One row of four moved: k draws of it have k times the mean, and 0 and 2 are as far."""
+    found = compare_paired(np.array([0.1, 0.0, 0.0, 0.0]), resamples=20_000)
+    assert found.bootstrap_p == pytest.approx(1 - stats.binom.pmf(1, 4, 0.25), abs=0.012)
+
+
+def test_clusters_may_be_named_by_texts_or_numbers():
+    d, numbers = differences(60), np.repeat([7, 3, 900], 20)
+    found = compare_paired(d, numbers)
+    assert found.clusters == 3
+    assert compare_paired(d, numbers.astype(np.uint64)) == found
+    assert compare_paired(list(d), [f"document {number:03}" for number in numbers]) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"resamples": -1}, "resamples cannot be -1; expected 0"),
+        ({"confidence": 95}, "got 95; expected a number between 0 and 1"),
+        ({"differences": [0.1, math.nan, math.inf]}, "got shape (3,) with 2 values not finite"),
+        ({"differences": [[0.1, 0.2]]}, "got shape (1, 2) with 0 values not finite"),
+        ({"differences": ["a", "b"]}, "differences are no numbers: got ValueError"),
+        ({"clusters": ["a"]}, "got shape (1,) with 0 values missing; expected one for each of 2"),
+        ({"clusters": ["a", None]}, "got shape (2,) with 1 values missing"),
+        ({"clusters": [1.0, math.nan]}, "got shape (2,) with 1 values missing"),
+        ({"clusters": np.array(["a", 1], dtype=object)}, "clusters have no order"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(given, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        compare_paired(**{"differences": [0.1, 0.2], **given})
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[results\]'"):
+        compare_paired([0.1, 0.2])
+
+
+@pytest.mark.process
+def test_the_module_loads_without_scipy():
+    code = "import sys; sys.modules['scipy'] = None; import bertscore_core.stats.paired"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_sums_of_parts_are_the_sums_of_the_whole():
+    d = differences(6000)
+    clusters = np.random.default_rng(1).integers(0, 40, len(d)).astype(np.uint64)
+    cuts = [0, 1, 700, 2900, len(d)]
+    parts = [slice(*bounds) for bounds in itertools.pairwise(cuts)]
+    sums, grouped = PairedSums.of(d[:0]), ClusterSums.of(d[:0], clusters[:0])
+    for part in parts:
+        sums += PairedSums.of(d[part])
+        grouped += ClusterSums.of(d[part], clusters[part])
+    merged = paired_result(sums, grouped, resamples=0)
+    whole = compare_paired(d, clusters, resamples=0)
+    assert (sums.largest == PairedSums.of(d).largest).all()
+    assert merged.difference == pytest.approx(whole.difference, rel=1e-12)
+    assert merged.error == pytest.approx(whole.error, rel=1e-12)
+
+
+def test_what_is_not_defined_is_none():
+    none = compare_paired(np.zeros(0))
+    assert (none.pairs, none.difference, none.p_value) == (0, None, None)
+    one = compare_paired(np.array([-0.5]))
+    assert (one.difference, one.error, one.drop_p_value(0.1)) == (-0.5, None, None)
+    alone = compare_paired(differences(20), np.zeros(20, dtype=np.uint64))
+    assert alone.difference is not None
+    assert (alone.clusters, alone.interval) == (1, None)
+
+
+def test_differences_that_are_all_the_same_have_no_error():
+    same = compare_paired(np.zeros(50))
+    assert (same.error, same.interval, same.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert (same.randomization_p, same.bootstrap_p) == (1.0, 1.0)
+    assert same.drop_p_value(0.0) == 1.0
+    lower = compare_paired(np.full(64, -0.25))
+    assert lower.drop_p_value(0.2) == 0.0
+    assert lower.drop_p_value(0.25) == 1.0
+    assert lower.randomization_p == pytest.approx(1 / 10_000)
+
+
+def test_holm_is_that_of_its_paper():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, None, 0.9]) == [1.0, None, 1.0]
+    assert holm([]) == []

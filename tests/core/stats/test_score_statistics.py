@@ -1,0 +1,160 @@
+"""Statistics of groups: exact in any order, equal to numpy's on the rows, and compact."""
+
+import itertools
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats import (
+    STATISTIC_BINS,
+    GroupedRows,
+    PackedHistogram,
+    ScoreStatistics,
+    statistics_by_group,
+)
+
+GROUPS = 3
+
+
+def some_rows(number: int, *, seed: int = 0, rescaled: bool = True) -> GroupedRows:
+    """Return rows of three groups, a tenth of them without scores."""
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(0.7, 0.15, (number, 3)).astype(np.float32)
+    raw[rng.random(number) < 0.1] = np.nan
+    return GroupedRows(
+        groups=rng.integers(0, GROUPS, number),
+        number=GROUPS,
+        scores=(raw - 0.5) / 0.5 if rescaled else raw,
+        raw=raw if rescaled else None,
+        truncated=rng.random(number) < 0.2,
+        reasons={row: "null_candidate" for row in np.flatnonzero(np.isnan(raw[:, 0])).tolist()},
+        reused=rng.random(number) < 0.5,
+    )
+
+
+def chosen(rows: GroupedRows, positions: Sequence[int]) -> GroupedRows:
+    """Return some rows, in the order given."""
+    at = np.array(positions, dtype=np.int64)
+    assert rows.reused is not None
+    assert rows.raw is not None
+    reasons = {new: rows.reasons[old] for new, old in enumerate(positions) if old in rows.reasons}
+    return replace(
+        rows,
+        groups=rows.groups[at],
+        scores=rows.scores[at],
+        raw=rows.raw[at],
+        truncated=rows.truncated[at],
+        reasons=reasons,
+        reused=rows.reused[at],
+    )
+
+
+def one_group(scores: list[list[float]], reasons: dict[int, str]) -> GroupedRows:
+    """Return rows of one group that are not rescaled."""
+    return GroupedRows(
+        groups=np.zeros(len(scores), dtype=np.int64),
+        number=1,
+        scores=np.array(scores, dtype=np.float32),
+        raw=None,
+        truncated=np.zeros(len(scores), dtype=np.bool_),
+        reasons=reasons,
+        reused=None,
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(60)), st.lists(st.integers(0, 60), max_size=5))
+def test_any_order_and_any_cut_into_parts_give_the_same_statistics(
+    order: list[int], cuts: list[int]
+) -> None:
+    rows = some_rows(60)
+    whole = statistics_by_group(rows)
+    edges = [0, *sorted(cuts), 60]
+    parts = [
+        statistics_by_group(chosen(rows, order[first:end]))
+        for first, end in itertools.pairwise(edges)
+    ]
+    added = [ScoreStatistics() for _ in range(GROUPS)]
+    for part in reversed(parts):
+        added = [sums + other for sums, other in zip(part, added, strict=True)]
+    assert added == whole
+    assert [sums.to_bytes() for sums in added] == [sums.to_bytes() for sums in whole]
+
+
+def test_counts_means_and_deviations_are_those_of_the_rows() -> None:
+    rows = some_rows(5000)
+    assert rows.raw is not None
+    assert rows.reused is not None
+    groups = statistics_by_group(rows)
+    assert sum(sums.rows for sums in groups) == 5000
+    for group, sums in enumerate(groups):
+        own = rows.groups == group
+        scored = own & ~np.isnan(rows.scores[:, 0])
+        final, raw = rows.scores[scored].astype(np.float64), rows.raw[scored].astype(np.float64)
+        assert (sums.rows, sums.scored) == (own.sum(), scored.sum())
+        assert sums.rejected == own.sum() - scored.sum()
+        assert sums.truncated == (rows.truncated & scored).sum()
+        assert sums.reused == (rows.reused & own).sum()
+        assert sums.reasons == sums.rejected_reasons == {"null_candidate": sums.rejected}
+        np.testing.assert_allclose(sums.means, final.mean(axis=0), rtol=0, atol=1e-11)
+        np.testing.assert_allclose(sums.raw_means, raw.mean(axis=0), rtol=0, atol=1e-11)
+        np.testing.assert_allclose(sums.deviations, final.std(axis=0, ddof=1), rtol=1e-9)
+        np.testing.assert_allclose(sums.raw_deviations, raw.std(axis=0, ddof=1), rtol=1e-9)
+        errors = final.std(axis=0, ddof=1) / np.sqrt(len(final))
+        np.testing.assert_allclose(sums.standard_errors, errors, rtol=1e-9)
+
+
+def test_quantiles_are_of_raw_scores_to_the_width_of_a_bin() -> None:
+    rows = some_rows(4000)
+    assert rows.raw is not None
+    shares = [0.05, 0.25, 0.5, 0.75, 0.95]
+    for group, sums in enumerate(statistics_by_group(rows)):
+        raw = rows.raw[(rows.groups == group) & ~np.isnan(rows.raw[:, 0])]
+        expected = np.quantile(np.clip(raw, -1, 1), shares, axis=0, method="inverted_cdf")
+        np.testing.assert_allclose(sums.quantiles(shares), expected, atol=2 / STATISTIC_BINS)
+
+
+def test_a_reason_of_a_scored_row_is_not_one_of_a_rejected_row() -> None:
+    rows = some_rows(1)
+    reasons = {0: "empty_candidate", 1: "null_candidate"}
+    (sums,) = statistics_by_group(one_group([[0, 0, 0], [np.nan] * 3], reasons))
+    assert sums.reasons == {"empty_candidate": 1, "null_candidate": 1}
+    assert sums.rejected_reasons == {"null_candidate": 1}
+    assert sums.reused is None
+    assert (sums + statistics_by_group(rows)[0]).reused is None
+
+
+def test_a_score_without_bound_counts_as_the_largest_one() -> None:
+    rows = one_group([[0.5, -0.5, np.inf], [0.5, -0.5, -1e30], [1, 1, 1e5]], {})
+    (sums,) = statistics_by_group(rows)
+    assert sums.means[2] == pytest.approx(1e5 / 3)
+    assert sums.deviations[2] == pytest.approx(np.std([2.0**26, -(2.0**26), 1e5], ddof=1))
+    assert sums.histograms[2] == PackedHistogram.of(np.array([0, 4095]), np.array([1, 2]))
+
+
+def test_no_rows_have_no_means() -> None:
+    empty = ScoreStatistics()
+    assert np.isnan(empty.means).all()
+    assert np.isnan(empty.deviations).all()
+    assert np.isnan(empty.quantiles([0.5])).all()
+    assert ScoreStatistics.from_bytes(empty.to_bytes()) == empty
+
+
+def test_statistics_come_back_from_bytes_and_are_small() -> None:
+    for sums in statistics_by_group(some_rows(3000)):
+        assert ScoreStatistics.from_bytes(sums.to_bytes()) == sums
+        assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 - its own bytes
+        assert len(sums.to_bytes()) < 5000  # of 1,000 rows with three histograms
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-4], lambda b: b"{}", lambda b: b[:30] + b[31:]])
+def test_damaged_bytes_are_refused(damage: object) -> None:
+    (sums, *_) = statistics_by_group(some_rows(100))
+    assert callable(damage)
+    with pytest.raises(InputError, match="statistics of a group"):
+        ScoreStatistics.from_bytes(damage(sums.to_bytes()))

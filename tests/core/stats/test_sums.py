@@ -1,0 +1,57 @@
+"""Sums over disjoint sets of rows are those over all rows."""
+
+import functools
+import operator
+
+import numpy as np
+from hypothesis import given, strategies as st
+
+from bertscore_core import ScoreSummary
+from bertscore_core.stats import ScoreStatistics
+
+ROWS = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=40)
+
+
+def summary_of(rows: list[tuple[float, bool]]) -> ScoreSummary:
+    scores = np.array([score for score, _ in rows], dtype=np.float32)
+    cut = np.array([is_cut for _, is_cut in rows], dtype=np.bool_)
+    counts = {f"reason {int(score > 0)}": 1 for score in scores}
+    return ScoreSummary.of(
+        scores,
+        scores / 2,
+        scores / 4,
+        truncated=cut,
+        windowed=~cut,
+        rows=len(rows),
+        reasons=counts,
+        rejected_reasons={},
+    )
+
+
+@given(st.lists(ROWS, max_size=8))
+def test_summaries_of_parts_add_up_to_that_of_all_rows(parts: list[list[tuple[float, bool]]]):
+    rows = [row for part in parts for row in part]
+    summaries = [summary_of(part) for part in parts]
+    merged, whole = ScoreSummary.merge(summaries), summary_of(rows)
+    assert merged == functools.reduce(operator.add, summaries, ScoreSummary())
+    assert (merged.rows, merged.truncated) == (len(rows), whole.truncated)
+    assert merged.windowed == whole.windowed
+    scores = np.array([score for score, _ in rows], dtype=np.float64)
+    sums = [merged.precision, merged.recall, merged.f1]
+    np.testing.assert_allclose(sums, scores.sum() / [1, 2, 4], rtol=0, atol=1e-12)
+    for name in ("reason 0", "reason 1"):
+        expected = sum(summary.reasons.get(name, 0) for summary in summaries)
+        assert merged.reasons.get(name, 0) == expected
+
+
+def test_sums_of_nothing_are_the_neutral_element():
+    some, nothing = ScoreSummary(rows=2, f1=0.5, reasons={"empty": 1}), ScoreSummary()
+    assert ScoreSummary.merge([]) == nothing
+    assert some + nothing == ScoreSummary.merge([nothing, some]) == some
+    assert ScoreStatistics.merge([]) == ScoreStatistics()
+
+
+def test_what_is_not_known_of_one_set_is_not_known_of_all():
+    known, unknown = ScoreStatistics(rows=1, reused=1), ScoreStatistics(rows=2, reused=None)
+    assert (known + unknown).reused is None
+    assert (known + known).reused == 2

@@ -1,0 +1,119 @@
+"""Agreement over systems and hybrids, against plain loops."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from bertscore_core.errors import InputError
+from bertscore_core.stats import hybrid_agreement, system_agreement, system_means
+from tests.core.stats.judgements import judged
+
+ROWS = judged(80, 6, noise=(0.3, 3.0, np.inf), seed=5)
+
+
+def test_systems_are_compared_by_their_means():
+    found = system_agreement(ROWS.people, ROWS.scores, ROWS.systems, ROWS.items, resamples=50)
+    names, means = system_means(ROWS.scores, ROWS.systems)
+    _, (people,) = system_means(ROWS.people, ROWS.systems)
+    assert names == [f"system-{number}" for number in range(6)]
+    assert people[2] == pytest.approx(ROWS.people[ROWS.systems == "system-2"].mean())
+    for setting, line in enumerate(means):
+        assert found.pearson.values[setting] == pytest.approx(
+            scipy.stats.pearsonr(people, line).statistic
+        )
+        signs = [
+            np.sign(people[first] - people[second]) == np.sign(line[first] - line[second])
+            for first in range(6)
+            for second in range(first)
+        ]
+        assert found.accuracy.values[setting] == pytest.approx(np.mean(signs))
+    assert found.systems == 6
+
+
+@pytest.mark.parametrize("grouped", [True, False], ids=["items", "rows"])
+def test_resamples_are_those_of_drawn_segments(grouped):
+    """The spread of a system's mean over resamples is its standard error."""
+    people = np.where(ROWS.systems == "system-0", ROWS.people, 0.0)
+    scores = np.where(ROWS.systems == "system-0", ROWS.scores[0], 0.0)
+    keys = ROWS.items if grouped else None
+    # Of two systems one is always 0: the order tells how often the other's mean is above 0.
+    chosen = np.isin(ROWS.systems, ["system-0", "system-1"])
+    own = scores[ROWS.systems == "system-0"]
+    shift = own.mean() - own.std() / np.sqrt(len(own))
+    scores = np.where(ROWS.systems == "system-0", scores - shift, 0.0)
+    found = system_agreement(
+        people[chosen], scores[chosen], ROWS.systems[chosen],
+        None if keys is None else keys[chosen], resamples=4000, seed=1,
+    )  # fmt: skip
+    # One standard error above 0: in 84% of the resamples.
+    assert found.accuracy.replicates.mean() == pytest.approx(scipy.stats.norm.cdf(1), abs=0.03)
+
+
+def test_a_better_setting_is_told_from_noise():
+    found = system_agreement(ROWS.people, ROWS.scores, ROWS.systems, ROWS.items)
+    assert found.pearson.values.argmax() == 0
+    p_values = found.pearson.p_below(0)
+    assert p_values[0] == pytest.approx(0.5, abs=1e-3)
+    assert p_values[2] < 0.05
+    low, high = found.pearson.intervals()[0]
+    assert low < found.pearson.values[0] <= high <= 1
+    assert 0 < found.pearson.errors[0] < found.pearson.errors[2]
+
+
+def test_systems_that_miss_items_are_left_out_of_a_resample_without_them():
+    people, scores = [1.0, 2.0, 3.0, 4.0], [[1.0, 2.0, 3.0, 5.0]]
+    found = system_agreement(people, scores, list("aabb"), [1, 2, 1, 2], resamples=200)
+    assert np.isfinite(found.pearson.replicates).all()
+    alone = system_agreement(people, scores, list("abcd"), [1, 1, 2, 2], resamples=200)
+    drawn = np.isfinite(alone.accuracy.replicates[:, 0])
+    assert 0.3 < drawn.mean() < 0.7  # both items are drawn in half of the resamples
+    assert np.isfinite(alone.accuracy.intervals()).all()
+
+
+def test_one_system_has_no_agreement():
+    found = system_agreement([1.0, 2.0], [1.0, 2.0], ["a", "a"], resamples=10)
+    for statistic in (found.pearson, found.accuracy):
+        assert np.isnan(statistic.values).all()
+        assert np.isnan(statistic.errors).all()
+        assert np.isnan(statistic.intervals()).all()
+        assert np.isnan(statistic.p_below(0)).all()
+
+
+def test_hybrids_take_one_output_of_each_item():
+    """Items with a single output leave no choice: all hybrids are alike."""
+    single = hybrid_agreement([1, 2, 3], [4, 5, 7], list("abc"), hybrids=20, choices=5, rivals=10)
+    assert np.isnan(single.pearson).all()
+    assert (single.hits_at_1[0], single.difference[0]) == (1, 0)
+    # The first item has two outputs, worth 0 and 6; a hybrid's judgement is 1 or 3.
+    found = hybrid_agreement(
+        [0, 6, 3], [[0, 1, 0], [1, 0, 0]], ["a", "a", "b"], hybrids=40, choices=500, rivals=2
+    )
+    np.testing.assert_allclose(found.pearson, [1, -1])
+    assert found.hits_at_1[0] == 1
+    # Two different hybrids differ about half of the time; then the second setting takes the worse.
+    missed = 1 - found.hits_at_1[1]
+    assert missed == pytest.approx(0.5, abs=0.12)
+    assert found.difference[1] == pytest.approx(3 * missed)
+    assert found.reciprocal_rank[1] == pytest.approx(1 - missed / 2)
+
+
+def test_better_settings_choose_better_hybrids():
+    found = hybrid_agreement(
+        ROWS.people, ROWS.scores, ROWS.items, hybrids=2000, choices=3000, seed=3
+    )
+    for values in (found.pearson, found.hits_at_1, found.reciprocal_rank, -found.difference):
+        assert values[0] > values[1] > values[2]
+    # By chance 1 of 100 hybrids is the best.
+    assert found.hits_at_1[2] == pytest.approx(0.01, abs=0.03)
+    few = {"hybrids": 500, "choices": 100, "rivals": 20}
+    first, again, other = (
+        hybrid_agreement(ROWS.people, ROWS.scores[:1], ROWS.items, **few, seed=seed).hits_at_1[0]
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_numbers_of_hybrids_that_do_not_fit_are_errors():
+    for wrong in ({"rivals": 1}, {"hybrids": 50}, {"choices": 0}):
+        with pytest.raises(InputError, match="expected rows, 2 rivals or more"):
+            hybrid_agreement([1, 2], [1, 2], ["a", "a"], **wrong)

@@ -1,0 +1,173 @@
+"""Two baseline tables compared: the numbers and the verdict."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from bertscore_beam.baseline import Table, compare_tables, open_side, rank_correlation, read_table
+from bertscore_beam.cli.main import perform
+from bertscore_core.errors import ConfigError
+from tests.support.baseline_tables import ROBERTA, compared, moments, write_made, write_rows
+
+
+def test_a_published_table_against_itself_has_no_difference(capsys, tmp_path):
+    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA)
+    (result,) = compared(capsys, path, "published")
+    assert result["title"] == "en/roberta-large"
+    assert result["names"] == [str(path), "published en/roberta-large"]
+    assert result["verdict"] == "the same numbers"
+    assert result["spearman"] == pytest.approx(1.0)
+    assert len(result["layers"]) == len(ROBERTA) == 25
+    differences = np.array([layer["differences"] for layer in result["layers"]])
+    assert np.abs(differences).max() < 1e-7
+    assert result["pairs"] == [None, None]
+
+
+def test_differences_are_second_minus_first_and_the_largest_is_named(tmp_path, capsys):
+    rows = ROBERTA.copy()
+    rows[17] += (0.001, -0.002, 0.004)
+    path = write_rows(tmp_path / "en" / "roberta-large.tsv", rows)
+    (result,) = compared(capsys, "published", path)
+    assert result["layers"][17]["differences"] == pytest.approx([0.001, -0.002, 0.004], abs=2e-7)
+    assert result["largest_difference"] | {"difference": 0} == {
+        "layer": 17,
+        "measure": "f1",
+        "difference": 0,
+    }
+    assert result["verdict"].startswith("no standard errors are known")
+    assert not result["is_large"]
+
+
+def test_samples_of_one_distribution_agree_within_error(tmp_path, capsys):
+    first = write_made(tmp_path / "a", moments(1))
+    second = write_made(tmp_path / "b", moments(2))
+    (result,) = compared(capsys, first, second)
+    assert result["verdict"] == "agree within error"
+    assert result["pairs"] == [2000, 2000]
+    one, other = moments(1).standard_errors, moments(2).standard_errors
+    for layer in result["layers"]:
+        wanted = np.hypot(one, other)[layer["layer"]]
+        assert layer["errors"] == pytest.approx(wanted)
+        assert layer["in_errors"] == pytest.approx(layer["differences"] / wanted)
+
+
+def test_errors_that_do_not_allow_for_hosts_are_said(tmp_path, capsys):
+    """As in tables of given sentences, and in those of versions without a `naive_error`."""
+    first = write_made(tmp_path / "a", moments(1))
+    second = write_made(tmp_path / "b", moments(2))
+    beside = second.with_suffix(".json")
+    said = json.loads(beside.read_text())
+    del said["sample"]
+    for layer in said["layers"]:
+        for measure in ("precision", "recall", "f1"):
+            del layer[measure]["naive_error"]
+    beside.write_text(json.dumps(said))
+    (result,) = compared(capsys, first, second)
+    words = "agree within error; the errors of B do not allow for sentences of one host"
+    assert result["verdict"] == words
+    (result,) = compared(capsys, second, second)
+    assert result["verdict"] == "the same numbers"
+
+
+def test_other_text_differs_more_than_sampling_error(tmp_path, capsys):
+    first = write_made(tmp_path / "a", moments(1))
+    second = write_made(tmp_path / "b", moments(2, shift=0.01))
+    (result,) = compared(capsys, first, second)
+    assert result["verdict"].startswith("differ by more than the sampling error: other text")
+    assert not result["is_large"]
+    third = write_made(tmp_path / "c", moments(3, shift=-0.05))
+    (result,) = compared(capsys, first, third)
+    assert result["is_large"]
+    assert "by more than 0.03" in result["verdict"]
+
+
+def test_precision_alone_may_be_what_differs(tmp_path):
+    table = read_table(str(write_made(tmp_path, moments(1))))
+    rows = table.rows.copy()
+    rows[2, 0] += 0.02
+    changed = Table(name="other", rows=rows, errors=table.errors)
+    result = compare_tables(table, changed, "t")
+    assert result.largest[:2] == (2, "precision")
+    assert result.verdict.startswith("differ by more")
+
+
+def test_errors_of_one_table_are_used_when_the_other_has_none(tmp_path):
+    known = read_table(str(write_made(tmp_path, moments(1))))
+    unknown = Table(name="b", rows=known.rows + 1e-5, errors=np.full(known.rows.shape, np.nan))
+    for result in (compare_tables(known, unknown, "t"), compare_tables(unknown, known, "t")):
+        errors = np.array([row.errors for row in result.rows])
+        assert errors == pytest.approx(moments(1).standard_errors)
+        assert result.verdict == "agree within error"
+
+
+def test_a_table_of_one_pair_has_no_errors(tmp_path, capsys):
+    path = write_made(tmp_path, moments(1, pairs=1))
+    (result,) = compared(capsys, path, write_made(tmp_path / "b", moments(2, pairs=1)))
+    assert result["layers"][0]["errors"] == [None, None, None]
+    assert result["layers"][0]["in_errors"] == [None, None, None]
+
+
+def test_an_error_that_one_description_leaves_open_is_not_taken_for_none(tmp_path, capsys):
+    path = write_made(tmp_path, moments(1))
+    (result,) = compared(capsys, path, write_made(tmp_path / "b", moments(2, pairs=1)))
+    assert result["layers"][0]["errors"] == [None, None, None]
+    assert result["verdict"].startswith("no standard errors are known")
+
+
+@pytest.mark.parametrize("describe", [True, False])
+def test_tables_of_two_languages_are_said_to_be_that(tmp_path, capsys, describe):
+    paths = [
+        write_made(tmp_path, moments(seed, shift=-seed / 20), language)
+        for seed, language in ((1, "en"), (2, "zh"))
+    ]
+    if not describe:
+        (paths[0].parent / "roberta-large.json").unlink()
+    (result,) = compared(capsys, *paths)
+    assert result["title"] == "two tables: A is en, B is zh"
+    assert result["verdict"] == "differ by more than the sampling error: A is en, B is zh"
+    second = write_made(tmp_path, moments(1), "en", "other")
+    (result,) = compared(capsys, paths[1], second)
+    assert result["title"] == "two tables: A is zh/roberta-large, B is en/other"
+
+
+def test_tables_of_different_depth_are_refused(tmp_path):
+    path = write_rows(tmp_path / "en" / "roberta-large.tsv", ROBERTA[:13])
+    with pytest.raises(ConfigError, match=r"layers 0 to 12, published .* 0 to 24"):
+        perform(["baseline", "compare", str(path), "published"])
+
+
+def test_published_tables_of_two_languages_differ_by_more_than_is_expected():
+    first, second = (
+        open_side("published", language, "bert-base-multilingual-cased")
+        for language in ("cs", "lv")
+    )
+    (one,), (other,) = first.tables.values(), second.tables.values()
+    result = compare_tables(one(), other(), "two languages")
+    assert result.is_large
+    assert "no standard errors are known" in result.verdict
+    assert result.spearman is not None
+    assert 0.9 < result.spearman < 1
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12))
+def test_rank_correlation_equals_its_definition(pairs):
+    first, second = (np.array(side, dtype=np.float64) for side in zip(*pairs, strict=True))
+
+    def ranks(values):
+        return [
+            sum(other < value for other in values)
+            + (sum(other == value for other in values) + 1) / 2
+            for value in values
+        ]
+
+    result = rank_correlation(first, second)
+    one, other = ranks(first), ranks(second)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert result is None
+    else:
+        assert result == pytest.approx(np.corrcoef(one, other)[0, 1])
+        assert -1 <= round(result, 12) <= 1
+        assert not math.isnan(result)

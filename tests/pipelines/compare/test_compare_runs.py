@@ -1,0 +1,330 @@
+"""Two runs compared row by row: what is paired, what is counted, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from scipy import stats
+
+from bertscore_beam.compare import CompareOptions, compare, compare_runs, keyed_rows
+from bertscore_beam.dump import columns
+from bertscore_core.errors import BertScoreError, ConfigError
+from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
+
+ROWS = 240
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Resample less: what that gives is tested in tests/core/stats/test_paired.py."""
+    monkeypatch.setattr(compare, "RESAMPLES", 499)
+
+
+def table(seed=0, shift=0.0, rows=ROWS):
+    return pa.concat_tables(many_rows(rows, seed=seed, shift=shift))
+
+
+def with_column(rows, name, values):
+    return rows.set_column(rows.column_names.index(name), name, pa.array(values))
+
+
+def with_ids(rows, first):
+    """Return rows whose ids count up from another number."""
+    return with_column(rows, "id", range(first, first + len(rows)))
+
+
+def f1_of(rows):
+    return rows[columns.F1].to_numpy().astype(np.float64)
+
+
+def with_f1(rows, values):
+    """Return rows with other scores; NaN for rows without."""
+    given = {name: rows[name] for name in rows.column_names if name not in columns.OUTPUT_COLUMNS}
+    return scored(np.asarray(values, dtype=np.float64), **given)
+
+
+def compared(run, against, **options):
+    return compare_runs(CompareOptions(run=str(run), against=(str(against),), **options))
+
+
+def sole(run, against, **options):
+    (one,) = compared(run, against, **options).comparisons
+    return one
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Return two runs of the same rows, cut into other parts, with their tables."""
+    folder = tmp_path_factory.mktemp("two")
+    now, before = table(seed=1, shift=-0.02), table(seed=0)
+    made_run(folder / "now", {"a": now.slice(0, 100), "b": now.slice(100)}, part_rows=30)
+    made_run(folder / "before", {"a": before.slice(0, 100), "b": before.slice(100)}, part_rows=50)
+    return folder / "now", folder / "before", now, before
+
+
+def test_rows_are_paired_by_file_and_position_however_they_are_cut(two):
+    now, before, now_rows, before_rows = two
+    found = sole(now, before)
+    d = f1_of(now_rows) - f1_of(before_rows)
+    expected = stats.ttest_1samp(d, 0)
+    assert found.whole.counts.pairs == ROWS
+    assert found.whole.result.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert found.whole.result.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.whole.mean == pytest.approx(f1_of(now_rows).mean(), rel=1e-12)
+    assert found.whole.against_mean == pytest.approx(f1_of(before_rows).mean(), rel=1e-12)
+    assert (found.groups, found.warnings) == ((), ())
+
+
+def test_groups_and_clusters_are_those_of_their_rows_alone(two):
+    now, before, now_rows, before_rows = two
+    found = sole(now, before, by=("system", "language"), cluster="document")
+    assert len(found.groups) == 4 * 3
+    assert [one.group for one in found.groups] == sorted(one.group for one in found.groups)
+    for one in found.groups:
+        mask = pc.and_(
+            pc.equal(now_rows["system"], one.group[0]), pc.equal(now_rows["language"], one.group[1])
+        ).to_numpy()
+        d = (f1_of(now_rows) - f1_of(before_rows))[mask]
+        documents = now_rows["document"].to_numpy()[mask]
+        assert one.counts.pairs == len(d)
+        assert one.result.difference == pytest.approx(d.mean(), rel=1e-12)
+        assert one.result.clusters == len(set(documents))
+        without = np.array([d[documents != name].mean() for name in set(documents)])
+        number = len(without)
+        error = ((number - 1) / number * ((without - d.mean()) ** 2).sum()) ** 0.5
+        assert one.result.error == pytest.approx(error, rel=1e-9)
+    p_values = [one.p_value for one in found.groups]
+    assert found.groups[int(np.argmin(p_values))].p_adjusted == pytest.approx(
+        min(1, 12 * min(p_values))
+    )
+
+
+def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(keyed_rows, "BUCKET_ROWS", 40)  # several buckets
+    _, before, now_rows, _ = two
+    mixed = now_rows.take(np.random.default_rng(0).permutation(ROWS))
+    mixed = with_column(mixed, "id", map(float, mixed["id"].to_pylist()))  # 7.0 is 7
+    run = made_run(tmp_path / "mixed", {"c": mixed})
+    found, straight = sole(run, before, key=("id",)), sole(*two[:2])
+    assert found.whole.counts == straight.whole.counts
+    assert found.whole.result.difference == pytest.approx(
+        straight.whole.result.difference, rel=1e-12
+    )
+    ids, mixed_ids = now_rows["id"].to_pylist(), mixed["id"].to_pylist()
+    for moved, same in zip(found.moved, straight.moved, strict=True):
+        assert moved.change == same.change
+        assert (moved.against_file, moved.against_row) == (same.against_file, same.against_row)
+        assert mixed_ids[moved.row] == ids[same.row + (100 if same.file == "b" else 0)]
+    by_two = sole(run, before, key=("segment", "system"))
+    assert by_two.whole.counts.pairs == ROWS
+
+
+def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
+    before = table(rows=40)
+    values = f1_of(before)
+    now = values.copy()
+    now[:3] = np.nan  # lost
+    values[2:6] = np.nan  # row 2 on neither side, three gained
+    run = made_run(tmp_path / "now", {"a": with_f1(before, now).slice(0, 35)})
+    against = made_run(tmp_path / "before", {"a": with_f1(before, values).slice(1)})
+    found = sole(run, against, key=("id",))
+    counts = found.whole.counts
+    assert (counts.pairs, counts.lost, counts.gained, counts.unscored) == (29, 1, 3, 1)
+    assert (counts.only_run, counts.only_against, counts.only_against_scored) == (1, 5, 5)
+    assert counts.missing_fraction == pytest.approx(6 / 35)
+    assert "6 rows that were scored before have no score now (17.14% of them)" in found.warnings[0]
+
+
+def test_keys_that_repeat_or_are_null_are_said_with_counts(two, tmp_path):
+    now, before, now_rows, _ = two
+    with pytest.raises(
+        ConfigError, match=r"60 keys that are there more than once in .*, in 240 rows"
+    ):
+        compared(now, before, key=("segment",))
+    nulls = with_column(now_rows, "id", [None] * 4 + list(range(4, ROWS)))
+    run = made_run(tmp_path / "nulls", {"a": nulls})
+    found = sole(run, before, key=("id",))
+    assert found.whole.counts.pairs == ROWS - 4
+    assert "4 rows have a null or NaN in a column of the key" in found.warnings[1]
+
+
+def test_pairs_by_position_must_have_the_same_inputs_and_references(two, tmp_path):
+    _, before, now_rows, _ = two
+    short = made_run(tmp_path / "short", {"a": now_rows.slice(0, 100), "b": now_rows.slice(101)})
+    with pytest.raises(ConfigError, match=r"Of 'b': got 139 rows; expected 140 rows.*--key"):
+        compared(short, before)
+    swapped = now_rows["reference"].to_pylist()
+    swapped[0], swapped[1] = swapped[1], swapped[0]
+    other = with_column(now_rows, "reference", swapped)
+    run = made_run(tmp_path / "other", {"a": other.slice(0, 100), "b": other.slice(100)})
+    with pytest.raises(ConfigError, match="got 2 of 240 rows with other references"):
+        compared(run, before)
+    assert sole(run, before, force=True).whole.counts.other_references == 2
+    # By key, only what the numbers of tokens show.
+    tokens = pa.array([21] * 5 + [20] * (ROWS - 5), pa.int32())
+    longer = with_column(now_rows, columns.REFERENCE_TOKENS, tokens)
+    run = made_run(tmp_path / "longer", {"a": longer})
+    assert "5 pairs have references of another length" in sole(run, before, key=("id",)).warnings[0]
+
+
+def test_scores_of_other_settings_are_refused_field_by_field(two, tmp_path):
+    _, before, now_rows, _ = two
+    parts = {"a": now_rows.slice(0, 100), "b": now_rows.slice(100)}
+    other = replace(SIGNATURE, num_layers="5", idf="abc", baseline="custom@1")
+    run = made_run(tmp_path / "other", parts, signature=other)
+    words = (
+        r"num_layers: got '5'; expected '6'.*idf: got 'abc'; expected 'none'.*"
+        r"baseline: got 'custom@1'; expected 'none'.*--force"
+    )
+    with pytest.raises(ConfigError, match=words):
+        compared(run, before)
+    forced = sole(run, before, force=True)
+    assert [one.field for one in forced.settings.moving] == ["num_layers", "idf", "baseline"]
+    assert "other settings" in forced.warnings[0]
+    # A version between which no score moved.
+    newer = made_run(tmp_path / "newer", parts, signature=replace(SIGNATURE, torch="2.14.0"))
+    found = sole(newer, before)
+    assert [(one.field, one.run) for one in found.settings.harmless] == [("torch", "2.14.0")]
+    assert found.settings.moving == ()
+    low = made_run(tmp_path / "low", parts, signature=replace(SIGNATURE, dtype="bfloat16"))
+    with pytest.raises(ConfigError, match="dtype: got 'bfloat16'"):
+        compared(low, before)
+
+
+def test_languages_are_compared_each_with_itself(tmp_path):
+    rows = table(rows=60)
+    both = {"de": SIGNATURE, "en": SIGNATURE, "zh": SIGNATURE}
+    before = made_run(tmp_path / "before", {"a": rows}, signature=both)
+    now = made_run(
+        tmp_path / "now", {"a": rows}, signature={**both, "zh": replace(SIGNATURE, idf="abc")}
+    )
+    assert sole(before, before).whole.result.difference == 0.0
+    with pytest.raises(ConfigError, match=r"settings\. idf \(zh\): got 'abc'; expected 'none'"):
+        compared(now, before)
+
+
+def test_moves_are_those_beyond_the_noise_of_the_number_format(tmp_path):
+    rows = table(rows=50)
+    values = f1_of(rows)
+    moved = values.copy()
+    moved[:10] += 5e-7  # noise of float32
+    moved[10:14] += 2e-3
+    moved[14:19] -= 3e-2
+    for dtype, expected in (("float32", (4, 5)), ("bfloat16", (0, 5))):
+        one = replace(SIGNATURE, dtype=dtype)
+        before = made_run(tmp_path / f"before-{dtype}", {"a": rows}, signature=one)
+        now = made_run(tmp_path / f"now-{dtype}", {"a": with_f1(rows, moved)}, signature=one)
+        found = sole(now, before)
+        assert (found.whole.counts.up, found.whole.counts.down) == expected
+        assert [(row.file, row.row) for row in found.moved[:5]] == [("a", n) for n in range(14, 19)]
+        assert len(found.moved) == sum(expected)
+
+
+def test_each_run_is_compared_with_its_own_noise_and_both_directions_are_kept(tmp_path):
+    rows = table(rows=60)
+    values = f1_of(rows)
+    moved = values.copy()
+    moved[:30] += 2e-3
+    moved[30:45] -= 1e-3
+    exact = made_run(tmp_path / "exact", {"a": rows})
+    coarse = made_run(
+        tmp_path / "coarse", {"a": rows}, signature=replace(SIGNATURE, dtype="bfloat16")
+    )
+    now = made_run(tmp_path / "now", {"a": with_f1(rows, moved)})
+    options = CompareOptions(run=str(now), against=(str(exact), str(coarse)), force=True)
+    first, second = together = compare_runs(options).comparisons
+    assert together == (sole(now, exact), sole(now, coarse, force=True))
+    assert (first.settings.noise, second.settings.noise) == (1e-6, 4e-3)
+    assert (first.whole.counts.up, first.whole.counts.down) == (30, 15)
+    assert (second.whole.counts.up, second.whole.counts.down) == (0, 0)
+    changes = [one.change for one in first.moved]
+    assert len(changes) == 20
+    assert sum(change > 0 for change in changes) == 10
+
+
+def test_scores_are_moved_before_rescaling_and_compared_after(tmp_path):
+    """A baseline of .9 makes ten times as much of the noise."""
+    values = np.linspace(0.9, 0.99, 30)
+    moved = values + 9e-7
+
+    def rescaled(raw):
+        rows = scored((raw - 0.9) / 0.1, id=pa.array(range(30)))
+        return rows.append_column(columns.RAW_F1, pa.array(np.float32(raw)))
+
+    signature = replace(SIGNATURE, baseline="custom@1")
+    before = made_run(tmp_path / "before", {"a": rescaled(values)}, signature=signature)
+    now = made_run(tmp_path / "now", {"a": rescaled(moved)}, signature=signature)
+    found = sole(now, before)
+    assert found.whole.result.difference == pytest.approx(9e-6, rel=0.05)
+    assert (found.whole.counts.up, found.whole.counts.down) == (0, 0)
+
+
+def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
+    rows = table(rows=1600)
+    before = made_run(tmp_path / "before", {"a": rows})
+    worse = made_run(tmp_path / "worse", {"a": table(seed=1, shift=-0.01, rows=1600)})
+    options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
+    found = sole(worse, before, **options)
+    assert [group for group, _ in found.failures] == [("system-1",)]
+    assert "fell by more than 0.005" in found.failures[0][1]
+    assert sole(worse, before, **{**options, "fail_if_drop": 0.02}).failures == ()
+    # A system that rejects its bad rows looks better, and does not pass.
+    values = f1_of(rows)
+    bad = (values < np.quantile(values, 0.1)) & pc.equal(rows["system"], "system-1").to_numpy()
+    hiding = made_run(
+        tmp_path / "hiding", {"a": with_f1(rows, np.where(bad, np.nan, values + 1e-4))}
+    )
+    found = sole(hiding, before, **options)
+    assert found.whole.result.difference > 0
+    assert [group for group, _ in found.failures] == [(), ("system-1",)]
+    assert all("were scored before have no score now" in words for _, words in found.failures)
+    assert sole(hiding, before, **options, max_missing_fraction=0.2).failures == ()
+
+
+@pytest.mark.parametrize("cluster", [None, "document"])
+def test_runs_without_a_common_row_fail_the_gate_and_have_no_difference(two, tmp_path, cluster):
+    now, _, _, _ = two
+    elsewhere = made_run(tmp_path / "elsewhere", {"a": with_ids(table(rows=20), 1000)})
+    options = {"key": ("id",), "by": ("system",), "cluster": cluster, "fail_if_drop": 0.005}
+    found = sole(now, elsewhere, **options)
+    assert (found.whole.counts.pairs, found.whole.result.difference) == (0, None)
+    assert [one.counts.pairs for one in found.groups] == [0] * 4
+    assert {group for group, _ in found.failures} == {(), *((f"system-{n}",) for n in range(4))}
+    units = "clusters" if cluster else "pairs"
+    assert any(f"it cannot be judged: got 0 {units}" in words for _, words in found.failures)
+    (words, missing) = found.warnings
+    assert "got no row with scores on both sides (0 rows are on both sides, 240 only in" in words
+    assert "20 rows that were scored before have no score now (100.00% of them)" in missing
+
+
+def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(keyed_rows, "BUCKET_ROWS", 8)
+    now, _, now_rows, _ = two
+    rows = with_ids(table(seed=2, rows=20), ROWS - 4)  # four rows of 240 are common
+    found = sole(now, made_run(tmp_path / "few", {"a": rows}), key=("id",), by=("system",))
+    d = f1_of(now_rows)[-4:] - f1_of(rows)[:4]
+    assert found.whole.result.difference == pytest.approx(d.mean(), rel=1e-12)
+    assert [one.result.difference for one in found.groups] == pytest.approx(d, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"key": ("nowhere",)}, r"no key column 'nowhere'.*--key"),
+        ({"by": (columns.F1 + "x",)}, "no by column"),
+        ({"cluster": "docment"}, "Did you mean 'document'"),
+        ({"measure": "f2"}, "expected one of precision, recall, f1"),
+        ({"confidence": 1.5}, "between 0 and 1"),
+        ({"fail_if_drop": -0.1}, "a number from 0 on"),
+        ({"systems": ("a", "b")}, "got AGAINST, too"),
+        ({"against": ()}, "got no AGAINST and no --systems"),
+        ({"against": (), "systems": ()}, "needs --key"),
+        ({"against": ("nowhere",)}, "is no scoring run"),
+    ],
+)
+def test_bad_options_are_refused_before_rows_are_read(two, options, words):
+    now, before, _, _ = two
+    with pytest.raises(BertScoreError, match=words):
+        compare_runs(CompareOptions(**{"run": str(now), "against": (str(before),), **options}))

@@ -1,0 +1,184 @@
+"""The gate over thousands of simulated nights: how often it fires, and what it finds."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bertscore_beam.compare import (
+    FEW_CLUSTERS,
+    WHOLE,
+    GroupComparison,
+    PairCounts,
+    SettingsDifference,
+    judge,
+    warnings_of,
+)
+from bertscore_core.stats import PairedSums, compare_paired, paired_result
+from tests.support.nights import (
+    ROWS,
+    SPREAD,
+    clusters_of,
+    equal_clusters,
+    firing_rate,
+    lognormal,
+    nights,
+    true_error,
+    unequal_clusters,
+    zipf,
+)
+
+NIGHTS = 2000
+NO_ROWS = PairCounts(**dict.fromkeys(PairCounts.__dataclass_fields__, 0))
+CLUSTERS = {
+    "rows": None,
+    "40 clusters": equal_clusters(40),
+    "10 clusters": equal_clusters(10),
+    "unequal clusters": unequal_clusters(),
+}
+
+UNEQUAL = {
+    **{f"{count} equal": clusters_of(np.full(count, 10)) for count in (2, 3, 5, 10, 18, 40)},
+    "40 of 2 to 18": unequal_clusters(),
+    "100 lognormal, s = 1": lognormal(100, 1.0, seed=9),
+    "60 lognormal, s = 1.3": lognormal(60, 1.3, seed=2),
+    "60 lognormal, s = 1.3, one with a quarter": lognormal(60, 1.3, seed=18),
+    "40 Zipf": zipf(40),
+    "200 Zipf": zipf(200),
+    "1000 Zipf": zipf(1000),
+    "5 of 80, 35 of 2": clusters_of(np.repeat([80, 2], [5, 35])),
+}
+
+
+def thousands(*values):
+    """Return parameters of a test over thousands of nights."""
+    return pytest.param(NIGHTS, *values, marks=pytest.mark.long)
+
+
+def near(rate, expected, count=NIGHTS):
+    """Tell whether a share of nights is that expected, within 3.3 errors of sampling."""
+    return abs(rate - expected) < 3.3 * math.sqrt(expected * (1 - expected) / count)
+
+
+@pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize(("count", "level"), [(400, 0.05), thousands(0.05), thousands(0.01)])
+def test_a_true_change_of_the_drop_fires_at_the_nominal_rate(clusters, count, level):
+    drop = 0.004
+    rate = firing_rate(nights(count, -drop, clusters, seed=7), drop, level)
+    assert near(rate, level, count)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
+def test_intervals_hold_the_true_change_at_their_nominal_rate(clusters):
+    change = 0.002
+    found = nights(NIGHTS, change, clusters, seed=8)
+    inside = [one.interval[0] <= change <= one.interval[1] for one in found]
+    assert near(float(np.mean(inside)), 0.95)
+
+
+def warned(result):
+    """Return whether `compare` warns that there are few clusters."""
+    whole = GroupComparison(
+        group=WHOLE,
+        counts=replace(NO_ROWS, pairs=result.pairs),
+        mean=0.0,
+        against_mean=0.0,
+        result=result,
+        p_adjusted=None,
+    )
+    few = f"There are only {result.effective_clusters:.1f} effective clusters: the error is rough."
+    return few in warnings_of(whole, (), SettingsDifference(noise=0), is_keyed=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shared", [0, 0.5, 1])
+@pytest.mark.parametrize("clusters", UNEQUAL.values(), ids=UNEQUAL)
+def test_the_gate_keeps_its_rate_with_unequal_clusters_or_a_warning_says_they_are_few(
+    clusters, shared
+):
+    change = -0.004
+    found = nights(10_000, change, clusters, shared=shared, seed=20)
+    rate = firing_rate(found, -change)
+    inside = float(np.mean([one.interval[0] <= change <= one.interval[1] for one in found]))
+    if found[0].effective_clusters >= FEW_CLUSTERS:
+        assert not warned(found[0])
+        assert 0.04 <= rate <= 0.065
+        assert 0.94 <= inside <= 0.965
+    else:
+        assert warned(found[0])
+        assert rate <= 0.07
+        assert inside >= 0.935
+
+
+@pytest.mark.parametrize(
+    ("clusters", "shared"),
+    [(zipf(200), 0.5), (clusters_of(np.repeat([80, 2], [5, 35])), 1.0)],
+    ids=["200 Zipf", "5 of 80, 35 of 2"],
+)
+def test_the_gate_keeps_its_rate_where_few_clusters_have_most_rows(clusters, shared):
+    """4,000 nights; the test above takes 10,000, and more cases. With CR1 the rate is .075."""
+    assert 0.04 <= firing_rate(nights(4000, -0.004, clusters, shared=shared), 0.004) <= 0.065
+
+
+@pytest.mark.long
+def test_rows_taken_for_independent_fire_far_too_often_where_they_are_not():
+    """What clusters are for: the same nights without them."""
+    random, clusters = np.random.default_rng(9), equal_clusters(40).astype(np.int64)
+    found = []
+    for _ in range(500):
+        shared = random.normal(0, SPREAD * 0.5**0.5, 40)
+        d = shared[clusters] + random.normal(0, SPREAD * 0.5**0.5, ROWS)
+        found.append(compare_paired(d, resamples=0))
+    assert firing_rate(found, 0.0) > 0.15
+
+
+@pytest.mark.parametrize(
+    ("count", "clusters"),
+    [(400, None), thousands(None), thousands(equal_clusters(100))],
+    ids=["400 of rows", "rows", "clusters"],
+)
+def test_a_drop_of_two_errors_is_found_as_often_as_theory_says(count, clusters):
+    """At 95%, one-sided: the chance that a normal variable is above 1.645 - 2, .64."""
+    drop = 2 * true_error(clusters)
+    assert near(firing_rate(nights(count, -drop, clusters, seed=10), 0.0), 0.64, count)
+
+
+@pytest.mark.long
+def test_randomization_and_bootstrap_reject_at_their_level():
+    random = np.random.default_rng(11)
+    flips, drawn = [], []
+    for _ in range(NIGHTS):
+        one = compare_paired(random.standard_t(4, 60) * SPREAD, resamples=499)
+        flips.append(one.randomization_p <= 0.05)
+        drawn.append(one.bootstrap_p <= 0.05)
+    assert near(float(np.mean(flips)), 0.05)
+    assert 0.05 < float(np.mean(drawn)) < 0.08  # it knows no degrees of freedom
+
+
+def family(change, count, *, groups=10, seed=0):
+    """Return whether the gate fired on each night for the whole, and for any of its groups."""
+    random = np.random.default_rng(seed)
+    fired = []
+    for _ in range(count):
+        changes = np.full(groups, change)
+        rows = changes[:, None] + random.normal(0, SPREAD, (groups, 100))
+        sums = [PairedSums.of(rows.ravel()), *(PairedSums.of(row) for row in rows)]
+        gates = judge(
+            [paired_result(one, resamples=0) for one in sums],
+            [NO_ROWS] * len(sums),
+            drop=0.004,
+            confidence=0.95,
+            most_missing=0.01,
+        )
+        fired.append((bool(gates[0].failures), any(gate.failures for gate in gates[1:])))
+    return np.mean(fired, axis=0)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(300, 12), thousands(13)])
+def test_groups_together_raise_no_more_false_alarms_than_one(count, seed):
+    """All ten groups change by exactly the drop: the worst that is no failure."""
+    whole, groups = family(-0.004, count, seed=seed)
+    assert near(whole, 0.05, count)
+    assert near(groups, 0.05, count)  # Holm's first step is 1 - (1 - .005) ** 10 = .049

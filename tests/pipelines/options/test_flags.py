@@ -1,0 +1,227 @@
+"""The command lines of all commands: names, lists, places, help and hints."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.cli.show import named
+from bertscore_beam.options import StrictParser, declared
+from bertscore_core.errors import ConfigError
+
+EARLIER = {
+    command: words.split()
+    for command, words in re.findall(
+        r"^([a-z ]+): (.+(?:\n +.+)*)",
+        (Path(__file__).parent / "earlier_flags.txt").read_text(encoding="utf-8"),
+        re.M,
+    )
+}
+
+
+def options_of(command):
+    return named(cli.COMMANDS[command].options)
+
+
+def read(command, words):
+    return cli.COMMANDS[command].read(command, shlex.split(words))
+
+
+def help_of(command, flag, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([*command.split(), flag])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_name_of_an_option_before_works_and_help_shows_one_of_each(command, capsys):
+    parser = StrictParser(options_of(command), command)
+    shown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", help_of(command, "--help-all", capsys)))
+    for word in EARLIER[command]:
+        flag, takes, several = re.fullmatch(r"([^=]+)(=?)(\+?)", word).groups()
+        if not flag.startswith("-"):
+            assert flag in {option.metavar for option in declared(options_of(command))} | {"FOLDER"}
+            continue
+        action = parser._option_string_actions[flag]
+        assert (action.nargs != 0, action.nargs in ("+", "*")) == (bool(takes), bool(several)), flag
+    synonyms = {other for option in declared(options_of(command)) for other in option.others}
+    assert not shown & {"--" + name.replace("_", "-") for name in synonyms}
+
+
+def test_the_list_of_earlier_names_is_of_all_commands():
+    assert EARLIER.keys() == cli.COMMANDS.keys()
+    assert sum(map(len, EARLIER.values())) > 270
+
+
+@pytest.mark.parametrize(
+    ("command", "earlier", "now"),
+    [
+        ("score", "--input a -o b --group-by x --lang en", "--input a -o b --by x --language en"),
+        ("tune", "--judgements j -o b --score-column s --item-column i --system-column m",
+         "--judgements j -o b --score-column s --key i --system m"),
+        ("compare", "r --systems --system-column m --key k", "r --systems --system m --key k"),
+        ("report", "r --system-column m --key k", "r --system m --key k"),
+        ("rescale", "--run r --baseline b --output o", "r --baseline b -o o"),
+        ("score", "--input a -o b --models x", None),
+    ],
+)  # fmt: skip
+def test_a_synonym_means_the_same(command, earlier, now):
+    if now is None:
+        with pytest.raises(ConfigError, match="Did you mean --model"):
+            read(command, earlier)
+    else:
+        assert read(command, earlier) == read(command, now)
+
+
+@pytest.mark.parametrize(
+    ("words", "columns"),
+    [
+        ("--by system,lp", ("system", "lp")),
+        ("--by system lp", ("system", "lp")),
+        ("--by system, lp", ("system", "lp")),
+        ("--by system --by lp", ("system", "lp")),
+        (r"--by 'a\,b' c", ("a,b", "c")),
+        ("--by 'two words'", ("two words",)),
+    ],
+)
+def test_lists_are_separated_by_blanks_or_commas(words, columns):
+    assert read("groups", f"run {words}").by == columns
+
+
+def test_paths_keep_their_commas():
+    assert read("score", "--input 'a,b.parquet' -o out").input == ("a,b.parquet",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "scores/now scores/before --key id system --by lp",
+        "--key id system scores/now scores/before --by lp",
+        "--key id system --by lp scores/now scores/before",
+        "scores/now --key id system --by lp scores/before",
+        "--key id system scores/now --by lp scores/before",
+        "--key=id,system --by=lp scores/now scores/before",
+        "scores/now --by lp --key id,system --run-is-first scores/before",
+        "scores/now --against scores/before --by lp --key id system",
+    ],
+)
+def test_runs_are_found_wherever_they_stand(words):
+    words = words.replace("--run-is-first", "--confidence 0.95")
+    options = read("compare", words)
+    assert (options.run, options.against) == ("scores/now", ("scores/before",))
+    assert (options.key, options.by) == (("id", "system"), ("lp",))
+
+
+def test_a_run_in_this_folder_is_found_behind_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="RUN is missing"):
+        read("groups", "--by system scores")
+    (tmp_path / "scores").mkdir()
+    options = read("groups", "--by system scores")
+    assert (options.run, options.by) == ("scores", ("system",))
+    (tmp_path / "id").mkdir()  # a column stays one where no run is missing
+    assert read("compare", "scores --systems --key id").key == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "expected"),
+    [
+        ("compare", "r a --against b", {"run": "r", "against": ("a", "b")}),
+        ("compare", "r --against b --key doc/id", {"against": ("b",), "key": ("doc/id",)}),
+        ("compare", "--cluster b a b --key id", {"run": "a", "against": ("b",)}),
+        ("compare", "--cluster b/2 --key id b/1 b/2", {"run": "b/1", "against": ("b/2",)}),
+        ("groups", "--run b --by lp/x", {"run": "b", "by": ("lp/x",)}),
+        ("groups", "--by lp x/y", {"run": "x/y", "by": ("lp",)}),
+        ("baseline compare", "--language en de en", {"a": "de", "b": "en"}),
+    ],
+)
+def test_each_word_is_taken_once_and_in_its_order(command, words, expected):
+    options = read(command, words)
+    assert {name: getattr(options, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "message"),
+    [
+        ("groups", "a --run b", "unknown argument 'a'"),
+        ("groups", "--by=x/y", "RUN is missing"),
+        ("groups", "--by x/y", "RUN is missing"),
+        ("score", "--input a -o b -overwrite", "unknown argument '-overwrite'"),
+        ("groups", "r -overwrite", "unknown argument '-overwrite'"),
+        ("tune", "--judgements j -o b --score-column s --models ''", "'models' cannot be used"),
+        ("score", "--input a -o b --by ''", "'by' cannot be used"),
+    ],
+)
+def test_words_that_could_be_misread_are_refused(command, words, message):
+    with pytest.raises(ConfigError, match=message):
+        read(command, words)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "hint"),
+    [
+        ("score", "--rescale_with_baseline", "--rescale?"),
+        ("score", "--num_layers", "--num-layers?"),
+        ("score", "-r", "--reference-column?"),
+        ("score", "--refs", "--reference-column?"),
+        ("score", "-c", "--candidate-column?"),
+        ("score", "-t", "--candidate-column?"),
+        ("score", "--cand", "--candidate-column?"),
+        ("score", "-m", "--model?"),
+        ("score", "--model-type", "--model?"),
+        ("score", "-l", "--num-layers?"),
+        ("score", "--gpus", "--workers?"),
+        ("score", "-b", "--max-batch-tokens?"),
+        ("score", "--batch_size", "--max-batch-tokens?"),
+        ("score", "--baseline_path", "--baseline?"),
+        ("score", "-i", "--input?"),
+        ("score", "--seg_level", "Every row gets scores of its own"),
+        ("score", "--paired-bs", "`bertscore-beam compare`"),
+        ("compare", "--alpha", "--confidence?"),
+        ("report", "scores/before", "--against scores/before"),
+    ],
+)
+def test_words_of_other_programs_lead_to_ours(command, flag, hint):
+    first = "run " if command in ("compare", "report") else ""
+    with pytest.raises(ConfigError, match=re.escape(hint)):
+        read(command, f"{first}{flag} x" if flag.startswith("-") else f"{first}{flag}")
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_has_an_example_that_works_and_the_daily_options(command, capsys):
+    options, short = options_of(command), help_of(command, "--help", capsys)
+    example = short.splitlines()[3].strip()
+    program, *words = shlex.split(example, comments=True)
+    words = words[: words.index("&&")] if "&&" in words else words
+    assert (program, words[: len(command.split())]) == ("bertscore-beam", command.split())
+    cli.COMMANDS[command].read(command, words[len(command.split()) :])
+    names = {option.name: option for option in declared(options)}
+    daily = [name for names_there in options.daily.values() for name in names_there.split()]
+    assert len(daily) == len(set(daily))
+    assert len(short.splitlines()) <= 90
+    needed = {name for name, option in names.items() if option.is_needed}
+    assert needed <= set(daily) <= set(names)
+    for shown in (short, full := help_of(command, "--help-all", capsys)):
+        assert "--json" in shown
+        assert "--quiet" in shown
+        assert "--help-all" in shown
+        assert all(names[name].word in shown for name in daily)
+    switches = {f"--no-{name.replace('_', '-')}" for name, o in names.items() if o.default is True}
+    flags = {option.word for option in names.values() if option.default is not True}
+    assert {*flags, *switches} - set(re.findall(r"--[a-z][\w-]*|\b[A-Z]+\b", full)) <= {
+        "--beam",
+        "--beam-scoring",
+    }
+
+
+def test_flags_of_beam_are_refused_where_no_pipeline_runs():
+    with pytest.raises(ConfigError, match="groups runs no Beam pipeline: got '--runner=x'"):
+        read("groups", "run -- --runner=x")
+
+
+def test_options_that_are_borrowed_are_known_as_those_that_were_given():
+    options = read("explain", "-c a -r b --model m --rescale --lang en")
+    assert options.scoring == {"model": "m", "rescale": True, "language": "en"}
+    assert read("explain", "run --worst 1").scoring == {}

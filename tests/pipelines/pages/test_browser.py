@@ -1,0 +1,124 @@
+"""The page in a real browser: what it asks for, how it fits, and what a screen reader gets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from bertscore_beam.pages import render
+from tests.support.browsers import chromium, opened
+from tests.support.report_data import TEXTS, made_report
+from tests.support.report_pictures import WIDTHS, take_pictures
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        if found is None:
+            pytest.skip(
+                "no Chromium: install one (apt-get install chromium), or name it: CHROMIUM=PATH"
+            )
+        yield found
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["texts", "no_texts"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render(made_report(with_texts=request.param)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
+def test_a_page_of_hostile_texts_asks_for_nothing_and_runs_nothing(
+    browser: Browser, page: Path, width: int, dark: bool
+) -> None:
+    with opened(browser, page, width=width, dark=dark) as seen:
+        seen.page.wait_for_load_state("networkidle")
+        assert seen.requests == [page.as_uri()]
+        assert seen.messages == []
+        assert seen.page.title() == "BERTScore of s3://bucket/scores/2026-11-20"
+        assert seen.page.locator("script, img, iframe, object").count() == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
+def test_a_page_fits_its_width(browser: Browser, page: Path, width: int) -> None:
+    with opened(browser, page, width=width) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == width
+        # Charts are there once each, at a size that can be read.
+        shown = seen.page.locator("figure svg:visible")
+        assert shown.count() == seen.page.locator("figure").count()
+        scale = "svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width"
+        assert all(each.evaluate(scale) > 0.85 for each in shown.all())
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1440])
+def test_a_page_has_no_barrier_that_axe_finds(
+    browser: Browser, page: Path, width: int, dark: bool
+) -> None:
+    # axe runs as a script of the test, so the page's own policy is not in force.
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        bypass_csp=True,
+    )
+    with context.new_page() as tab:
+        tab.goto(page.as_uri())
+        found = Axe().run(tab)
+        assert [one["id"] for one in found.response["violations"]] == [], found.generate_report()
+        assert len(found.response["passes"]) > 20
+    context.close()
+
+
+def test_every_region_that_scrolls_is_reached_by_keyboard(browser: Browser, page: Path) -> None:
+    with opened(browser, page, width=375) as seen:
+        seen.page.keyboard.press("Tab")
+        assert seen.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        regions = seen.page.locator(".scroll")
+        assert regions.count() > 5
+        for region in regions.all():
+            region.focus()
+            assert region.evaluate("each => each === document.activeElement")
+            assert region.evaluate("each => getComputedStyle(each).outlineStyle") == "solid"
+
+
+def test_dark_and_light_differ_and_print_is_light(browser: Browser, page: Path) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, page, dark=True) as seen:
+        assert seen.page.evaluate(colour) == "rgb(20, 23, 27)"
+        seen.page.emulate_media(media="print", color_scheme="dark")
+        assert seen.page.evaluate(colour) == "rgb(255, 255, 255)"
+        assert not seen.page.locator("nav").is_visible()
+        assert len(seen.page.pdf(format="A4")) > 10_000
+    with opened(browser, page) as seen:
+        assert seen.page.evaluate(colour) == "rgb(255, 255, 255)"
+
+
+def test_texts_keep_their_direction_and_their_words(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render(made_report(with_texts=True)), encoding="utf-8")
+    with opened(browser, path) as seen:
+        texts = seen.page.locator("#rows ~ ol .text")
+        direction = "each => getComputedStyle(each).direction"
+        arabic = seen.page.locator(".text[lang=ar]").first
+        assert arabic.evaluate(direction) == "rtl"
+        assert arabic.text_content() == TEXTS[0].candidate
+        japanese = seen.page.locator(".text[lang=ja]").first
+        assert japanese.evaluate(direction) == "ltr"
+        assert japanese.text_content() == TEXTS[1].candidate
+        script = seen.page.get_by_text(TEXTS[4].candidate, exact=True)
+        assert script.count() > 0
+        assert texts.count() > 20
+
+
+def test_pictures_of_a_page_are_taken_at_every_width(
+    browser: Browser, page: Path, tmp_path: Path
+) -> None:
+    taken = take_pictures(browser, page, tmp_path)
+    assert {path.stem for path in taken} == {"phone", "tablet", "desktop", "dark", "print"}
+    assert all(path.stat().st_size > 10_000 for path in taken)

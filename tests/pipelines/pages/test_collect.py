@@ -1,0 +1,254 @@
+"""What a page says of runs is what their rows say."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bertscore_beam.dump import columns
+from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, render
+from bertscore_beam.records import SHARES
+from bertscore_core.errors import BertScoreError, ConfigError
+from tests.support.made_runs import SIGNATURE, made_run, scored
+
+ROWS = 1200
+F1 = np.round(np.random.default_rng(5).beta(8, 3, ROWS), 6)
+SYSTEMS = np.array(["a", "b", "<c>"], dtype=object)[np.arange(ROWS) % 3]
+LANGUAGES = np.array(["ar", "ja"], dtype=object)[np.arange(ROWS) // 3 % 2]
+WORSE = SYSTEMS == "b"
+RESCALED = replace(SIGNATURE, baseline="en@abc")
+
+
+def table(f1: np.ndarray, note: str) -> pa.Table:
+    """Return rows of three systems, two languages and four lengths; two rows have no scores."""
+    missing = np.where(np.isin(np.arange(ROWS), [7, 700]), np.nan, f1)
+    made = scored(
+        missing,
+        precision=missing + 0.01,
+        recall=missing - 0.01,
+        candidate=pa.array([f"{note} {number} </script>" for number in range(ROWS)]),
+        reference=pa.array([[f"reference {number}", "another"] for number in range(ROWS)]),
+        system=pa.array(SYSTEMS),
+        language=pa.array(LANGUAGES),
+        segment=pa.array(np.arange(ROWS) // 3),
+    )
+    place = made.schema.get_field_index(columns.CANDIDATE_TOKENS)
+    tokens = pa.array(np.int32(5 * 4 ** (np.arange(ROWS) % 4)), mask=np.isnan(missing))
+    made = made.set_column(place, columns.CANDIDATE_TOKENS, tokens)
+    cut = pa.array(np.arange(ROWS) % 100 == 0)
+    return made.set_column(made.schema.get_field_index(columns.TRUNCATED), columns.TRUNCATED, cut)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four nights; in the last one a system is worse."""
+    folder = tmp_path_factory.mktemp("nights")
+    for day in range(3):
+        made_run(folder / f"n{day}", _inputs(F1, "candidate"), part_rows=250, started=1e9 + day)
+    last = np.clip(F1 - 0.02 * WORSE, 0, 1)
+    made_run(folder / "n3", _inputs(last, "changed"), part_rows=250, started=1e9 + 3)
+    # One that is not done.
+    made_run(folder / "n4", _inputs(F1, "candidate"), part_rows=250, started=1e9 + 4)
+    (folder / "n4" / "_SUCCESS").unlink()
+    return folder
+
+
+def _inputs(f1: np.ndarray, note: str) -> dict[str, pa.Table]:
+    rows = table(f1, note)
+    return {"one.parquet": rows.slice(0, 700), "two.parquet": rows.slice(700)}
+
+
+@pytest.fixture(scope="module")
+def report(nights: Path) -> ReportData:
+    return collect(
+        ReportOptions(
+            run=str(nights / "n*"),
+            against=str(nights / "n0"),
+            by=("system", "language"),
+            key=("segment",),
+            system_column="system",
+            with_texts=True,
+            rows=5,
+        )
+    )
+
+
+def there(f1: np.ndarray = F1) -> np.ndarray:
+    return ~np.isin(np.arange(len(f1)), [7, 700])
+
+
+def test_means_are_those_of_the_rows(report: ReportData) -> None:
+    last = np.float32(np.clip(F1 - 0.02 * WORSE, 0, 1))
+    assert report.total.rows == ROWS
+    assert report.total.scored == ROWS - 2
+    assert report.total.f1.mean == pytest.approx(last[there()].mean(dtype=np.float64), abs=1e-7)
+    assert report.total.precision.mean == pytest.approx(report.total.f1.mean + 0.01, abs=1e-6)
+    assert report.total.f1.low < report.total.f1.mean < report.total.f1.high
+    assert report.total.truncated == np.count_nonzero((np.arange(ROWS) % 100 == 0) & there())
+    assert len(report.groups) == 6
+    for row in report.groups:
+        own = (row.name[0] == SYSTEMS) & (row.name[1] == LANGUAGES) & there()
+        assert row.scored == np.count_nonzero(own)
+        assert row.f1.mean == pytest.approx(last[own].mean(dtype=np.float64), abs=1e-7)
+        expected = np.quantile(last[own], SHARES, method="inverted_cdf")
+        assert np.allclose(row.quantiles, expected, atol=1 / 2048)
+    means = [row.f1.mean for row in report.groups]
+    assert means == sorted(means, reverse=True)
+
+
+def test_bars_and_lengths_hold_every_scored_row(report: ReportData) -> None:
+    last = np.clip(F1 - 0.02 * WORSE, 0, 1)[there()]
+    assert sum(report.total.histogram) == ROWS - 2
+    assert len(report.bins) == len(report.total.histogram) + 1 <= MOST_BARS + 1
+    expected, _ = np.histogram(last, report.bins)
+    assert np.abs(np.cumsum(expected - np.array(report.total.histogram))).max() <= 2
+    # 5, 20, 80 and 320 tokens; the reference has 20.
+    assert [row.name for row in report.lengths] == [("16", "31"), ("64", "127"), ("256", "511")]
+    assert [row.scored for row in report.lengths] == [600 - 1, 300, 299]
+    assert report.reasons == (("null_candidate", 2, 2),)
+
+
+def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -> None:
+    last = np.where(there(), np.clip(F1 - 0.02 * WORSE, 0, 1), np.nan)
+    lowest = np.argsort(last, kind="stable")[:5]
+    places = [("one.parquet", n) if n < 700 else ("two.parquet", n - 700) for n in lowest.tolist()]
+    assert [(row.file, row.row) for row in report.worst] == places
+    assert [row.f1 for row in report.worst] == pytest.approx(last[lowest])
+    for row, number in zip(report.worst, lowest.tolist(), strict=True):
+        assert row.texts is not None
+        assert row.texts.candidate == f"changed {number} </script>"
+        assert row.texts.references == (f"reference {number}", "another")
+        assert row.tokens == 5 * 4 ** (number % 4)
+        assert row.group == (SYSTEMS[number], LANGUAGES[number])
+    assert report.best[0].f1 == pytest.approx(np.nanmax(last))
+
+
+def test_the_change_finds_the_system_that_is_worse_and_no_other(report: ReportData) -> None:
+    assert report.against is not None
+    for one in report.against.groups:
+        if one.group[0] == "b":
+            assert one.result.interval[1] < 0
+            assert one.result.difference == pytest.approx(-0.02, abs=1e-3)
+        else:
+            assert one.result.difference == 0
+    assert {row.group[0] for row in report.fallen} == {"b"}
+    assert report.risen == ()
+    first = report.fallen[0]
+    assert first.before - first.f1 == pytest.approx(0.02, abs=1e-5)
+    assert first.texts.against.startswith("candidate ")
+    assert first.texts.candidate.startswith("changed ")
+
+
+def test_the_ranking_is_over_the_rows_of_all_systems(report: ReportData) -> None:
+    assert report.ranking is not None
+    assert report.ranking.rows == 400 - 2
+    assert {one.system for one in report.ranking.systems} == {"a", "b", "<c>"}
+
+
+def test_a_pattern_gives_the_trend_of_the_runs_that_are_done(report: ReportData) -> None:
+    assert [night.run.rpartition("/")[2] for night in report.nights] == ["n0", "n1", "n2", "n3"]
+    assert report.run.endswith("/n3")
+    assert report.nights[0].total.f1.mean == pytest.approx(F1[there()].mean(), abs=1e-6)
+    assert report.nights[3].total.f1 == report.total.f1
+    assert (
+        dict(report.nights[3].groups)["a", "ja"]
+        == {row.name: row.f1 for row in report.groups}["a", "ja"]
+    )
+    assert all(night.comparable for night in report.nights)
+    assert "Runs of the series that are not done are left out: 1." in report.notices
+
+
+def test_cost_and_settings_are_those_of_the_run(report: ReportData) -> None:
+    assert report.cost.pairs == ROWS
+    assert report.cost.reused == 0
+    assert report.cost.tokens == 40 * ROWS
+    assert report.cost.parts == 5
+    assert report.signatures == {"": SIGNATURE.format()}
+    assert report.started == "2001-09-09 01:46:43"
+    assert not report.rescaled
+
+
+def test_the_page_of_a_run_holds_no_text_without_being_asked(nights: Path) -> None:
+    page = render(collect(ReportOptions(run=str(nights / "n3"), rows=3)))
+    assert "changed " not in page
+    assert "one.parquet:" in page
+    assert '<h2 id="trend">' not in page
+
+
+def test_languages_and_rescaling_are_seen(tmp_path: Path) -> None:
+    by_language = {"ar": SIGNATURE, "ja": RESCALED}
+    run = made_run(tmp_path / "run", {"a.parquet": table(F1, "text")}, signature=by_language)
+    found = collect(ReportOptions(run=str(run), with_texts=True, rows=2))
+    assert [(row.name, row.rows) for row in found.languages] == [(("ar",), 600), (("ja",), 600)]
+    japanese = (LANGUAGES == "ja") & there()
+    assert found.languages[1].f1.mean == pytest.approx(F1[japanese].mean(), abs=1e-6)
+    assert found.rescaled
+    assert list(found.signatures) == ["ar", "ja"]
+    assert found.worst[0].texts.language in ("ar", "ja")
+
+
+@pytest.mark.parametrize("rows", [0, 3], ids=["no_rows", "no_scores"])
+def test_a_run_without_scores_has_a_page_that_says_so(tmp_path: Path, rows: int) -> None:
+    made = scored(np.full(rows, np.nan), system=pa.array(["a"] * rows, pa.string()))
+    run = made_run(tmp_path / "run", {"a.parquet": made})
+    found = collect(ReportOptions(run=str(run), by=("system",), with_texts=True))
+    assert (found.total.rows, found.total.scored) == (rows, 0)
+    assert found.total.f1.mean is None
+    assert found.worst == found.best == ()
+    page = render(found)
+    assert "No row has scores." in page
+    notice = "3 of 3 rows have no scores" if rows else "The run has no rows."
+    assert notice in page
+
+
+@pytest.mark.parametrize("by", [(), ("system",)])
+def test_a_page_about_runs_without_a_common_row_says_that_nothing_is_compared(
+    nights: Path, tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    rows = table(F1, "other")
+    rows = rows.set_column(
+        rows.column_names.index("segment"), "segment", pa.array(range(10_000, 10_000 + ROWS))
+    )
+    other = str(made_run(tmp_path / "other", {"one.parquet": rows}))
+    key = ("segment", "system")
+    found = collect(ReportOptions(run=str(nights / "n3"), against=other, key=key, by=by))
+    (_, notice) = found.notices
+    assert f"The run cannot be compared with {other}: got no row with scores on both" in notice
+    assert (found.fallen, found.risen) == ((), ())
+    page = render(found)
+    assert page.count("got no row with scores on both sides") == 2  # the notice and the section
+    assert "0 rows have scores in both runs. 1,200 rows are only in this run" in page
+    assert "Mean difference of each group" not in page  # a chart without a dot
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"run": "missing"}, "is no scoring run"),
+        ({"run": "missing-*"}, "no run is done in a folder like"),
+        ({"run": "n4"}, "is not done"),
+        ({"run": "n3", "by": ("nothing",)}, "nothing"),
+        ({"run": "n3", "against": "missing"}, "is no scoring run"),
+    ],
+)
+def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str) -> None:
+    for name in ("run", "against"):
+        if name in options:
+            options = {**options, name: str(nights / options[name])}
+    with pytest.raises(BertScoreError, match=words):
+        collect(ReportOptions(**options))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"confidence": 1.0}, "--confidence cannot be used: got 1.0"),
+        ({"rows": -1}, "--rows cannot be used: got -1"),
+        ({"system_column": "system"}, "--system needs --key"),
+    ],
+)
+def test_options_are_checked_before_any_run_is_opened(values: dict, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        ReportOptions(run="nowhere", **values)

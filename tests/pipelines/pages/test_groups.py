@@ -1,0 +1,194 @@
+"""Groups of runs: in the job and afterwards the same numbers, whatever way a run took."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli import main as cli
+from bertscore_beam.pages import groups_of_run
+from bertscore_beam.records import GROUPS_FILE, PARTS_FOLDER, record_from_json, table_of_groups
+from bertscore_core.baseline import Baseline, format_baseline
+from bertscore_core.errors import ConfigError, InputError
+from tests.support.dumps import pair_rows, read_output
+from tests.support.jobs import run_job
+from tests.support.records import unpack
+
+pytestmark = pytest.mark.job
+
+BY = ("system", "meta.lang")
+
+
+def write_dump(folder, changed=()):
+    """Write two files of 45 rows; the second lacks the nested column, and has one null text."""
+    folder.mkdir()
+    for number in range(2):
+        rows = pair_rows(45, number * 45)
+        for row in changed:
+            rows["candidate"][row] = f"quite another text {row}"
+        systems = [["A", "B", None][row % 3] for row in range(45)]
+        more = {
+            "system": systems,
+            "meta": [{"lang": "de" if row % 2 else "en"} for row in range(45)],
+        }
+        if number:
+            rows["candidate"][7] = None
+            del more["meta"]
+        pq.write_table(pyarrow.table(rows | more), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """Return a folder with a dump, its run `plain` without groups, and one with them, `out`.
+
+    That one was killed between a part and its record, and went on.
+    """
+    folder = tmp_path_factory.mktemp("groups")
+    dump = write_dump(folder / "dump")
+    options = {"split_rows": 20, "max_reject_fraction": 1.0, "backend": "torch"}
+    run_job(dump, output=folder / "plain", **options)
+    out = shutil.copytree(folder / "plain", folder / "out")
+    unpack(out)
+    min((out / PARTS_FOLDER).rglob("*.json")).unlink()
+    (out / "_SUCCESS").unlink()
+    run_job(dump, output=out, group_by=BY, **options)
+    return folder
+
+
+def parts_of(out):
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.glob("*.parquet/*.parquet")}
+
+
+def summary_of(out):
+    return json.loads((out / "_summary.json").read_text())
+
+
+def groups_in(out):
+    return pq.read_table(out / GROUPS_FILE)
+
+
+def score(dump, out, *more):
+    words = ["score", "--input", dump, "--output", out, "--backend", "torch", "--device", "cpu"]
+    words += ["--split-rows", 20, "--max-reject-fraction", 1, "--group-by", *BY, *more]
+    return cli.main([*map(str, words)])
+
+
+def test_groups_of_the_job_are_those_of_its_parts_to_the_bit(night):
+    found = groups_of_run(str(night / "out"), BY)
+    assert table_of_groups(found.rows, BY).equals(groups_in(night / "out"))
+    total, *groups = groups_in(night / "out").to_pylist()
+    summary = summary_of(night / "out")
+    assert [(one["system"], one["meta.lang"]) for one in groups] == [
+        (system, lang) for system in ("A", "B", None) for lang in ("de", "en", None)
+    ]
+    assert sum(one["bertscore_rows"] for one in groups) == total["bertscore_rows"] == 90
+    assert dict(total["bertscore_rejected_reasons"]) == summary["rejected_reasons"]
+    for name in ("precision", "recall", "f1"):
+        assert total[f"bertscore_{name}"] == pytest.approx(summary[name], abs=1e-12)
+    own = [
+        row["bertscore_f1"]
+        for row in read_output(night / "out" / "0.parquet").to_pylist()
+        if (row["system"], row["meta"]["lang"]) == ("B", "en")
+    ]
+    (one,) = (one for one in groups if (one["system"], one["meta.lang"]) == ("B", "en"))
+    assert one["bertscore_f1"] == pytest.approx(np.mean(own), abs=1e-11)
+    assert summary["groups"]["by"] == list(BY)
+    assert summary["groups"]["number"] == 9
+    shown = summary["groups"]["shown"][0]
+    assert shown["group"] == {"system": "A", "meta.lang": "de"}
+    assert shown["f1"] == groups[0]["bertscore_f1"]
+
+
+def test_groups_change_neither_parts_nor_signatures_and_readers_do_not_see_them(night):
+    assert parts_of(night / "out") == parts_of(night / "plain")
+    assert summary_of(night / "out")["signature"] == summary_of(night / "plain")["signature"]
+    assert not (night / "plain" / GROUPS_FILE).exists()
+    assert "groups" not in summary_of(night / "plain")
+    found = {path.relative_to(night / "out").parts[0] for path in night.glob("out/**/*.parquet")}
+    assert found == {"0.parquet", "1.parquet"}
+    assert pyarrow.dataset.dataset(night / "out").count_rows() == 90
+
+
+def test_other_groups_of_a_finished_run_need_no_scores(night, tmp_path, capsys):
+    out = shutil.copytree(night / "plain", tmp_path / "out")
+    assert score(night / "dump", out) == cli.DONE
+    said = capsys.readouterr()
+    assert "Everything is scored already" in said.err
+    assert "system\tmeta.lang\trows" in said.out
+    assert groups_in(out).equals(groups_in(night / "out"))
+    assert parts_of(out) == parts_of(night / "plain")
+
+
+def test_rows_that_are_reused_are_counted_by_group_and_rescaled_runs_have_groups(night, tmp_path):
+    dump = write_dump(tmp_path / "dump", changed=(0, 3, 6))
+    out = tmp_path / "out"
+    assert score(dump, out, "--reuse", night / "out") == cli.DONE
+    total, *groups = groups_in(out).to_pylist()
+    assert total["bertscore_reused"] == summary_of(out)["reused"] == 83
+    reused = {one["system"]: 0 for one in groups}
+    for one in groups:
+        reused[one["system"]] += one["bertscore_reused"]
+    assert reused == {"A": 24, "B": 29, None: 30}
+    unpack(out)
+    record = record_from_json(min((out / PARTS_FOLDER).rglob("*.json")).read_bytes())
+    assert record.reused_rows
+
+    table = Baseline(name="custom", rows=np.array([0.4, 0.5, 0.45]) + np.zeros((7, 1)))
+    (tmp_path / "base.tsv").write_text(format_baseline(table))
+    again = tmp_path / "rescaled"
+    words = ["rescale", str(out), "--baseline", str(tmp_path / "base.tsv"), "--output", str(again)]
+    assert cli.main(words) == cli.DONE
+    rescaled = groups_in(again).to_pylist()
+    for before, after in zip([total, *groups], rescaled, strict=True):
+        for name in ("bertscore_raw_f1", "bertscore_raw_f1_q50", "bertscore_reused"):
+            assert after[name] == before[name]
+        for name in ("", "_low", "_high"):
+            value = (before[f"bertscore_f1{name}"] - 0.45) / 0.55
+            assert after[f"bertscore_f1{name}"] == pytest.approx(value, abs=1e-6)
+        assert after["bertscore_f1_error"] == pytest.approx(before["bertscore_f1_error"] / 0.55)
+    found = groups_of_run(str(again), BY)
+    assert table_of_groups(found.rows, BY).equals(groups_in(again))
+
+
+def test_the_command_prints_a_table_or_json_and_writes_files(night, tmp_path, capsys):
+    run = str(night / "plain")
+    assert cli.main(["groups", run, "--by", "system"]) == cli.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("\t")[:3] == ["system", "rows", "rejected"]
+    assert [line.split("\t")[0] for line in lines[1:]] == ["all rows", "A", "B", "(null)"]
+    for name in ("groups.csv", "groups.pq"):
+        words = ["groups", run, "--by", "system", "--json", "--output", str(tmp_path / name)]
+        assert cli.main(words) == cli.DONE
+        document = json.loads(capsys.readouterr().out)
+    assert [one["group"] for one in document["groups"]] == [
+        None,
+        *({"system": system} for system in ("A", "B", None)),
+    ]
+    table = pq.read_table(tmp_path / "groups.pq")
+    assert table["bertscore_f1"].to_pylist() == [one["f1"] for one in document["groups"]]
+    with (tmp_path / "groups.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["bertscore_f1"]) for row in rows] == table["bertscore_f1"].to_pylist()
+    assert json.loads(rows[0]["bertscore_reasons"]) == {"null_candidate": 1}
+    assert cli.main(["groups", run]) == cli.DONE
+    assert capsys.readouterr().out.count("\n") == 2
+
+
+def test_what_cannot_be_grouped_is_refused(night, tmp_path, capsys):
+    run = str(night / "plain")
+    with pytest.raises(InputError, match="no group column 'sytem'"):
+        groups_of_run(run, ["sytem"])
+    with pytest.raises(InputError, match="'meta' cannot be used for groups"):
+        groups_of_run(run, ["meta"])
+    with pytest.raises(InputError, match="between 0 and 1"):
+        groups_of_run(run, [], 95)
+    with pytest.raises(ConfigError, match="is no scoring run"):
+        groups_of_run(str(tmp_path), [])
+    for output, words in (("x.txt", "ends in .parquet"), (f"{run}/x.parquet", "inside the run")):
+        assert cli.main(["groups", run, "--output", output]) == cli.UNUSABLE
+        assert words in capsys.readouterr().err

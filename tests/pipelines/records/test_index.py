@@ -1,0 +1,315 @@
+"""The rows of a run under digests: pieces, the index built from them, and look-ups in both."""
+
+import hashlib
+import json
+import random
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bertscore_beam.dump import part_name
+from bertscore_beam.files import read_ranges, write_atomically
+from bertscore_beam.records import (
+    INDEX_FILE,
+    INDEX_FOLDER,
+    MOST_BY_RANGE,
+    NO_REASON,
+    VALUES,
+    WORDS,
+    EarlierRun,
+    IndexedParts,
+    RowScores,
+    SignedRows,
+    index,
+    index as index_module,
+    read_index,
+    read_pieces,
+    rows_file,
+    rows_from_bytes,
+    rows_to_bytes,
+    runs_to_index,
+    words_of,
+    write_bucket,
+    write_index,
+)
+from bertscore_core.errors import InputError
+from tests.core.test_score_changes import NOW
+from tests.support.faults import Faults
+from tests.support.jobs import own
+from tests.support.s3 import s3_bucket
+
+OTHER = replace(NOW, num_layers="5")
+INPUT = "shard.parquet"
+
+
+def made_up(count, seed=0, signatures=(NOW,)):
+    """Return rows with random digests and scores, of which some have a reason or no score."""
+    random = np.random.default_rng(seed)
+    values = np.zeros(count, dtype=VALUES)
+    for name in ("raw_precision", "raw_recall", "raw_f1"):
+        values[name] = random.random(count, dtype=np.float32)
+    values["candidate_tokens"] = random.integers(2, 512, count)
+    values["truncated"] = random.random(count) < 0.1
+    values["reason"] = np.where(random.random(count) < 0.1, 0, NO_REASON)
+    return RowScores(
+        digests=random.integers(0, 2**64, (count, 2), dtype=np.uint64),
+        values=values,
+        signed=SignedRows(
+            codes=random.integers(0, len(signatures), count).astype(np.uint16),
+            signatures=tuple(signature.format() for signature in signatures),
+        ),
+        reasons=("empty_candidate",),
+    )
+
+
+def store(folder, pieces, input_name=INPUT):
+    """Write pieces one after the other as those of one input; return the names of their parts."""
+    names, start = [], 0
+    for piece in pieces:
+        names.append(part_name(input_name, start))
+        folder.write(rows_file(names[-1]), rows_to_bytes(piece))
+        start += len(piece)
+    return names
+
+
+def parts_of(names, rows, content="x"):
+    return replace(IndexedParts.of((name, content, 0) for name in names), num_rows=rows)
+
+
+def build(folder, names, rows):
+    write_index(folder, parts_of(names, rows))
+
+
+def look_up(folder, digests, *, name="gone.parquet", start=0, signature=NOW):
+    positions = np.arange(start, start + len(digests))
+    signed = SignedRows.of(len(digests), [(np.arange(len(digests)), signature)])
+    return EarlierRun(folder.root).find(name, positions, digests, signed)
+
+
+def same_values(rows, piece):
+    assert rows.found.all()
+    for name in set(VALUES.names) - {"reason"}:
+        assert (rows.values[name] == piece.values[name]).all()
+    words = words_of(piece.values["reason"], piece.reasons)
+    assert rows.reasons.tolist() == words.tolist()
+
+
+def test_pieces_come_back_as_they_were_and_damage_is_named():
+    piece = made_up(50, signatures=(NOW, OTHER))
+    data = rows_to_bytes(piece)
+    assert data == rows_to_bytes(rows_from_bytes(data, "x"))
+    back = rows_from_bytes(data, "x")
+    assert (back.digests == piece.digests).all()
+    assert (back.values == piece.values).all()
+    assert (back.signed.codes == piece.signed.codes).all()
+    assert (back.signed.signatures, back.reasons) == (piece.signed.signatures, piece.reasons)
+    with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
+        rows_from_bytes(data[:-20], "x")
+
+
+@pytest.mark.parametrize("bucket_rows", [1_000_000, 100])
+def test_every_row_is_found_in_the_index_whatever_files_are_called(
+    tmp_path, monkeypatch, bucket_rows
+):
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", bucket_rows)
+    folder = own(tmp_path / "out")
+    pieces = [made_up(400, seed) for seed in range(3)]
+    pieces[1].values["raw_precision"][7] = np.nan  # has no score
+    build(folder, store(folder, pieces), 1200)
+    buckets = read_index(folder).rows
+    assert (len(buckets), sum(buckets)) == (1 if bucket_rows > 1200 else 16, 1199)
+    same_values(look_up(folder, pieces[2].digests), pieces[2])
+    order = np.random.default_rng(9).permutation(400)
+    found = look_up(folder, pieces[1].digests[order])
+    assert np.flatnonzero(~found.found).tolist() == np.flatnonzero(order == 7).tolist()
+    assert not look_up(folder, made_up(400, seed=77).digests).found.any()
+
+
+def test_rows_are_found_only_under_settings_of_equal_scores(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(200, signatures=(NOW, OTHER))
+    build(folder, store(folder, [piece]), 200)
+    assert set(read_index(folder).signatures) == {NOW.format(), OTHER.format()}
+    for name in ("gone.parquet", INPUT):
+        for code, signature in enumerate((NOW, OTHER)):
+            found = look_up(folder, piece.digests, name=name, signature=signature)
+            assert (found.found == (piece.signed.codes == code)).all()
+    newer = replace(NOW, torch="9.0", baseline="custom@1")
+    assert look_up(folder, piece.digests, signature=newer).found.sum() == sum(
+        piece.signed.codes == 0
+    )
+
+
+def test_texts_of_two_settings_are_both_found(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(20, signatures=(NOW, OTHER))
+    piece.digests[10:] = piece.digests[:10]
+    piece.signed.codes[:10], piece.signed.codes[10:] = 1, 0
+    build(folder, store(folder, [piece]), 20)
+    for signature, expected in ((NOW, slice(10, 20)), (OTHER, slice(0, 10))):
+        found = look_up(folder, piece.digests[:10], signature=signature)
+        assert found.found.all()
+        assert (found.values["raw_f1"] == piece.values["raw_f1"][expected]).all()
+
+
+def test_digests_that_share_a_half_are_told_apart(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(40)
+    piece.digests[:30, 0] = 5
+    piece.digests[30:, 1] = 6
+    build(folder, store(folder, [piece]), 40)
+    same_values(look_up(folder, piece.digests), piece)
+    strange = piece.digests.copy()
+    strange[:, 1] += np.uint64(1)
+    assert not look_up(folder, strange).found.any()
+
+
+def test_row_that_is_there_twice_keeps_the_scores_of_its_own_place(tmp_path):
+    folder = own(tmp_path / "out")
+    piece = made_up(20)
+    piece.digests[10:] = piece.digests[:10]
+    names = store(folder, [piece])
+    assert not look_up(folder, piece.digests).found.any()  # no index yet
+    same_values(look_up(folder, piece.digests, name=INPUT), piece)
+    build(folder, names, 20)
+    found = look_up(folder, piece.digests)  # elsewhere the first of the two counts
+    assert (found.values["raw_f1"] == np.tile(piece.values["raw_f1"][:10], 2)).all()
+
+
+def test_same_file_cut_and_shifted_otherwise_is_found_without_an_index(tmp_path):
+    folder = own(tmp_path / "out")
+    pieces = [made_up(30, seed) for seed in range(4)]
+    store(folder, pieces)
+    digests = np.concatenate([piece.digests for piece in pieces])
+    assert look_up(folder, digests[10:95], name=INPUT, start=10).found.all()
+    assert look_up(folder, digests[12:95], name=INPUT, start=10).found.sum() >= 80
+    assert not look_up(folder, digests, name="other.parquet").found.any()
+
+
+def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
+    folder = own(tmp_path / "out")
+    names = store(folder, [made_up(30)])
+    build(folder, names, 30)
+    files = folder.files(INDEX_FOLDER)
+    before = (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns
+    left = tmp_path / "out" / INDEX_FOLDER / "0123" / "00000.keys"  # as by a run that was cut off
+    left.parent.mkdir()
+    left.touch()
+    build(folder, names, 30)
+    assert (tmp_path / "out" / INDEX_FILE).stat().st_mtime_ns == before
+    assert folder.files(INDEX_FOLDER) == files
+    write_index(folder, parts_of(names[:1], 30, "y"))
+    assert len(folder.files(INDEX_FOLDER)) == len(files) == 2
+    assert not files.keys() & folder.files(INDEX_FOLDER).keys()
+
+
+@pytest.mark.parametrize("damage", ["cut", "torn", "gone", "no json", "other format"])
+def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
+    folder = own(tmp_path / "out")
+    piece = made_up(30)
+    build(folder, store(folder, [piece]), 30)
+    (keys,) = (tmp_path / "out").rglob("*.keys")
+    about = tmp_path / "out" / INDEX_FILE
+    if damage == "cut":
+        keys.write_bytes(keys.read_bytes()[:-8])
+    elif damage == "torn":
+        keys.write_bytes(keys.read_bytes()[:-3])
+    elif damage == "gone":
+        keys.unlink()
+    elif damage == "no json":
+        about.write_text("{")
+    else:
+        about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
+    assert not look_up(folder, piece.digests).found.any()
+    same_values(look_up(folder, piece.digests, name=INPUT), piece)
+
+
+def test_the_name_of_an_index_is_that_of_all_its_parts_in_their_order():
+    parts = [("a.parquet/part-1.parquet", "x", 3), ("ü\udcff", 'y"', 4)]
+    found = IndexedParts.of(parts)
+    whole = json.dumps([part[:2] for part in parts]).encode()
+    assert found.id == hashlib.sha256(whole).hexdigest()[:32]
+    assert (found.names, found.num_rows) == (tuple(part[0] for part in parts), 7)
+    assert IndexedParts.of(()).id == hashlib.sha256(b"[]").hexdigest()[:32]
+
+
+def test_every_machine_writes_the_same_bytes_whatever_comes_first(tmp_path, monkeypatch):
+    """As runners do that hand the rows of a bucket over in any order, and repeat bundles."""
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", 100)
+    folder = own(tmp_path / "out")
+    pieces = [made_up(70, seed, ((NOW, OTHER), (OTHER,))[seed % 2]) for seed in range(6)]
+    pieces[3].digests[:50] = pieces[0].digests[:50]  # of equal texts the first ones count
+    pieces[5] = replace(pieces[5], reasons=("another",))
+    parts = parts_of(store(folder, pieces), 420)
+    runs = list(runs_to_index(folder, parts))
+    assert [len(run.parts) for run in runs] == [1] * 6
+    write_index(folder, parts)
+    files = {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in folder.files(INDEX_FOLDER)}
+    assert list(runs_to_index(folder, parts)) == []
+    for turn in range(2):
+        found = [one for run in runs for one in read_pieces(run, folder=folder)]
+        random.Random(turn).shuffle(found)
+        words = [fragment for (_, _, bucket), fragment in found if bucket == WORDS]
+        signatures = sorted({word for one in words for word in one[1].values()})
+        reasons = sorted({word for one in words for word in one[2].values()})
+        index = read_index(folder)
+        assert (list(index.signatures), list(index.reasons)) == (signatures, reasons)
+        for bucket in {bucket for bucket, _ in found if bucket[2] != WORDS}:
+            of_bucket = [fragment for one, fragment in found if one == bucket]
+            _, rows = write_bucket(folder, bucket, of_bucket, signatures, reasons)
+            assert rows == index.rows[bucket[2]]
+        assert files == {name: folder.read(f"{INDEX_FOLDER}/{name}") for name in files}
+
+
+def test_disk_without_room_is_refused_before_a_byte_and_the_earlier_index_stays(
+    tmp_path, monkeypatch
+):
+    folder = own(tmp_path / "out")
+    names = store(folder, [made_up(30)])
+    build(folder, names, 30)
+    before = folder.files(INDEX_FOLDER)
+    disk = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk._replace(free=30 * 48 - 1))
+    monkeypatch.setattr(index_module, "_build", None)  # is not called
+    with pytest.raises(OSError, match="30 rows needs 1,440 bytes: got 1,439 free"):
+        write_index(folder, parts_of(names[:1], 30, "y"))
+    assert folder.files(INDEX_FOLDER) == before
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_ranges_of_a_file_are_read_in_every_file_system(tmp_path, scheme):
+    path = f"{scheme}{tmp_path}/file"
+    write_atomically(path, b"0123456789")
+    assert read_ranges(path, [(0, 2), (4, 5), (8, 10)]) == [b"01", b"4", b"89"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("held", [2**30, 0])
+def test_look_ups_in_an_object_store_take_few_requests(monkeypatch, held):
+    monkeypatch.setattr(index_module, "BUCKET_ROWS", 20_000)
+    monkeypatch.setattr(index, "HELD_BYTES", held)
+    disturbed: list[Faults] = []
+    with s3_bucket(disturbed) as url:
+        folder = own(f"{url}/out")
+        pieces = [made_up(20_000, seed) for seed in range(2)]
+        build(folder, store(folder, pieces), 40_000)
+        earlier = EarlierRun(folder.root)
+        for turn, count in enumerate((100, 100, 1000)):
+            rows = np.sort(np.random.default_rng(turn).permutation(20_000)[:count])
+            digests = np.concatenate([pieces[1].digests[rows], made_up(50, 7).digests])
+            signed = SignedRows.of(len(digests), [(np.arange(len(digests)), NOW)])
+            disturbed[0].requests = requests = []
+            found = earlier.find("other.parquet", np.arange(len(digests)), digests, signed)
+            disturbed[0].requests = None
+            hits = np.flatnonzero(found.found)
+            assert (hits < count).all()
+            assert (found.values["raw_f1"][hits] == pieces[1].values["raw_f1"][rows[hits]]).all()
+            of_index = [path for _, path in requests if ".keys" in path or ".rows" in path]
+            assert len(requests) - len(of_index) <= (4 if turn == 0 else 0)
+            if held:  # two files of each of two buckets are fetched once
+                assert (len(hits), len(of_index)) == (count, 4 if turn == 0 else 0)
+            else:
+                assert len(of_index) <= 2 * min(len(digests), MOST_BY_RANGE)
+                assert len(hits) == count if turn < 2 else 200 < len(hits) <= MOST_BY_RANGE

@@ -1,0 +1,268 @@
+"""The scores of another night are not replaced in silence; what has only moved or grown is."""
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertscore_beam.cli.main import main
+from bertscore_beam.dump import INPUT_FOLDER
+from bertscore_beam.records import ROWS_FOLDER, other_texts
+from bertscore_beam.run import LOCK_FILE
+from bertscore_beam.score import show_summary
+from bertscore_core.errors import ConfigError
+from tests.support.jobs import (
+    job_options,
+    prepare_score,
+    run_options,
+    run_prepared,
+    score_arguments,
+    start,
+)
+from tests.support.text_files import to_csv, to_jsonl, write_text
+
+pytestmark = pytest.mark.job
+
+NAMES = ("a.parquet", "a.jsonl", "a.csv", "a.jsonl.gz")
+ROWS = 60
+OTHERS = 500_000
+"""Number of the first row whose texts no other dump here has."""
+
+
+def write_night(folder: Path, rows: list[int], name: str = "a.parquet") -> Path:
+    """Write a dump of one file, with the rows of these numbers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = {"candidate": [f"text {n}" for n in rows], "reference": [f"words {n}" for n in rows]}
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table(columns), folder / name)
+    elif name.endswith(".csv"):
+        write_text(folder / name, to_csv([list(columns), *zip(*columns.values(), strict=True)]))
+    else:
+        made = zip(*columns.values(), strict=True)
+        write_text(folder / name, to_jsonl([dict(zip(columns, row, strict=True)) for row in made]))
+    return folder
+
+
+def nights(tmp_path: Path, before: list[int], now: list[int], name: str, **changes: Any) -> Any:
+    """Score one night, and return the options that score another one into its folder."""
+    settings = {"split_rows": 10} | changes
+    out = tmp_path / "out"
+    first = job_options(write_night(tmp_path / "first", before, name), out, **settings)
+    assert run_options(first)["success"]
+    return job_options(write_night(tmp_path / "second", now, name), out, **settings)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return what is in a folder, but for imports of text."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not {INPUT_FOLDER, "imports", LOCK_FILE} & {*path.parts}
+    }
+
+
+def numbers(first: int, rows: int = ROWS) -> list[int]:
+    return list(range(first, first + rows))
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let writing fail after this number of files."""
+    steps, replace = count(), os.replace
+
+    def failing(*names: Any) -> None:
+        if next(steps) >= step:
+            raise RuntimeError("cut off")
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", failing)
+
+
+@pytest.mark.parametrize("rows", [ROWS, 43, 77])
+@pytest.mark.parametrize("name", NAMES)
+def test_another_night_is_refused_and_nothing_is_touched_until_overwrite(
+    tmp_path: Path, name: str, rows: int
+) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), name)
+    before = content(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"holds the scores of other texts.*--overwrite"):
+        prepare_score(chosen)
+    assert content(tmp_path / "out") == before
+    summary = run_options(
+        job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
+    )
+    assert (summary["success"], summary["rows"], summary["replaced"]) == (True, rows, ROWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_night_is_refused_while_the_first_is_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    out = tmp_path / "out"
+    first = job_options(write_night(tmp_path / "first", numbers(0), name), out, split_rows=10)
+    job = start(prepare_score(first))
+    with monkeypatch.context() as patched:
+        cut_off(patched, 9)
+        with pytest.raises(Exception, match="cut off"):
+            run_prepared(job)
+    job.spec.folder.release()
+    before = content(out)
+    assert 0 < len(list(out.glob("a.*/*.parquet"))) < 6
+    other = write_night(tmp_path / "second", numbers(OTHERS), name)
+    with pytest.raises(ConfigError, match="other texts"):
+        prepare_score(job_options(other, out, split_rows=10))
+    assert content(out) == before
+    same = write_night(tmp_path / "third", numbers(0), name)
+    summary = run_options(job_options(same, out, split_rows=10))
+    assert (summary["success"], summary["rows"], summary["replaced"]) == (True, ROWS, 0)
+
+
+ACCEPTED: dict[str, Callable[[list[int]], list[int]]] = {
+    "the same rows": list,
+    "rows in another order": lambda rows: rows[::-1],
+    "twenty rows others": lambda rows: rows[:40] + numbers(OTHERS, 20),
+    "rows behind": lambda rows: rows + numbers(OTHERS, 200),
+    "a split and a half of rows before": lambda rows: numbers(OTHERS, 15) + rows,
+    "a third of the rows gone": lambda rows: rows[:20] + rows[40:],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dump_that_keeps_most_of_its_texts_is_accepted(tmp_path: Path, name: str) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(0), name)
+    for changed in ACCEPTED.values():
+        write_night(tmp_path / "second", changed(numbers(0)), name)
+        job = prepare_score(chosen)
+        assert len(job.standing.work) == len(job.planned.plan.splits)
+    write_night(tmp_path / "second", numbers(OTHERS), name)
+    with pytest.raises(ConfigError, match="other texts"):
+        prepare_score(chosen)
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_rows_that_many_parts_have_count_once(tmp_path: Path, files: int) -> None:
+    out, rows = tmp_path / "out", [*[7] * 30, *numbers(0, 10)]
+    for night in ("first", "second"):
+        for number in range(files):
+            write_night(tmp_path / night, rows, f"{number}.parquet")
+    assert run_options(job_options(tmp_path / "first", out, split_rows=10))["success"]
+    chosen = job_options(tmp_path / "second", out, split_rows=10)
+    assert len(prepare_score(chosen).standing.unsure) == 4 * files
+    for number in range(files):
+        write_night(tmp_path / "second", [7] * 40, f"{number}.parquet")
+    with pytest.raises(ConfigError, match="without 9 of 10 rows"):
+        prepare_score(chosen)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 29])
+def test_dump_that_has_lost_most_of_its_rows_is_refused(tmp_path: Path, kept: int) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(0, kept), "a.parquet")
+    with pytest.raises(ConfigError, match=f"without {ROWS - kept} of {ROWS} rows"):
+        prepare_score(chosen)
+
+
+def test_rows_that_are_replaced_are_counted_and_shown(tmp_path: Path) -> None:
+    now = [*numbers(OTHERS, 1), *numbers(1, ROWS - 1)]
+    summary = run_options(nights(tmp_path, numbers(0), now, "a.parquet"))
+    assert (summary["replaced"], summary["parts_kept"], summary["parts"]) == (10, 5, 6)
+    shown = dict(show_summary(summary, "out").rows)
+    assert shown["replaced"] == "10 rows of earlier parts, which did not fit any more"
+
+
+def test_rows_of_a_part_that_stays_since_its_file_is_gone_do_not_count_as_replaced(
+    tmp_path: Path,
+) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet", split_rows=1_000)
+    job = start(prepare_score(chosen))
+    (tmp_path / "second" / "a.parquet").unlink()
+    summary = run_prepared(job)
+    assert (summary["missing_parts"], summary["failed_splits"], summary["replaced"]) == (1, 1, 0)
+
+
+def test_run_that_replaces_another_night_and_is_stopped_continues(tmp_path: Path) -> None:
+    """Parts of the night before that are still there are no reason to refuse it."""
+    chosen = nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
+    replacing = job_options(chosen.input[0], chosen.output, split_rows=10, overwrite=True)
+    start(prepare_score(replacing)).spec.folder.release()
+    assert len(list((tmp_path / "out" / "a.parquet").glob("*.parquet"))) == 6
+    summary = run_options(chosen)
+    assert (summary["success"], summary["replaced"]) == (True, ROWS)
+
+
+def test_part_without_digests_counts_as_one_of_other_texts(tmp_path: Path) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(0), "a.parquet")
+    pieces = sorted((tmp_path / "out" / ROWS_FOLDER).rglob("*.pq"))
+    pieces[0].write_bytes(b"torn")
+    assert len(prepare_score(chosen).standing.unsure) == 6
+    for piece in pieces[1:4]:
+        piece.unlink()
+    with pytest.raises(ConfigError, match=f"without 40 of {ROWS} rows"):
+        prepare_score(chosen)
+
+
+@pytest.mark.parametrize("rows", [ROWS, 43, 77])
+def test_night_whose_rows_cannot_be_read_deletes_nothing(tmp_path: Path, rows: int) -> None:
+    chosen = nights(tmp_path, numbers(0), numbers(OTHERS, rows), "a.parquet")
+    file = tmp_path / "second" / "a.parquet"
+    data = file.read_bytes()
+    footer = 8 + int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(b"PAR1" + b"\xff" * (len(data) - footer - 4) + data[-footer:])
+    before = content(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"got no readable row.*--overwrite"):
+        prepare_score(chosen)
+    assert content(tmp_path / "out") == before
+
+
+def test_twenty_parts_spread_over_the_dump_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = nights(tmp_path, numbers(0, 100), numbers(0, 100), "a.parquet", split_rows=2)
+    read, seen = other_texts.read_split, []
+
+    def noting(split: Any, columns: Any) -> Any:
+        seen.append(split.row_offset)
+        return read(split, columns)
+
+    monkeypatch.setattr(other_texts, "read_split", noting)
+    prepare_score(chosen)
+    assert seen == [2 * (number * 50 // 20) for number in range(20)]
+    seen.clear()
+    (tmp_path / "second" / "a.parquet").unlink()
+    prepare_score(job_options(tmp_path / "first", tmp_path / "out", split_rows=2))
+    assert not seen
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+def test_the_folder_is_accepted_if_most_of_its_files_are_the_same(
+    tmp_path: Path, changed: int
+) -> None:
+    dump, out = tmp_path / "dump", tmp_path / "out"
+    for number in range(3):
+        write_night(dump, numbers(number * 20, 20), f"{number}.parquet")
+    assert run_options(job_options(dump, out))["success"]
+    for number in range(changed):
+        write_night(dump, numbers(OTHERS + number * 20, 20), f"{number}.parquet")
+    if changed == 1:
+        assert run_options(job_options(dump, out))["replaced"] == 20
+    else:
+        with pytest.raises(ConfigError, match="without 40 of 40 rows"):
+            prepare_score(job_options(dump, out))
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_command_ends_with_status_2_and_names_the_cure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    nights(tmp_path, numbers(0), numbers(OTHERS), "a.parquet")
+    before = content(tmp_path / "out")
+    given = score_arguments(tmp_path / "second", tmp_path, "--device", "cpu", *more)
+    assert main(given) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"without {ROWS} of {ROWS} rows" in said
+    assert "use --overwrite to replace the scores" in said
+    assert content(tmp_path / "out") == before
+    assert main([*given, "--dry-run", "--overwrite"]) == 0

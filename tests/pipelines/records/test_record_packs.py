@@ -1,0 +1,213 @@
+"""Packed records: what counts where a record is in several files, and what is left of each step."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from bertscore_beam.records import (
+    PACKS_FOLDER,
+    PARTS_FOLDER,
+    delete_packed,
+    find_records,
+    keep_records,
+    read_records,
+    record_name,
+    record_path,
+    records,
+    write_pack,
+)
+from bertscore_beam.run import FolderLostError, OutputFolder, RunLock
+from tests.pipelines.records.test_records import PLAN, record_of, write_record
+from tests.support.jobs import own
+
+RECORDS = {split.part_name: record_of(split) for split in PLAN.splits}
+NAMES = tuple(RECORDS)
+
+
+def keep(folder, gone=(), unsure=()):
+    keep_records(folder, find_records(folder), gone=gone, unsure=unsure)
+
+
+def packed(root):
+    """Return a folder whose records are packed, as a run has found them at its start."""
+    folder = own(root)
+    for record in RECORDS.values():
+        write_record(str(root), record)
+    keep(folder)
+    return folder
+
+
+def packs_of(folder):
+    return list(folder.files(PACKS_FOLDER))
+
+
+def test_records_are_the_same_packed_and_the_single_files_are_gone(output):
+    folder = packed(output)
+    assert read_records(folder) == RECORDS
+    assert folder.files(PARTS_FOLDER) == {}
+    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
+    keep(folder)  # nothing to do
+    assert packs_of(folder) == ["00000001-00000.jsonl.gz"]
+
+
+def test_many_records_take_several_packs(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "PACK_RECORDS", 2)
+    folder = packed(tmp_path)
+    assert 1 < len(packs_of(folder)) <= 3
+    assert read_records(folder) == RECORDS
+
+
+def test_a_single_record_counts_instead_of_a_packed_one(tmp_path):
+    folder = packed(tmp_path)
+    newer = replace(RECORDS[NAMES[0]], part_bytes=99)
+    write_record(str(tmp_path), newer)
+    assert read_records(folder)[NAMES[0]] == newer
+    keep(folder)
+    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
+    assert packs_of(folder) == ["00000002-00000.jsonl.gz"]
+    (tmp_path / record_path(NAMES[1])).parent.mkdir(parents=True)
+    (tmp_path / record_path(NAMES[1])).write_bytes(b"{")
+    assert NAMES[1] not in read_records(folder)  # nothing vouches for its part
+
+
+def test_a_later_generation_counts_instead_of_an_earlier_one(tmp_path):
+    folder = packed(tmp_path)
+    newer = replace(RECORDS[NAMES[0]], part_bytes=99)
+    write_pack(folder, 2, 0, [newer.to_json()])
+    assert read_records(folder) == RECORDS | {NAMES[0]: newer}
+
+
+def test_records_in_a_pack_of_the_run_are_not_read_again_unless_somebody_else_wrote_them(tmp_path):
+    folder = own(tmp_path)
+    write_pack(folder, 7, 0, [record.to_json() for record in RECORDS.values()])
+    same, other = (RECORDS[name] for name in NAMES[:2])
+    write_record(str(tmp_path), same)
+    theirs = replace(other, job_digest="of other settings")
+    write_record(str(tmp_path), theirs)
+    asked = []
+    read = OutputFolder.read_if_there
+
+    def counted(self, *names):
+        asked.extend(name for name in names if name.startswith(PARTS_FOLDER))
+        return read(self, *names)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(OutputFolder, "read_if_there", counted)
+        found = find_records(folder, generation=7)
+    assert asked == [record_path(theirs.part_name)]
+    by_name = {record.part_name: record for record in found.records}
+    assert by_name == RECORDS | {theirs.part_name: theirs}
+    delete_packed(folder, found)
+    assert list(folder.files(PARTS_FOLDER)) == [record_name(theirs.part_name)]
+
+
+def test_parts_that_may_change_leave_the_packs(tmp_path):
+    folder = packed(tmp_path)
+    gone, unsure = NAMES[0], NAMES[1]
+    keep(folder, [gone], [unsure, "new"])
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
+    lines = gzip.decompress(pack.read_bytes()).splitlines()
+    assert {json.loads(line)["part_name"] for line in lines} == set(NAMES[2:])
+    assert (tmp_path / record_path(unsure)).read_bytes() == RECORDS[unsure].to_json()
+    before = (tmp_path / record_path(unsure)).stat().st_mtime_ns
+    keep(folder, [gone], [unsure])
+    assert (tmp_path / record_path(unsure)).stat().st_mtime_ns == before
+    keep(folder)
+    assert read_records(folder) == {name: RECORDS[name] for name in NAMES if name != gone}
+    assert folder.files(PARTS_FOLDER) == {}
+
+
+def test_two_generations_stay_until_a_third_one_is_written(tmp_path):
+    """A run leaves the records that it has kept, and those that it has written."""
+    folder = packed(tmp_path)
+    for number in (2, 3):
+        newer = replace(RECORDS[NAMES[0]], part_name=f"c.parquet/part-{number:012d}.parquet")
+        write_pack(folder, number, 0, [newer.to_json()])
+        before = packs_of(folder)
+        keep(folder)
+        assert (packs_of(folder) == before) is (number == 2)
+    assert packs_of(folder) == ["00000004-00000.jsonl.gz"]
+    assert len(read_records(folder)) == len(RECORDS) + 2
+
+
+def test_unpacking_that_is_cut_off_anywhere_loses_no_record(tmp_path, monkeypatch):
+    """Each change is preceded by a look at the lock, where the run may end."""
+    done, number = False, 0
+    while not done:
+        folder = packed(tmp_path / str(number))
+        found, left = find_records(folder), number
+
+        def check(lock):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise FolderLostError("the folder is lost")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RunLock, "check", check)
+            try:
+                keep_records(folder, found, gone=NAMES[:1], unsure=NAMES[1:2])
+                done = True
+            except FolderLostError:
+                number += 1
+        now = read_records(folder)
+        # The record of a part that is deleted may stay, and says nothing then.
+        assert {name for name in NAMES if now.get(name) != RECORDS[name]} <= {NAMES[0]}
+    assert number >= 3
+
+
+def moves(name, folder):
+    """Change the folder as a run does: that begins, and that is concluded."""
+    if name == "begin":
+        keep(folder)
+    else:
+        delete_packed(folder, find_records(folder, generation=1))
+
+
+@pytest.mark.parametrize(("move", "generation"), [("begin", None), ("end", None), ("end", 1)])
+def test_records_that_move_while_they_are_read_are_not_lost(
+    tmp_path, monkeypatch, move, generation
+):
+    """Another process moves the records before one look into the folder, each of them in turn."""
+    originals = {name: getattr(OutputFolder, name) for name in ("files", "read_if_there")}
+    turn, is_disturbed = 0, True
+    while is_disturbed:
+        folder, looks, is_disturbed = own(tmp_path / str(turn)), 0, False
+        lines = [record.to_json() for record in RECORDS.values()]
+        write_pack(folder, 1, 0, lines if move == "end" else lines[:1])
+        for record in RECORDS.values():
+            write_record(folder.root, record)
+        with monkeypatch.context() as patched:
+
+            def look(name, *args, folder=folder, turn=turn, patched=patched, **kwargs):
+                nonlocal looks, is_disturbed
+                looks += 1
+                if looks == turn + 1:
+                    is_disturbed = True
+                    for other, original in originals.items():
+                        patched.setattr(OutputFolder, other, original)
+                    moves(move, folder)
+                return originals[name](*args, **kwargs)
+
+            for name in originals:
+                patched.setattr(
+                    OutputFolder,
+                    name,
+                    lambda *given, look=look, name=name, **named: look(name, *given, **named),
+                )
+            found = find_records(folder, generation)
+        assert {record.part_name: record for record in found.records} == RECORDS
+        assert read_records(folder) == RECORDS
+        turn += 1
+    assert turn >= 3
+
+
+def test_a_damaged_pack_holds_nothing(tmp_path):
+    folder = packed(tmp_path)
+    (pack,) = (tmp_path / PACKS_FOLDER).iterdir()
+    for damage in (b"", b"no gzip", pack.read_bytes()[:-9]):
+        pack.write_bytes(damage)
+        assert read_records(folder) == {}

@@ -1,0 +1,374 @@
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bertscore_beam.dump import Plan, RowDigests, RowGroup, Split, plan_file, write_part
+from bertscore_beam.files import exists, join, write_atomically
+from bertscore_beam.records import (
+    PartRecord,
+    Records,
+    RunTotals,
+    ending_of,
+    files_of_run,
+    orphan_parts,
+    pack_of,
+    read_part_sizes,
+    read_records,
+    record_from_json,
+    record_path,
+    stale_parts,
+    standing_of,
+)
+from bertscore_beam.run import RUN_FILE, OutputFolder, check_same_run, read_run
+from bertscore_core.errors import SignatureError
+from bertscore_core.stats import ScoreSummary
+from bertscore_core.tokens import Work
+
+DIGEST = "0123456789abcdef"
+IDF = "1d1d1d1d1d1d1d1d"
+IDENTITY = {"model": "tiny", "num_layers": "3", "idf": "none"}
+
+
+def splits_of(name: str, rows: int, target_rows: int = 10) -> list[Split]:
+    blank = Split(
+        path=f"/in/{name}",
+        input_name=name,
+        file_rows=None,
+        file_size=rows * 7,
+        file_version="v1",
+    )
+    group = RowGroup(num_rows=rows, num_bytes=rows)
+    return plan_file(blank, [group], target_rows=target_rows, target_bytes=10**9)
+
+
+def plan_of(*splits: Split) -> Plan:
+    return Plan(splits=splits, rejected_files=(), split_rows=20, digest="d")
+
+
+PLAN = plan_of(*splits_of("a.parquet", 30), *splits_of("sub dir/b.parquet", 20))
+
+
+def record_of(
+    split: Split, job_digest: str = DIGEST, part_bytes: int = 5, idf: str = IDF
+) -> PartRecord:
+    summary = ScoreSummary(
+        rows=split.num_rows,
+        scored=split.num_rows - 1,
+        precision=1.25,
+        recall=1.0 / 3.0,
+        f1=0.1,
+        truncated=2,
+        reasons={"null_reference": 1},
+    )
+    return PartRecord.of(
+        split,
+        digests=RowDigests(candidates="c", references="r", rows="all"),
+        job_digest=job_digest,
+        idf=idf,
+        summary=summary,
+        seconds=0.5,
+        work=Work(batches=2, tokens=90, padded_tokens=100, busy_seconds=0.25),
+        part_bytes=part_bytes,
+    )
+
+
+def write_record(output: str, record: PartRecord) -> None:
+    write_atomically(join(output, record_path(record.part_name)), record.to_json())
+
+
+def part_sizes(output: str, known: Collection[str]) -> dict[str, int]:
+    folder = OutputFolder(output)
+    return read_part_sizes(folder, files_of_run(folder), known)
+
+
+def held(*records: PartRecord | None, num_bins: int = 1) -> Records:
+    found = Records(num_bins)
+    for record in records:
+        if record is not None:
+            found.add(record)
+    return found
+
+
+def is_done(split: Split, record: PartRecord | None, sizes: dict[str, int]) -> bool:
+    return not any(ending_of(plan_of(split), held(record), sizes, DIGEST, IDF).is_missing)
+
+
+def test_record_survives_json() -> None:
+    record = record_of(PLAN.splits[1])
+    assert record_from_json(record.to_json()) == record
+    assert record.to_json() == record_of(PLAN.splits[1]).to_json()
+
+
+def test_records_are_read_back_by_part_name(output: str) -> None:
+    records = [record_of(split) for split in PLAN.splits]
+    for record in records:
+        write_record(output, record)
+    assert read_records(OutputFolder(output)) == {record.part_name: record for record in records}
+    digest = hashlib.sha256(b"a.parquet").hexdigest()[:32]
+    assert exists(join(output, f"_manifest/parts/{digest}/part-000000000010.json"))
+
+
+def test_folder_without_records_has_none(output: str) -> None:
+    assert read_records(OutputFolder(output)) == {}
+    assert part_sizes(output, ()) == {}
+
+
+def mangled(**changes: object) -> bytes:
+    fields = json.loads(record_of(PLAN.splits[0]).to_json())
+    fields.update(changes)
+    return json.dumps(fields).encode()
+
+
+WHOLE = record_of(PLAN.splits[0]).to_json()
+BROKEN_RECORDS = {
+    "torn": WHOLE[: len(WHOLE) // 2],
+    "empty": b"",
+    "zeros": bytes(100),
+    "list": b"[]",
+    "number": b"7",
+    "not UTF-8": b"\xff\xfe{}",
+    "other format": mangled(format=99),
+    "no format": b"{}",
+    "unknown field": mangled(surprise=1),
+    "missing field": json.dumps({"format": 1, "part_name": "x"}).encode(),
+    "digests are no mapping": mangled(digests="r"),
+    "summary is no mapping": mangled(summary=None),
+    "summary of other fields": mangled(summary={"rows": 1, "strange": 2}),
+    "work of other fields": mangled(work={"unknown": 1}),
+    "deep nonsense": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("data", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS.keys())
+def test_broken_record_counts_as_absent(tmp_path: Path, data: bytes) -> None:
+    assert record_from_json(data) is None
+    write_record(str(tmp_path), record_of(PLAN.splits[1]))
+    write_atomically(join(str(tmp_path), record_path(PLAN.splits[0].part_name)), data)
+    assert list(read_records(OutputFolder(str(tmp_path)))) == [PLAN.splits[1].part_name]
+
+
+def test_record_under_the_name_of_another_part_counts_as_absent(tmp_path: Path) -> None:
+    path = join(str(tmp_path), record_path(PLAN.splits[0].part_name))
+    write_atomically(path, record_of(PLAN.splits[1]).to_json())
+    assert read_records(OutputFolder(str(tmp_path))) == {}
+
+
+def test_part_sizes_leave_the_bookkeeping_out(output: str) -> None:
+    write_record(output, record_of(PLAN.splits[0]))
+    write_atomically(join(output, "_manifest/plan.pq"), b"plan")
+    write_atomically(join(output, "_rejects/x.parquet"), b"rejects")
+    write_atomically(join(output, "_SUCCESS"), b"")
+    for split in PLAN.splits:
+        write_atomically(join(output, split.part_name), b"12345")
+    names = {split.part_name for split in PLAN.splits}
+    assert part_sizes(output, names) == dict.fromkeys(names, 5)
+
+
+def test_part_without_record_is_ours_by_its_signature(output: str) -> None:
+    """A run may be killed between a part and its record, and its input may then be gone."""
+    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
+    name, other, third = (f"gone.parquet/part-{number:012d}.parquet" for number in range(3))
+    write_atomically(join(output, name), write_part(ours))
+    write_atomically(join(output, other), write_part(pa.table({"a": [1]})))
+    write_atomically(join(output, third), b"no Parquet")
+    write_atomically(join(output, "gone.parquet/mine.parquet"), write_part(ours))
+    assert list(part_sizes(output, ())) == [name]
+
+
+@pytest.mark.parametrize("mark", ["_run.json", "_manifest/plan.pq"])
+def test_parts_in_the_folder_of_another_run_are_not_ours(output: str, mark: str) -> None:
+    ours = pa.table({"a": [1]}).replace_schema_metadata({"bertscore.signature": "bertscore|..."})
+    part = f"a.parquet/part-{0:012d}.parquet"
+    for name in (part, f"other/{part}", f"other/deeper/{part}", f"third/{part}"):
+        write_atomically(join(output, name), write_part(ours))
+    write_atomically(join(output, "other", mark), b"{}")
+    write_atomically(join(output, mark), b"{}")
+    assert part_sizes(output, {f"other/{part}"}).keys() == {part, f"third/{part}"}
+
+
+SPLIT = PLAN.splits[0]
+SIZES = {split.part_name: 5 for split in PLAN.splits}
+
+
+def test_finished_splits_are_not_pending() -> None:
+    records = [record_of(split) for split in PLAN.splits[1:4]]
+    standing = standing_of(PLAN, held(*records), SIZES, DIGEST, IDF)
+    assert standing.pending == (PLAN.splits[0], PLAN.splits[4])
+    assert standing.done == PLAN.splits[1:4]
+    assert standing.carried == RunTotals.sum(map(RunTotals.of_record, records))
+    assert standing.outdated == (PLAN.splits[0].part_name, PLAN.splits[4].part_name)
+    assert standing.stale == standing.orphans == ()
+    assert standing_of(PLAN, held(), SIZES, DIGEST, IDF).pending == PLAN.splits
+
+
+def test_record_of_a_part_to_be_made_anew_is_outdated() -> None:
+    records = held(*map(record_of, PLAN.splits))
+    sizes = {name: size for name, size in SIZES.items() if name != SPLIT.part_name}
+    standing = standing_of(PLAN, records, sizes, DIGEST, IDF)
+    assert standing.pending == (SPLIT,)
+    assert standing.outdated == (SPLIT.part_name,)
+
+
+CHANGES = {
+    "another idf table": (SPLIT, record_of(SPLIT, idf="other")),
+    "another signature": (SPLIT, record_of(SPLIT, job_digest="other")),
+    "another size of the file": (replace(SPLIT, file_size=1), record_of(SPLIT)),
+    "another version of the file": (replace(SPLIT, file_version="v2"), record_of(SPLIT)),
+    "another number of rows in the file": (replace(SPLIT, file_rows=31), record_of(SPLIT)),
+    "another length of the split": (replace(SPLIT, num_rows=9), record_of(SPLIT)),
+    "another part": (SPLIT, record_of(PLAN.splits[1])),
+    "no record": (SPLIT, None),
+}
+
+
+@pytest.mark.parametrize(("split", "record"), CHANGES.values(), ids=CHANGES.keys())
+def test_split_is_scored_again_after_any_change(split: Split, record: PartRecord | None) -> None:
+    assert is_done(SPLIT, record_of(SPLIT), SIZES)
+    assert not is_done(split, record, SIZES)
+
+
+def test_moved_file_and_other_row_groups_are_no_change() -> None:
+    moved = replace(SPLIT, path="/elsewhere/a.parquet", first_row_group=1, row_group_stop=9)
+    assert is_done(moved, record_of(SPLIT), SIZES)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "done"),
+    [({SPLIT.part_name: 5}, True), ({SPLIT.part_name: 4}, False), ({}, False)],
+)
+def test_part_must_be_there_in_the_size_recorded(sizes: dict[str, int], done: bool) -> None:
+    assert is_done(SPLIT, record_of(SPLIT), sizes) is done
+
+
+UNSURE = {
+    "another size of the file": (replace(SPLIT, file_size=1), IDF),
+    "another version of the file": (replace(SPLIT, file_version="v2"), IDF),
+    "no version": (replace(SPLIT, file_version=""), IDF),
+    "rows that were put behind": (replace(SPLIT, file_rows=31, file_version="v2"), IDF),
+    "an idf table to be counted": (SPLIT, None),
+}
+
+
+@pytest.mark.parametrize(("split", "idf"), UNSURE.values(), ids=UNSURE.keys())
+def test_part_whose_rows_may_still_be_the_same_is_compared_first(
+    split: Split, idf: str | None
+) -> None:
+    records = held(record_of(split if split.file_version == "" else SPLIT))
+    standing = standing_of(plan_of(split), records, SIZES, DIGEST, idf)
+    assert (standing.unsure, standing.pending, standing.done) == ((split,), (), ())
+    assert standing.outdated == ()
+    for part_sizes in ({}, {SPLIT.part_name: 4}):  # gone, or torn
+        standing = standing_of(plan_of(split), records, part_sizes, DIGEST, idf)
+        assert (standing.unsure, standing.pending) == ((), (split,))
+
+
+SURE = {name: CHANGES[name] for name in CHANGES if "file" not in name}
+
+
+@pytest.mark.parametrize(("split", "record"), SURE.values(), ids=SURE.keys())
+def test_part_that_cannot_hold_is_not_compared(split: Split, record: PartRecord | None) -> None:
+    assert standing_of(plan_of(split), held(record), SIZES, DIGEST, IDF).pending == (split,)
+
+
+def test_parts_of_inputs_that_are_gone_are_orphans_and_not_stale() -> None:
+    names = [split.part_name for split in PLAN.splits]
+    rest = plan_of(*splits_of("a.parquet", 30))
+    assert orphan_parts(rest, names) == tuple(n for n in names if n.startswith("sub dir/"))
+    assert stale_parts(rest, names) == ()
+    assert orphan_parts(PLAN, names) == ()
+
+
+def test_parts_that_are_cut_elsewhere_now_are_stale_and_not_orphans() -> None:
+    names = [split.part_name for split in PLAN.splits]
+    wider = plan_of(*splits_of("a.parquet", 30, 15), *splits_of("sub dir/b.parquet", 20))
+    assert stale_parts(wider, names) == (
+        "a.parquet/part-000000000010.parquet",
+        "a.parquet/part-000000000020.parquet",
+    )
+    assert orphan_parts(wider, names) == ()
+
+
+def test_earlier_run_is_read_and_its_absence_is_none(output: str) -> None:
+    assert read_run(OutputFolder(output)) is None
+    write_atomically(join(output, RUN_FILE), b'{"signature": "x"}')
+    assert read_run(OutputFolder(output)) == {"signature": "x"}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
+def test_damaged_run_file_is_an_error_with_a_cure(tmp_path: Path, data: bytes) -> None:
+    write_atomically(join(str(tmp_path), RUN_FILE), data)
+    with pytest.raises(SignatureError, match=r"_run.json .* is damaged.*--overwrite"):
+        read_run(OutputFolder(str(tmp_path)))
+
+
+def test_run_with_the_same_identity_goes_on() -> None:
+    check_same_run({"identity": dict(IDENTITY), "options": {"workers": 9}}, IDENTITY)
+    check_same_run(None, IDENTITY)
+
+
+def test_run_with_another_identity_is_refused_and_the_difference_is_named() -> None:
+    before = {"model": "tiny", "num_layers": "5", "language": "en"}
+    with pytest.raises(SignatureError) as caught:
+        check_same_run({"identity": before}, IDENTITY)
+    assert "num_layers: '5' there, '3' now" in str(caught.value)
+    assert "idf: None there, 'none' now" in str(caught.value)
+    assert "language: 'en' there, None now" in str(caught.value)
+    assert "model" not in str(caught.value)
+    assert "--overwrite" in str(caught.value)
+
+
+@pytest.mark.parametrize("run", [{}, {"identity": None}, {"identity": "nonsense"}])
+def test_run_that_does_not_say_what_it_was_is_refused(run: dict[str, object]) -> None:
+    with pytest.raises(SignatureError, match="got no identity; expected what an earlier run"):
+        check_same_run(run, IDENTITY)
+
+
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 65, 300])
+@pytest.mark.parametrize("num_bins", [1, 7])
+def test_records_are_held_in_bins(number: int, num_bins: int) -> None:
+    all_of = [record_of(split) for split in splits_of("a.parquet", 10 * number)][:number]
+    records = held(*all_of, num_bins=num_bins)
+    assert len(records) == number
+    assert sorted(records, key=by_name) == sorted(all_of, key=by_name)
+    for place in range(num_bins):
+        for name, record in records.bin(place).items():
+            assert (name, pack_of(name, num_bins)) == (record.part_name, place)
+
+
+def by_name(record: PartRecord) -> str:
+    return record.part_name
+
+
+def test_an_outcome_does_not_depend_on_the_number_of_bins() -> None:
+    """One of each kind: done, of other texts, gone, not planned, of an input that is gone."""
+    splits = splits_of("a.parquet", 400)
+    plan = plan_of(*splits, *splits_of("b.parquet", 20))
+    others = [*splits_of("b.parquet", 20, 4)[1:], *splits_of("c.parquet", 20)]
+    all_of = [
+        record_of(split, part_bytes=5 + (number == 3), idf=IDF if number != 5 else "other")
+        for number, split in enumerate([*splits[:30], *others])
+    ]
+    changed = [
+        replace(one, file_version="v0") if number == 9 else one for number, one in enumerate(all_of)
+    ]
+    sizes = {record.part_name: 5 for record in changed[1:-1]} | {splits[33].part_name: 5}
+    found = [
+        standing_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)
+    ]
+    once, again = found
+    assert once == replace(again, carried=once.carried)
+    assert once.carried.summary.rows == again.carried.summary.rows == 26 * 10
+    assert (len(once.done), len(once.unsure), len(once.stale), len(once.orphans)) == (26, 1, 4, 1)
+    assert once.rows_at_risk == 10 * 3 + sum(record.num_rows for record in all_of[30:34])
+    ends = [ending_of(plan, held(*changed, num_bins=bins), sizes, DIGEST, IDF) for bins in (1, 7)]
+    assert ends[0] == ends[1]
+    assert ends[0].stale == once.stale
+    assert [place for place, gone in enumerate(ends[0].is_missing) if not gone] == [
+        place for place in range(30) if place not in (0, 3, 5, 9)
+    ]
+    assert ends[0].untouched_rows == 3 * 10

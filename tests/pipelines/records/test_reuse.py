@@ -1,0 +1,361 @@
+"""Input that has changed is noticed, and input that has not is not scored again."""
+
+import http.server
+import os
+import re
+import threading
+from functools import partial
+from types import SimpleNamespace
+
+import apache_beam as beam
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from bertscore_beam.dump import SplitRun
+from bertscore_beam.records import EarlierRecords
+from bertscore_beam.score import LoadedScorers, ToScore, score_run
+from bertscore_core import SignatureError
+from tests.support.dumps import pair_rows, read_output, write_dump
+from tests.support.jobs import (
+    add_score_pipeline,
+    job_options,
+    prepare_score,
+    run_options,
+    run_prepared,
+    start,
+)
+
+pytestmark = pytest.mark.job
+
+
+FIRST = "shard-000.parquet"
+
+
+@pytest.fixture(params=["none", "corpus"])
+def scored(request, tmp_path):
+    """Return a dump of two files, the options of a run and its output of four parts."""
+    dump = write_dump(tmp_path / "dump", [30, 30])
+    chosen = job_options(dump, tmp_path / "out", idf=request.param)
+    assert run_options(chosen)["success"]
+    return dump, chosen, tmp_path / "out"
+
+
+def parts_of(output):
+    """Return the bytes of all parts, and when they were written."""
+    found = sorted(output.glob("shard-*/part-*.parquet"))
+    return {str(p.relative_to(output)): (p.read_bytes(), p.stat().st_mtime_ns) for p in found}
+
+
+def contents(parts):
+    return {name: data for name, (data, _) in parts.items()}
+
+
+def change(path, column, row, value, **options):
+    """Give a cell of a file another value; the rest stays as it is."""
+    table = pq.read_table(path)
+    values = table[column].to_pylist()
+    values[row] = value
+    place = table.schema.get_field_index(column)
+    changed = table.set_column(place, table.schema.field(place), pa.array(values))
+    pq.write_table(changed, path, **({"row_group_size": 7} | options))
+
+
+def afresh(chosen, folder):
+    """Return the parts of a run that nothing is there for."""
+    options = job_options(chosen.input[0], folder, idf=chosen.idf)
+    assert run_options(options)["success"]
+    return contents(parts_of(folder))
+
+
+def documents_counted(job):
+    """Run a job and tell how many references were counted for idf, and pairs scored."""
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    add_score_pipeline(pipeline, job)
+    found = pipeline.run().metrics().query()["counters"]
+    counters = {item.key.metric.name: item.committed for item in found}
+    return counters.get("documents_counted", 0), counters.get("pairs_scored", 0)
+
+
+def test_identical_copy_is_neither_scored_nor_counted_again(scored):
+    dump, chosen, output = scored
+    before = parts_of(output)
+    (dump / FIRST).write_bytes((dump / FIRST).read_bytes())
+    job = prepare_score(chosen)
+    assert job.standing.pending == ()
+    assert len(job.standing.unsure) == (2 if chosen.idf == "none" else 4)
+    job = start(job)
+    assert documents_counted(job) == (0, 0)
+    assert parts_of(output) == before
+    again = prepare_score(chosen)
+    assert (again.standing.work, again.idf.must_count) == ((), False)
+    assert again.spec.goal.carried.summary.rows == 60
+
+
+def test_file_of_equal_values_in_another_layout_is_not_scored_again(scored):
+    dump, chosen, output = scored
+    before = parts_of(output)
+    table = pq.read_table(dump / FIRST)
+    pq.write_table(table, dump / FIRST, row_group_size=7, compression="gzip", use_dictionary=False)
+    summary = run_options(chosen)
+    assert summary["success"]
+    assert (summary["parts_kept"], summary["parts_rewritten"]) == (
+        2 + 2 * (chosen.idf != "none"),
+        0,
+    )
+    assert summary["pairs_per_second"] is None
+    assert parts_of(output) == before
+
+
+def test_other_columns_that_change_are_written_beside_the_scores_that_were_there(scored, tmp_path):
+    dump, chosen, output = scored
+    before = parts_of(output)
+    change(dump / FIRST, "id", 3, 1000)
+    job = prepare_score(chosen)
+    job = start(job)
+    assert documents_counted(job) == (0, 0)
+    after = parts_of(output)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {f"{FIRST}/part-000000000000.parquet"}
+    assert read_output(output)["id"].to_pylist()[:5] == [0, 1, 2, 1000, 4]
+    assert contents(after) == afresh(chosen, tmp_path / "afresh")
+    assert prepare_score(chosen).standing.work == ()
+
+
+@pytest.mark.parametrize("column", ["candidate", "reference"])
+def test_text_that_changes_is_scored_and_the_idf_table_is_that_of_the_texts(
+    scored, tmp_path, column
+):
+    dump, chosen, output = scored
+    before = parts_of(output)
+    change(dump / FIRST, column, 3, "quite another text")
+    summary = run_options(chosen)
+    assert summary["success"]
+    after = parts_of(output)
+    moved = {name for name in before if before[name][0] != after[name][0]}
+    everything = chosen.idf == "corpus" and column == "reference"
+    assert moved == (set(before) if everything else {f"{FIRST}/part-000000000000.parquet"})
+    assert contents(after) == afresh(chosen, tmp_path / "afresh")
+    assert prepare_score(chosen).standing.work == ()
+
+
+def test_change_with_size_and_time_kept_is_noticed(tmp_path):
+    dump = write_dump(tmp_path / "dump", [10])
+    chosen = job_options(dump, tmp_path / "out")
+    plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    change(dump / FIRST, "candidate", 3, "one text", **plain)
+    run_options(chosen)
+    status = (dump / FIRST).stat()
+    before = read_output(tmp_path / "out")
+    copy = tmp_path / "copy"
+    copy.write_bytes((dump / FIRST).read_bytes())
+    change(copy, "candidate", 3, "and a ca", **plain)
+    (dump / FIRST).write_bytes(copy.read_bytes())
+    os.utime(dump / FIRST, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = (dump / FIRST).stat()
+    assert (now.st_size, now.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert run_options(chosen)["success"]
+    after = read_output(tmp_path / "out")
+    assert after["candidate"][3].as_py() == "and a ca"
+    assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
+
+
+class Unversioned(http.server.BaseHTTPRequestHandler):
+    """Serves ranges of files, and says nothing by which another version could be told."""
+
+    def __init__(self, *given, folder):
+        self._folder = folder
+        super().__init__(*given)
+
+    def do_GET(self):
+        data = (self._folder / self.path[1:]).read_bytes()
+        size, asked = len(data), re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        self.send_response(206 if asked else 200)
+        if asked:
+            first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
+            data = data[first : last + 1]
+            self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web(tmp_path):
+    """Serve a folder; return it and its address."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    handler = partial(Unversioned, folder=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+def test_file_that_has_no_version_is_compared_each_time(tmp_path, web, idf):
+    folder, url = web
+    plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    rows = pair_rows(20)
+    pq.write_table(pa.table(rows), folder / "a.parquet", **plain)
+    chosen = job_options(f"{url}/a.parquet", tmp_path / "out", idf=idf)
+    assert run_options(chosen)["success"]
+    before = read_output(tmp_path / "out")
+    summary = run_options(chosen)
+    assert (summary["success"], summary["parts_kept"], summary["parts"]) == (True, 1, 1)
+    size = (folder / "a.parquet").stat().st_size
+    rows["reference"][3] = rows["reference"][3][::-1]
+    pq.write_table(pa.table(rows), folder / "a.parquet", **plain)
+    assert (folder / "a.parquet").stat().st_size == size
+    summary = run_options(chosen)
+    assert (summary["success"], summary["parts_kept"]) == (True, 0)
+    after = read_output(tmp_path / "out")
+    assert after["reference"][3].as_py() == rows["reference"][3]
+    assert after["bertscore_f1"][3] != before["bertscore_f1"][3]
+    other = job_options(f"{url}/a.parquet", tmp_path / "afresh", idf=idf)
+    run_options(other)
+    assert after.equals(read_output(tmp_path / "afresh"))
+
+
+def test_rows_put_behind_a_file_leave_its_earlier_parts(tmp_path):
+    dump = write_dump(tmp_path / "dump", [14])
+    chosen = job_options(dump, tmp_path / "out", split_rows=7)
+    run_options(chosen)
+    before = parts_of(tmp_path / "out")
+    write_dump(dump, [21])
+    summary = run_options(chosen)
+    assert (summary["parts"], summary["parts_kept"], summary["success"]) == (3, 2, True)
+    after = parts_of(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+
+
+def test_corpus_of_other_files_is_refused_by_name(tmp_path):
+    dump = write_dump(tmp_path / "dump", [10, 10])
+    chosen = job_options(dump, tmp_path / "out", idf="corpus")
+    run_options(chosen)
+    write_dump(dump, [10, 10, 10])
+    with pytest.raises(SignatureError, match="names and rows"):
+        prepare_score(chosen)
+
+
+def test_lists_and_single_texts_are_not_taken_for_each_other(tmp_path):
+    """A list has a column of scores more."""
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    texts = pa.array([None, None], pa.string())
+    lists = pa.array([None, None], pa.list_(pa.string()))
+    chosen = job_options(dump, tmp_path / "out", max_reject_fraction=1.0)
+    for references in (texts, lists):
+        pq.write_table(pa.table({"candidate": ["a", "b"], "reference": references}), dump / FIRST)
+        assert run_options(chosen)["success"]
+    assert "bertscore_best_reference" in read_output(tmp_path / "out").column_names
+
+
+def test_damaged_part_gives_no_scores_to_changed_rows(tmp_path):
+    dump = write_dump(tmp_path / "dump", [10])
+    chosen = job_options(dump, tmp_path / "out")
+    run_options(chosen)
+    expected = read_output(tmp_path / "out")
+    part = tmp_path / "out" / FIRST / "part-000000000000.parquet"
+    part.write_bytes(bytes(part.stat().st_size))
+    change(dump / FIRST, "id", 3, 1000)
+    summary = run_options(chosen)
+    assert (summary["success"], summary["parts_rewritten"]) == (True, 0)
+    found = read_output(tmp_path / "out")
+    assert found["id"][3].as_py() == 1000
+    np.testing.assert_array_equal(found["bertscore_f1"], expected["bertscore_f1"])
+
+
+def test_run_cut_off_while_parts_are_compared_goes_on(scored, tmp_path, monkeypatch):
+    """Before one of the things that are written or deleted."""
+    dump, chosen, output = scored
+    change(dump / FIRST, "id", 3, 1000)
+    change(dump / FIRST, "candidate", 20, "another text")
+    expected = afresh(chosen, tmp_path / "afresh")
+    whole = {p.relative_to(output): p.read_bytes() for p in output.rglob("*") if p.is_file()}
+    for step in range(0, 12, 3):
+        for path in [path for path in output.rglob("*") if path.is_file()]:
+            path.unlink()
+        for name, data in whole.items():
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
+            (output / name).write_bytes(data)
+        job = prepare_score(chosen)
+        job = start(job)
+        with monkeypatch.context() as patched:
+            countdown = iter(range(step))
+            for name in ("remove", "replace"):
+                patched.setattr(os, name, _until(countdown, getattr(os, name)))
+            with pytest.raises(Exception, match="cut off"):
+                run_prepared(job)
+        assert run_options(chosen)["success"]
+        assert contents(parts_of(output)) == expected
+
+
+def _until(countdown, do):
+    def step(*args, **kwargs):
+        if next(countdown, None) is None:
+            raise RuntimeError("cut off")
+        return do(*args, **kwargs)
+
+    return step
+
+
+@pytest.mark.parametrize("marked", [("UTC", "UTC"), ("", "UTC"), ("UTC", "")])
+def test_times_of_day_keep_the_mark_of_utc_that_the_file_has_now(marked, tmp_path):
+    """Arrow's types do not hold the mark, neither when rows are compared nor when written again."""
+    dump = tmp_path / "dump"
+    dump.mkdir()
+
+    def write(mark, number):
+        kind = "TIMETZ" if mark else "TIME"
+        with duckdb.connect() as connection:
+            connection.execute(
+                "COPY (SELECT 'the cat sat' AS candidate, 'a cat sat' AS reference, "
+                f"{number} AS id, {kind} '12:00:00' AS at) TO '{dump}/in.parquet' (FORMAT parquet)"
+            )
+
+    chosen = job_options(dump, tmp_path / "out")
+    write(marked[0], 1)
+    assert run_options(chosen)["success"]
+    write(marked[1], 2 if marked[0] == marked[1] else 1)
+    summary = run_options(chosen)
+    assert (summary["success"], summary["parts_rewritten"]) == (True, 1)
+    (part,) = (tmp_path / "out" / "in.parquet").glob("*.parquet")
+    found = pq.ParquetFile(part).schema.column(3).logical_type
+    assert f"isAdjustedToUTC={'true' if marked[1] else 'false'}" in str(found)
+
+
+def test_worker_that_was_declared_dead_leaves_the_part_of_the_one_that_took_its_place(tmp_path):
+    dump = write_dump(tmp_path / "dump", [10])
+    chosen = job_options(dump, tmp_path / "out")
+    run_options(chosen)
+    before = contents(parts_of(tmp_path / "out"))
+    change(dump / FIRST, "candidate", 3, "another text")
+    job = start(prepare_score(chosen))
+    (split,), loaded, seen = job.standing.work, LoadedScorers(), []
+
+    def scorers(setting):
+        seen.append(contents(parts_of(tmp_path / "out")))  # while the model is at work
+        return loaded(setting)
+
+    scorers.has = loaded.has
+    found = EarlierRecords(job.spec.folder).find(split.part_name)
+    still = SimpleNamespace(find=lambda _, **__: found)  # both have read the earlier record
+    chosen = ToScore(SplitRun((split,)))
+    (record,) = score_run(chosen, job.spec, scorers, still)
+    written = contents(parts_of(tmp_path / "out"))
+    (late,) = score_run(chosen, job.spec, scorers, still)
+    assert late.digests == record.digests
+    assert written != before
+    assert (seen[0], seen[-1]) == (before, written)
+    assert contents(parts_of(tmp_path / "out")) == written
