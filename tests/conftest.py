@@ -1,5 +1,7 @@
 """Fixtures every test may use. They need no more than `tests/core` does: torch and transformers."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -10,6 +12,7 @@ import torch
 from hypothesis import settings
 
 from bertscore_core import BertScorer, ScorerConfig
+from bertscore_core.model import CACHE_VARIABLE
 from tests.support import layers
 from tests.support.encoders import shared_encoder
 from tests.support.tiny_models import build_tiny_model
@@ -17,6 +20,14 @@ from tests.support.tiny_models import build_tiny_model
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep converted encoders for this session alone, in a folder that its processes share."""
+    if CACHE_VARIABLE not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="bertscore-tests-")
+        os.environ[CACHE_VARIABLE] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_sessionstart() -> None:

@@ -28,6 +28,12 @@ from .encoder import (
     load_encoder as load_encoder,
     resolve_device as resolve_device,
 )
+from .kept_encoders import (
+    CACHE_VARIABLE as CACHE_VARIABLE,
+    cache_key as cache_key,
+    find_encoder as find_encoder,
+    new_encoder as new_encoder,
+)
 from .layers import (
     LastLayer as LastLayer,
     check_layer as check_layer,
@@ -35,6 +41,7 @@ from .layers import (
     find_final_norm as find_final_norm,
 )
 from .openvino_runtime import (
+    CompileOptions as CompileOptions,
     compile_encoder as compile_encoder,
     computes_in as computes_in,
     openvino_version as openvino_version,

@@ -10,22 +10,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForTextEncoding
 from transformers.utils import logging as transformers_logging
 
 from bertscore_core.errors import ConfigError, ModelLoadError
 from bertscore_core.model.architectures import has_local_layers, own_code_error, read_architecture
+from bertscore_core.model.kept_encoders import cache_key
 from bertscore_core.model.layers import EveryLayer, LastLayer, cut, find_final_norm
 from bertscore_core.model.openvino_runtime import (
     OPENVINO_DTYPES,
     CompiledEncoder,
+    CompileOptions,
     compile_encoder,
     computes_in,
+    find_compiled,
     openvino_version,
+    processor,
 )
 from bertscore_core.model.packing import Forward, PackedBatch, Packing, pack
 from bertscore_core.model.resolve import ModelFiles
@@ -143,19 +149,19 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     check_processor(options.dtype, device)
     check_semantics(options.layer_semantics)
     check_backend(options.backend, dtype=options.dtype, device=device)
-    model = _load(files, options)
-    if not options.all_layers:
-        cut(model, options.num_layers)
-    model.to(device).eval()
-    # After `to`: the final norm is found by running the model.
-    module = _with_outputs(model, options)
-    hidden_size = int(model.config.hidden_size)
-    num_outputs = files.depth + 1 if options.all_layers else 1
-    made = partial(Encoder, device=device, hidden_size=hidden_size, num_outputs=num_outputs)
+    config = read_architecture(files, trust_remote_code=options.trust_remote_code)
+    made = partial(
+        Encoder,
+        device=device,
+        hidden_size=int(config.hidden_size),
+        num_outputs=files.depth + 1 if options.all_layers else 1,
+    )
     if options.backend == "openvino":
-        compiled = _compile(module, files, options, hidden_size, num_outputs)
+        compiled = _load_compiled(files, options, config)
         # OpenVINO holds the weights, and copies of some in another layout.
         return made(model=None, forward=compiled.start, in_flight=compiled.in_flight)
+    module = _load_module(files, options, config, device)
+    model = module.model
     cast_weights(model, options.dtype)
     exact = device.type == "cuda" and options.dtype == "float32"
     as_forward = partial(_torch_forward, exact=exact)
@@ -168,28 +174,50 @@ def load_encoder(files: ModelFiles, options: EncoderOptions) -> Encoder:
     return made(model=model, forward=partial(partial, forward), packing=packing)
 
 
-def _with_outputs(model: Any, options: EncoderOptions) -> LastLayer | EveryLayer:
+def _load_module(
+    files: ModelFiles, options: EncoderOptions, config: Any, device: torch.device
+) -> LastLayer | EveryLayer:
+    model = _load(files, options, config)
+    if not options.all_layers:
+        cut(model, options.num_layers)
+    model.to(device).eval()
     if not options.all_layers:
         return LastLayer(model)
+    # After `to`: the final norm is found by running the model.
     return EveryLayer(model, find_final_norm(model) if options.layer_semantics == "cut" else None)
 
 
-def _compile(
-    module: LastLayer | EveryLayer,
-    files: ModelFiles,
-    options: EncoderOptions,
-    hidden_size: int,
-    num_outputs: int,
-) -> CompiledEncoder:
+def _load_compiled(files: ModelFiles, options: EncoderOptions, config: Any) -> CompiledEncoder:
     lengths = (files.positions, options.max_length, _CHECKED_LENGTH)
-    return compile_encoder(
-        module,
+    how = CompileOptions(
         dtype=options.dtype,
         threads=options.num_threads or torch.get_num_threads(),
-        layers=num_outputs,
-        width=hidden_size,
-        vocabulary=int(getattr(module.model.config, "vocab_size", 1)),
+        layers=files.depth + 1 if options.all_layers else 1,
+        width=int(config.hidden_size),
         longest=min(length for length in lengths if length),
+    )
+    # Own code of a model may be in files that no digest covers.
+    own_code = options.trust_remote_code and "auto_map" in files.config
+    key = None if own_code else _key(files, options, how)
+    compiled = None if key is None else find_compiled(key, how)
+    if compiled is None:
+        module = _load_module(files, options, config, torch.device("cpu"))
+        vocabulary = int(getattr(module.model.config, "vocab_size", 1))
+        compiled = compile_encoder(module, how, vocabulary=vocabulary, key=key)
+    return compiled
+
+
+def _key(files: ModelFiles, options: EncoderOptions, how: CompileOptions) -> str:
+    """Return what a converted encoder is kept under: all that decides what it computes."""
+    return cache_key(
+        weights=files.weights_digest(),
+        layers=(options.num_layers, options.all_layers, options.layer_semantics),
+        attention=options.attention,
+        dtype=how.dtype,
+        longest=how.longest,
+        versions=(torch.__version__, transformers.__version__, openvino_version()),
+        code=[path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))],
+        processor=processor(),
     )
 
 
@@ -300,8 +328,7 @@ def _attention(options: EncoderOptions, architecture: Any) -> str | None:
     return None
 
 
-def _load(files: ModelFiles, options: EncoderOptions) -> Any:
-    config = read_architecture(files, trust_remote_code=options.trust_remote_code)
+def _load(files: ModelFiles, options: EncoderOptions, config: Any) -> Any:
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird switches to full attention at the first short text and keeps it, so its scores
         # would depend on the texts before.

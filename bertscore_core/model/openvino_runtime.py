@@ -9,7 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_core.errors import ModelLoadError
+from bertscore_core.model.kept_encoders import find_encoder, new_encoder
 from bertscore_core.model.layers import EveryLayer, LastLayer
+
+logger = logging.getLogger(__name__)
 
 OPENVINO_DTYPES = {"float32": "f32", "bfloat16": "bf16"}
 """Number formats, and OpenVINO's names for them."""
@@ -52,6 +57,13 @@ def computes_in(dtype: str) -> bool:
         return True
     capabilities = _import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return OPENVINO_DTYPES[dtype].upper() in capabilities
+
+
+def processor() -> str:
+    """Return the name of this processor and the number formats that it computes in."""
+    core = _import_openvino().Core()
+    names = ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")
+    return " ".join(str(core.get_property("CPU", name)) for name in names)
 
 
 class CompiledEncoder:
@@ -97,45 +109,87 @@ class CompiledEncoder:
         return self.start(ids, mask)()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """How an encoder is compiled and compared with torch.
+
+    Attributes:
+        dtype: Format of matrix products, one of `OPENVINO_DTYPES`; the residual stream and the
+            layer norms stay in float32.
+        threads: Threads that compute.
+        layers: Hidden states that the encoder returns: 1, or L + 1 for all.
+        width: Length of a hidden state, H.
+        longest: Tokens of the longest text that it is compared with torch on.
+    """
+
+    dtype: str
+    threads: int
+    layers: int
+    width: int
+    longest: int
+
+
+def find_compiled(key: str, options: CompileOptions) -> CompiledEncoder | None:
+    """Compile an encoder that was kept by `compile_encoder`; None if there is none."""
+    model = find_encoder(key, lambda path: _import_openvino().Core().read_model(path))
+    return None if model is None else _compiled(model, options)
+
+
 def compile_encoder(
-    module: LastLayer | EveryLayer,
-    *,
-    dtype: str,
-    threads: int,
-    layers: int,
-    vocabulary: int,
-    width: int,
-    longest: int,
+    module: LastLayer | EveryLayer, options: CompileOptions, *, vocabulary: int, key: str | None
 ) -> CompiledEncoder:
     """Convert an encoder that torch runs on the CPU, in evaluation mode and in float32.
 
-    Matrix products are computed in `dtype`, one of `OPENVINO_DTYPES`; the residual stream and the
-    layer norms stay in float32. It returns as many `layers` as the module: 1, or L + 1 for all.
+    It is kept for the next process under its key, if it has one.
 
     Raises:
         ModelLoadError: it cannot be converted, or computes something else than torch.
     """
     name = type(module.model).__name__
+    size = sum(4 * parameter.numel() for parameter in module.parameters())
     try:
-        forward = _compile(module, dtype, threads, layers, width, longest)
-        difference = _difference(module, forward, vocabulary, longest)
+        converted = _convert(module, options.longest)
+        with new_encoder(key, size) as path:
+            model = converted if path is None else _written(converted, path)
+            forward = _compiled(model, options)
+            _compare(module, forward, options, vocabulary)
+    except ModelLoadError:
+        raise
     except Exception as error:
         raise ModelLoadError(
             f"{name} cannot be converted to OpenVINO: {error}. Choose another "
             "backend (--backend torch)."
         ) from error
-    if not difference <= LARGEST_DIFFERENCE[dtype]:  # so that NaN is refused, too
-        raise ModelLoadError(
-            f"{name} computes something else on OpenVINO: got unit vectors that "
-            f"differ from torch's by {difference:.2g}; expected {LARGEST_DIFFERENCE[dtype]} at "
-            "most. Choose another backend (--backend torch)."
-        )
     return forward
 
 
-def _compile(
-    model: nn.Module, dtype: str, threads: int, layers: int, width: int, longest: int
-) -> CompiledEncoder:
+def _written(model: Any, path: Path) -> Any:
+    openvino = _import_openvino()
+    try:
+        openvino.serialize(model, path)
+        return openvino.Core().read_model(path)
+    except Exception as error:  # such as a disk that is full
+        logger.info("The converted encoder cannot be written to %s: %s", path, error)
+        return model
+
+
+def _compare(
+    module: LastLayer | EveryLayer,
+    forward: CompiledEncoder,
+    options: CompileOptions,
+    vocabulary: int,
+) -> None:
+    difference = _difference(module, forward, vocabulary, options.longest)
+    if not difference <= LARGEST_DIFFERENCE[options.dtype]:  # so that NaN is refused, too
+        raise ModelLoadError(
+            f"{type(module.model).__name__} computes something else on OpenVINO: got unit vectors "
+            f"that differ from torch's by {difference:.2g}; expected "
+            f"{LARGEST_DIFFERENCE[options.dtype]} at most. Choose another backend (--backend "
+            "torch)."
+        )
+
+
+def _convert(model: nn.Module, longest: int) -> Any:
     openvino = _import_openvino()
     # The longest text: DeBERTa's span of relative positions becomes a constant of the trace, and
     # that of the longest text is right for shorter ones, too.
@@ -153,21 +207,26 @@ def _compile(
         parameter.set_element_type(openvino.Type.i64)
         parameter.set_partial_shape(openvino.PartialShape([-1, -1]))
     converted.validate_nodes_and_infer_types()
+    return converted
+
+
+def _compiled(model: Any, options: CompileOptions) -> CompiledEncoder:
     # All layers of a batch take much memory, so one batch at a time.
-    streams = 1 if layers > 1 else min(threads, _MOST_STREAMS)
-    compiled = _compiled(converted, dtype, threads, streams)
-    return CompiledEncoder(compiled, streams, layers, width)
+    streams = 1 if options.layers > 1 else min(options.threads, _MOST_STREAMS)
+    how = settings(options.dtype, options.threads, streams)
+    compiled = _import_openvino().Core().compile_model(model, "CPU", how)
+    return CompiledEncoder(compiled, streams, options.layers, options.width)
 
 
-def _compiled(model: Any, dtype: str, threads: int, streams: int) -> Any:
-    settings = {
+def settings(dtype: str, threads: int, streams: int) -> dict[str, object]:
+    """Return what a model is compiled with; see `CompileOptions`."""
+    return {
         "INFERENCE_PRECISION_HINT": OPENVINO_DTYPES[dtype],
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": streams,
         # Or else all worker processes would be pinned to the same first cores.
         "ENABLE_CPU_PINNING": False,
     }
-    return _import_openvino().Core().compile_model(model, "CPU", settings)
 
 
 @torch.inference_mode()

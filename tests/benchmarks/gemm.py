@@ -110,8 +110,8 @@ def _chain_rate(shape: tuple[int, int, int], dtype: str, seconds: float) -> floa
         weight = random.standard_normal(ends[::-1], dtype=np.float32) / np.float32(ends[0] ** 0.5)
         states = operations.matmul(states, operations.constant(weight), False, True)
     model = openvino.Model([states], [texts])
-    request = openvino_runtime._compiled(model, dtype, torch.get_num_threads(), 1)
-    request = request.create_infer_request()
+    settings = openvino_runtime.settings(dtype, torch.get_num_threads(), 1)
+    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     request.set_input_tensor(
         openvino.Tensor(random.standard_normal((rows, inner), dtype=np.float32))
     )

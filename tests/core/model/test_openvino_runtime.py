@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,12 +12,18 @@ import torch
 from torch import nn
 
 from bertscore_core import BertScorer, ConfigError, ModelLoadError, ScorerConfig, Signature, settle
-from bertscore_core.model import LastLayer, compile_encoder, computes_in, openvino_version
+from bertscore_core.model import (
+    CompileOptions,
+    LastLayer,
+    compile_encoder,
+    computes_in,
+    openvino_version,
+)
 from tests.golden import texts
 
 pytestmark = pytest.mark.model
 
-SHAPE = {"layers": 1, "vocabulary": 20, "width": 4, "longest": 30, "threads": 1}
+SHAPE = CompileOptions(dtype="float32", threads=1, layers=1, width=4, longest=30)
 
 
 class Table(nn.Module):
@@ -34,7 +41,7 @@ class Table(nn.Module):
 
 def test_hidden_states_are_those_of_torch_whatever_the_shape():
     model = Table(torch.tanh)
-    forward = compile_encoder(LastLayer(model), dtype="float32", **SHAPE)
+    forward = compile_encoder(LastLayer(model), SHAPE, vocabulary=20, key=None)
     for shape in [(1, 1), (5, 3), (2, 30)]:
         ids = torch.randint(0, 20, shape)
         with torch.no_grad():
@@ -45,7 +52,7 @@ def test_hidden_states_are_those_of_torch_whatever_the_shape():
 def test_batches_side_by_side_are_those_computed_alone():
     """More are started than it was asked to compute at once, and waited for in another order."""
     encoder = compile_encoder(
-        LastLayer(Table(torch.tanh)), dtype="float32", **SHAPE | {"threads": 2}
+        LastLayer(Table(torch.tanh)), replace(SHAPE, threads=2), vocabulary=20, key=None
     )
     assert encoder.in_flight == 3
     batches = [torch.randint(0, 20, (1 + number % 3, 2 + number)) for number in range(7)]
@@ -142,7 +149,7 @@ def test_what_runs_is_waited_for_when_another_batch_fails(side_by_side, monkeypa
 )
 def test_a_model_that_computes_something_else_is_refused(change, message):
     with pytest.raises(ModelLoadError, match=message):
-        compile_encoder(LastLayer(Table(change)), dtype="float32", **SHAPE)
+        compile_encoder(LastLayer(Table(change)), SHAPE, vocabulary=20, key=None)
 
 
 def backend(folder, **changes):
