@@ -360,14 +360,24 @@ def copy_tree(target: Path) -> None:
     (target / ".venv").symlink_to(ROOT / ".venv")
 
 
-def finds(tree: Path, layer: str, arguments: list[str]) -> str:
-    """Return the first test of a layer that fails in a tree; "" if none does."""
+def finds(tree: Path, layer: str, room: str, arguments: list[str]) -> str:
+    """Return the first test of a layer that fails in a tree; "" if none does.
+
+    The tests of the fault's own room are tried first, since they find most and are few.
+    """
+    own = "tests/core" if room == "core" else f"tests/pipelines/{room}"
+    return _fails(tree, layer, [own, "-n", "0", *arguments]) or _fails(
+        tree, layer, ["-n", "2", "--dist", "loadfile", *arguments]
+    )
+
+
+def _fails(tree: Path, layer: str, arguments: list[str]) -> str:
     # The list's own test fails with every fault: it looks for the right code.
     arguments = ["--ignore", "tests/test_small_faults.py", *arguments]
     own = os.pathsep.join(map(str, (tree, tree / "pipelines")))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "--dist", "loadfile"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     found = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-m", LAYERS[layer], *arguments],
+        [*command, "-m", LAYERS[layer], *arguments],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": own, "HF_HUB_OFFLINE": "1"},
         capture_output=True,
@@ -403,7 +413,7 @@ def main() -> None:
             done = list(tried["tried"])
             for layer in layers:
                 done.append(layer)
-                if test := finds(Path(folder), layer, given.pytest):
+                if test := finds(Path(folder), layer, fault.room, given.pytest):
                     break
         line = {"fault": fault, "tried": done, "test": test}
         known[fault] = line
