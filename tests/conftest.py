@@ -15,7 +15,7 @@ from bertscore_core import BertScorer, ScorerConfig
 from bertscore_core.model import CACHE_VARIABLE
 from tests.support import layers
 from tests.support.encoders import shared_encoder
-from tests.support.tiny_models import build_tiny_model
+from tests.support.tiny_models import build_tiny_model, lacks
 
 # Same examples every run; no deadline, since other work on the machine is no failure.
 settings.register_profile("project", deadline=None, derandomize=True)
@@ -115,4 +115,11 @@ def scorer() -> BertScorer:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Build the tiny model of a family when it is first asked for. Tests change copies only."""
     root = tmp_path_factory.mktemp("tiny")
-    return cache(lambda family: build_tiny_model(family, root / family))
+
+    @cache
+    def folder(family: str) -> Path:
+        if lacking := lacks(family):
+            pytest.skip(lacking)
+        return build_tiny_model(family, root / family)
+
+    return folder

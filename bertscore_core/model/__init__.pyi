@@ -51,6 +51,7 @@ from .packing import (
     PackedBatch as PackedBatch,
     Packing as Packing,
     can_pack as can_pack,
+    packed_forward as packed_forward,
 )
 from .resolve import (
     ModelFiles as ModelFiles,

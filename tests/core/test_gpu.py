@@ -3,6 +3,8 @@
 The same code is tested on the CPU elsewhere, where other kernels run. Models are tiny and random.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,32 @@ def test_both_kernels_for_packed_texts_agree_in_half_precision(dtype):
     )
     for actual in (chosen, efficient):
         torch.testing.assert_close(actual.float().cpu(), on_host, atol=2e-2, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, "float16", "float32"])
+def test_long_texts_with_wide_heads_attend_as_on_a_host(dtype):
+    """512 tokens and 64 dimensions a head are what most models have."""
+    packed_attention = pytest.importorskip("bertscore_core.model.packing")
+    lengths = [512, 28, 1, 511]
+    query, key, value = torch.randn(
+        (3, 1, sum(lengths), 4, 64), device=DEVICE, generator=seeded()
+    ).to(getattr(torch, dtype))
+    ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device=DEVICE)
+    arguments = (query, key, value, ends, 512, 64**-0.5)
+    actual = packed_attention.choose_kernel(torch.device(DEVICE), query.dtype)(*arguments)
+    expected = packed_attention.attend_by_lengths(
+        *(part.float().cpu() for part in arguments[:3]), ends.cpu(), *arguments[4:]
+    )
+    atol = 1e-5 if dtype == "float32" else 2e-2
+    torch.testing.assert_close(actual.float().cpu(), expected, atol=atol, rtol=0)
+
+
+def test_two_threads_on_one_gpu_score_as_one(tiny_folder):
+    scorer = make_scorer(tiny_folder("bert"), max_batch_tokens=256)
+    expected = scorer.score(CANDIDATES, REFERENCES).f1
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda _: scorer.score(CANDIDATES, REFERENCES).f1, range(8)))
+    assert all(np.array_equal(actual, expected) for actual in found)
 
 
 def seeded() -> torch.Generator:

@@ -14,14 +14,16 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import transformers
 import yaml
 from safetensors.numpy import load_file, save_file
-from transformers import AutoConfig, AutoModel
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel
 
 from tests.support.tiny_tokenizers import WRITERS, write_json
 
@@ -51,6 +53,16 @@ def write_tokenizer(family: str, folder: Path) -> tuple[dict[str, Any], dict[str
     if "vocabulary" in row:
         WRITERS[row["vocabulary"].pop("kind")](folder, **row["vocabulary"])
     return row["config"], row["tokenizer"]
+
+
+def lacks(family: str) -> str:
+    """Say what this environment lacks to load a family; "" for nothing."""
+    kind = {**_TABLE["golden"], **_TABLE["modern"]}[family]["config"]["model_type"]
+    if kind not in CONFIG_MAPPING:
+        return f"transformers {transformers.__version__} does not know {kind}"
+    if kind == "xlm" and find_spec("sacremoses") is None:
+        return "sacremoses is not installed"
+    return ""
 
 
 def build_tiny_model(family: str, folder: Path) -> Path:

@@ -14,7 +14,7 @@ import torch
 
 from bertscore_core.tokens import Work
 from tests.benchmarks.first_contact.given import Given
-from tests.benchmarks.first_contact.launch import ROOT
+from tests.benchmarks.first_contact.kit import ROOT
 from tests.benchmarks.first_contact.report import Checks
 from tests.benchmarks.first_contact.threads import part_files
 from tests.benchmarks.overhead import write_dump

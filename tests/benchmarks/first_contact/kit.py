@@ -5,7 +5,8 @@
 Bring the checkout (`git ls-files`) and this folder, build/first-contact-kit by default. There, with
 a Python that has torch with CUDA, transformers, pyarrow and pytest:
 
-    python -m tests.benchmarks.gpu --first-contact
+    python -m tests.benchmarks.gpu --first-contact --only first
+    python -m tests.benchmarks.gpu --first-contact --only second
 
 Nothing is installed: what the project's version is, and the wheels of the kit, are unpacked into
 the folder of the results, which is put on the path of imports. The embedded model is brought in
@@ -25,7 +26,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertscore_core.model import resolve_model
-from tests.benchmarks.first_contact.launch import KIT, ROOT
+from tests.benchmarks.harness import BUILD
+
+ROOT = Path(__file__).parents[3]
+
+KIT = BUILD.parent / "first-contact-kit"
 
 MOST_BYTES = 64 << 20
 """What may be brought, the checkout included."""

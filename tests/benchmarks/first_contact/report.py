@@ -105,6 +105,48 @@ def read_findings(path: Path) -> list[Finding]:
     return [Finding(**json.loads(line)) for line in lines]
 
 
+def conclusion(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of the rates, and sentences for the docs; "" if none was measured.
+
+    Args:
+        parts: What `first_contact.json` holds of each part.
+    """
+    measured = {
+        found["what"]: found["figures"]
+        for name in ("rates", "compiled")
+        for found in parts.get(name, {}).get("findings", [])
+        if "tokens_per_second" in found["figures"]
+    }
+    if not measured:
+        return ""
+    lines = [f"{'':34} {'tokens/s':>10} {'predicted':>10} {'reached':>8} {'of product limit':>17}"]
+    for what, figures in measured.items():
+        rate, predicted = figures["tokens_per_second"], figures.get("predicted")
+        reached, share = "", figures.get("share_of_peak")
+        if predicted:
+            reached = f"{rate / predicted:.0%}"
+        lines.append(
+            f"{what:34} {rate:10,.0f} {predicted or 0:10,.0f} {reached:>8} "
+            f"{'' if share is None else f'{share:.0%}':>17}"
+        )
+    card = next(
+        (
+            found["figures"]["name"]
+            for found in parts.get("card", {}).get("findings", [])
+            if "name" in found["figures"]
+        ),
+        "this machine",
+    )
+    lines += [
+        f"On {card}, {what}: {figures['pairs_per_second']:,.0f} pairs a second, "
+        f"{figures['share_of_peak']:.0%} of the limit that its products have "
+        f"(measured; predicted {figures['predicted'] / figures['tokens_per_second']:.2f} times it)."
+        for what, figures in measured.items()
+        if "pairs_per_second" in figures
+    ]
+    return "\n".join(lines)
+
+
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
     """Give a list that holds the seconds of the body when that has ended."""

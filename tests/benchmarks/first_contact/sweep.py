@@ -11,7 +11,7 @@ from bertscore_core import BertScorer
 from bertscore_core.match import matching_triton
 from tests.benchmarks.first_contact.given import Given
 from tests.benchmarks.first_contact.rates import best_of
-from tests.benchmarks.first_contact.report import Checks, stopwatch
+from tests.benchmarks.first_contact.report import Checks
 from tests.benchmarks.texts import mixed
 
 BATCH_TOKENS = (2048, 4096, 8192, 16384, 32768, 65536)
@@ -36,17 +36,10 @@ def run(checks: Checks, given: Given) -> None:
             del scorer
     if not given.on_gpu:
         checks.skip("tiles of the matching kernel", "no CUDA device was asked for")
-        checks.skip("torch.compile", "no CUDA device was asked for")
         return
     for depth, warps in TILES:
         with checks.guarded(f"matching, {depth} features at once, {warps} warps"):
             measure_matching(checks, given, depth, warps)
-    # Last, since nobody knows how long it takes.
-    with checks.guarded("torch.compile"), stopwatch() as taken:
-        scorer = given.scorer(model, dtype)
-        scorer.encoder.model.compile()
-        base["torch.compile"] = measure(checks, "torch.compile", scorer, pairs, base)
-    checks.note("torch.compile, compiling included", seconds=taken[0])
 
 
 def variants(given: Given) -> list[tuple[str, dict[str, Any]]]:

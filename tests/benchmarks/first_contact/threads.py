@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from bertscore_core import BertScorer
 from bertscore_core.tokens import Work
 from tests.benchmarks.first_contact.given import Given
-from tests.benchmarks.first_contact.launch import ROOT
+from tests.benchmarks.first_contact.kit import ROOT
 from tests.benchmarks.first_contact.report import Checks, stopwatch
 from tests.benchmarks.models import BenchModel
 from tests.benchmarks.texts import Pairs, mixed
