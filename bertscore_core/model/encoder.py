@@ -263,9 +263,10 @@ def resolve_device(device: str) -> torch.device:
         target = torch.device(device)
         torch.empty(0, device=target)  # fails if the hardware is missing
     except (RuntimeError, AssertionError) as error:
+        got = str(error).splitlines()[0].partition(". ")[0]  # torch lists fifty backends next
         raise ConfigError(
-            f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
-            "or a CUDA device that is present."
+            f"device {device!r} cannot be used: got {got!r}; expected auto, cpu, mps, cuda or "
+            "cuda:N, one that this machine has. Leave it out to use a GPU when there is one."
         ) from error
     return target
 

@@ -87,6 +87,7 @@ TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
         ("r", None, "groups --by x no", "as in: bertscore-beam groups scores --by system"),
         ("r", None, "report r r2", "Another run goes after the flag: --against r2."),
         ("r", None, "models xlnet", "to search it: bertscore-beam models | grep xlnet"),
+        ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --by candidate", "many rows share"),
         ("r", None, "baseline --sentences en=no.txt --output out", "'no.txt' does not exist"),
     ],
 )
