@@ -370,7 +370,7 @@ def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) ->
         if language is None:
             raise BaselineNotFoundError(
                 f"{path} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give the language (--lang en), or the path of a table."
+                "choose a table by. Give the language, such as en, or the path of a table."
             )
         below = choose_table(
             [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],
