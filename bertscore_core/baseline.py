@@ -239,9 +239,15 @@ def choose_table(names: Iterable[str], language: str, model: str, *, idf: bool =
     """
     # Only tables in the folder of a language; a folder may hold other files.
     own = {name for name in names if name.endswith(TABLE_SUFFIX) and "/" in name}
-    path = baseline_path(language, model)
-    if idf and (weighted := baseline_path(language, model, idf=True)) in own:
+    path, weighted = (baseline_path(language, model, idf=each) for each in (False, True))
+    if idf and weighted in own:
         return weighted
+    if path not in own and weighted in own:
+        raise BaselineNotFoundError(
+            f"the folder of baselines has no {path}: got {weighted}, a table for scores with idf "
+            "weights; expected one for scores without. Add --idf corpus or --idf TABLE, or make "
+            "the other table with `bertscore-beam baseline` without --idf."
+        )
     if path not in own:
         tables = [(code, rest) for code, _, rest in (_stem(name).partition("/") for name in own)]
         code, _, name = _stem(path).partition("/")
@@ -364,7 +370,7 @@ def read_baseline(path: Path, language: str | None, model: str, *, idf: bool) ->
         if language is None:
             raise BaselineNotFoundError(
                 f"{path} is a folder of baselines, and no language was given; expected one to "
-                "choose a table by. Give the language (--lang en), or the path of a table."
+                "choose a table by. Give the language, such as en, or the path of a table."
             )
         below = choose_table(
             [file.relative_to(path).as_posix() for file in path.rglob(f"*{TABLE_SUFFIX}")],

@@ -252,7 +252,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
         )
     if config.language is None:
         raise BaselineNotFoundError(
-            "rescaling needs a language or a baseline: got neither. Give the language (--lang en), "
+            "rescaling needs a language or a baseline: got neither. Give the language, such as en, "
             "or a LAYER,P,R,F table (--baseline PATH)."
         )
     return find_baseline(config.language, files.name)

@@ -61,6 +61,25 @@ def sample() -> dict[str, pa.Table]:
     return {path.name: pq.read_table(path) for path in sorted(SAMPLE.glob("*.parquet"))}
 
 
+def test_the_extra_all_is_all_that_users_may_want() -> None:
+    extras = read_pyproject()["project"]["optional-dependencies"]
+    (all_of_it,) = map(Requirement, extras["all"])
+    assert all_of_it.name == read_pyproject()["project"]["name"]
+    assert all_of_it.extras == extras.keys() - {"all", "test", "dev"}
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
+    places = (
+        "README.md",
+        "docs/*.md",
+        "configs/**/*",
+        "pipelines/**/*.py",
+        "bertscore_core/**/*.py",
+    )
+    for path in (path for place in places for path in ROOT.glob(place) if path.is_file()):
+        assert b"bertscore-beam[" not in path.read_bytes(), path
+
+
 @pytest.mark.parametrize("requirement", direct_requirements(), ids=lambda r: r.name)
 def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
     pin = read_pins().get(canonicalize_name(requirement.name))

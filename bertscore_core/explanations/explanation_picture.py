@@ -166,8 +166,8 @@ def check_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            "no picture can be drawn: matplotlib is not installed. Install it with "
-            "`pip install 'bertscore-beam[plot]'`; HTML files do not need it."
+            "no picture can be drawn: matplotlib is not installed. In the checkout: "
+            "`pip install '.[plot]'`; HTML files do not need it."
         ) from error
 
 

@@ -169,7 +169,7 @@ def check_optimal() -> None:
     except ImportError as error:
         raise ConfigError(
             f"optimal matching needs scipy ({error}); expected the packages of the extra 'tune'. "
-            "Install it: pip install 'bertscore-beam[tune]'."
+            "In the checkout: pip install '.[tune]'."
         ) from error
 
 

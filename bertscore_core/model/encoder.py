@@ -265,7 +265,7 @@ def check_backend(backend: str, *, dtype: str, device: torch.device) -> None:
     if openvino_version() is None:
         raise ConfigError(
             "backend openvino is not installed; expected its package. Install the extra "
-            "(pip install 'bertscore-beam[openvino]'), or choose torch (--backend torch)."
+            "(in the checkout: pip install '.[openvino]'), or choose torch (--backend torch)."
         )
     if device.type != "cpu" or dtype not in OPENVINO_DTYPES:
         raise ConfigError(
@@ -291,9 +291,10 @@ def resolve_device(device: str) -> torch.device:
         target = torch.device(device)
         torch.empty(0, device=target)  # fails if the hardware is missing
     except (RuntimeError, AssertionError) as error:
+        got = str(error).splitlines()[0].partition(". ")[0]  # torch lists fifty backends next
         raise ConfigError(
-            f"device {device!r} cannot be used ({str(error).splitlines()[0]}); expected auto, cpu, "
-            "or a CUDA device that is present."
+            f"device {device!r} cannot be used: got {got!r}; expected auto, cpu, mps, cuda or "
+            "cuda:N, one that this machine has. Leave it out to use a GPU when there is one."
         ) from error
     return target
 

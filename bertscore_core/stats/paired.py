@@ -403,7 +403,7 @@ def check_student() -> None:
     except ImportError as error:
         raise ConfigError(
             f"a comparison needs scipy ({error}); expected the packages of the extra 'results'. "
-            "Install them: pip install 'bertscore-beam[results]'."
+            "In the checkout: pip install '.[results]'."
         ) from error
 
 

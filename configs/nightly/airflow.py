@@ -1,8 +1,8 @@
 """Score every night's dump on Dataflow: a DAG for Apache Airflow 3 with the standard provider.
 
-The launcher is the command line, in an environment with `bertscore-beam[gcp,gcs,results]`. It waits
-for the job, so that the task is green only when the scores are there. Readers of the scores should
-wait for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older
+The launcher is the command line, in an environment with the extra `all`. It waits for the job,
+so that the task is green only when the scores are there. Readers of the scores should wait
+for the task `check`: it looks for the `_SUCCESS` of the run that the folder holds. An older
 job that lost the folder cannot write that one. A retry continues where the last try stopped, since
 committed parts are reused. If the launcher died and its job is still running, as after the timeout
 below, the retry takes the folder over, and the old job stops writing and fails.

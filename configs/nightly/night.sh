@@ -42,7 +42,8 @@ done
 mkdir -p pages
 set --
 [ -n "$last" ] && set -- "$last"
-[ -d scores/pinned ] && set -- "$@" scores/pinned
+# A link to this very night is no other run.
+[ -d scores/pinned ] && ! [ scores/pinned -ef "scores/$day" ] && set -- "$@" scores/pinned
 if [ $# -gt 0 ]; then      # not on the first night
     bertscore-beam compare "scores/$day" "$@" --quiet --json \
         --key $key --by $by --fail-if-drop "$drop" > "pages/$day.json" || status=$?

@@ -252,6 +252,7 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         output = absolute(options.output)
         for place in (runner, scoring):
             place.check_output(output)
+    source.check()
     plan = BaselinePlan(
         options=options,
         runner=runner,
@@ -260,7 +261,6 @@ def prepare_baseline(options: BaselineOptions, runner: Runner) -> BaselinePlan:
         source=source,
         models=_models(options, scoring, source.languages),
     )
-    source.check()
     # Before the lock is written, so that a refused run leaves no trace in the folder.
     with reaching("output", options.output):
         check_folder(plan, OutputFolder(output))

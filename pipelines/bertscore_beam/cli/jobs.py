@@ -5,11 +5,18 @@ Each imports its own job when it is called: another one may need packages that a
 
 import glob
 import os
+from pathlib import PurePath
 
-from bertscore_beam.cli.show import answer, manner, named, print_error, report, say
+from bertscore_beam.cli.show import answer, manner, named, print_error, report, say, warn
 from bertscore_beam.dump import expand_inputs
 from bertscore_beam.files import absolute, before_work, mask_credentials, reaching
-from bertscore_beam.options import CheckOptions, DumpOptions, ImportOptions, RunOptions
+from bertscore_beam.options import (
+    CheckOptions,
+    DumpOptions,
+    ImportOptions,
+    RunOptions,
+    ScoreOptions,
+)
 from bertscore_beam.run import (
     BROKEN,
     RUN_FILE,
@@ -27,10 +34,17 @@ def run(job: str, options: RunOptions) -> int:
     options.check_packages()
     if isinstance(options, DumpOptions | ImportOptions) and not (options.print_job or options.beam):
         _check_input(options)
+    if isinstance(options, ScoreOptions | ImportOptions) and not options.print_job:
+        _warn_of_output(options)
     if isinstance(options, DumpOptions) and not options.print_job:
         announce_model(options)
-    from bertscore_beam.run import run_job  # here, since it imports Beam
+    from bertscore_beam.run import run_job, usable_cores  # here, since they import Beam
 
+    if not options.beam and options.workers != "auto" and options.workers > usable_cores():
+        warn(
+            f"--workers {options.workers:,} is more than the {usable_cores()} cores of this "
+            "machine. That is not faster, and each worker takes the memory of a model."
+        )
     try:
         outcome = run_job(named(job), options, say, quiet=manner().quiet)
     except RuntimeError as error:
@@ -49,6 +63,23 @@ def _check_input(options: DumpOptions | ImportOptions) -> None:
         is_there = "://" in path or os.path.lexists(path)
         if not is_there and next(glob.iglob(path, recursive=True), None) is None:
             expand_inputs([path], input_format=options.input_format)
+
+
+def _warn_of_output(options: ScoreOptions | ImportOptions) -> None:
+    """Warn of an output where other commands that read the same input will find it."""
+    output = PurePath(_whole(options.output))
+    for path in options.input:
+        folder = _whole(path).partition("/**")[0]
+        if any(place.match(folder) for place in (output, *output.parents)):
+            warn(
+                f"--output {mask_credentials(options.output)} is in the input "
+                f"{mask_credentials(path)}: this command leaves it out, but others that read this "
+                "input will read it, too. Choose a folder beside it."
+            )
+
+
+def _whole(path: str) -> str:
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
 def announce_model(options: DumpOptions) -> None:

@@ -66,7 +66,7 @@ def write_report(options: ReportOptions) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"no report can be made: the package {error.name!r} is missing; expected the packages "
-            "of the extra 'results'. Install them: pip install 'bertscore-beam[results]'."
+            "of the extra 'results'. In the checkout: pip install '.[results]'."
         ) from error
     runs = [options.run, *([options.against] if options.against else [])]
     with before_work(), reaching("RUN", *runs):

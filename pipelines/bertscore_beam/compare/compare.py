@@ -27,6 +27,7 @@ from bertscore_beam.compare.comparison import (
 )
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, of_pair, pair_sides, rank
 from bertscore_beam.dump import check_choosing_columns
+from bertscore_beam.files import real_path, resolve
 from bertscore_beam.records import FinishedRun, input_schemas, open_finished
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats import RESAMPLES, PairedResult, check_student, holm
@@ -185,6 +186,12 @@ def compare_runs(options: CompareOptions) -> Compared:
     check_student()
     run = open_finished(options.run, "RUN")
     others = [open_finished(folder, "AGAINST") for folder in options.against]
+    for other in others:
+        if _place(other) == _place(run):
+            raise ConfigError(
+                f"a run cannot be compared with itself: got {run.folder.shown!r} twice; expected "
+                "another one. Name that, or compare systems within the run with --systems."
+            )
     settings = [compare_settings(run, other) for other in others or [run]]
     if not options.force:
         for other, difference in zip(others, settings, strict=False):
@@ -199,6 +206,10 @@ def compare_runs(options: CompareOptions) -> Compared:
     )
     rankings = _rankings(options, paired, comparisons) if options.is_ranking else ()
     return Compared(comparisons=comparisons, rankings=rankings)
+
+
+def _place(run: FinishedRun) -> str:
+    return real_path(*resolve(run.folder.root))
 
 
 def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:

@@ -282,7 +282,7 @@ def check_installed(*, pages: bool = True) -> None:
     if not missing:
         return
     purpose = "making baselines"
-    cure = "Run: pip install 'bertscore-beam[baseline]'."
+    cure = "In the checkout: pip install '.[baseline]'."
     if not pages:
         cure = f"Run: pip install {' '.join(missing)}"
     elif not _PACKAGES_OF_PAGES.isdisjoint(missing):

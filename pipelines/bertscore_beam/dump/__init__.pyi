@@ -35,6 +35,7 @@ from .digests import (
 )
 from .inputs import (
     AUTO as AUTO,
+    TWO_FILES as TWO_FILES,
     Codec as Codec,
     Format as Format,
     InputFile as InputFile,

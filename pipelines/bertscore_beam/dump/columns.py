@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -90,6 +91,9 @@ OUTPUT_COLUMNS = (
     SIGNATURE,
 )
 
+
+_BETWEEN = re.compile(r"[;,|\t]")
+"""What separates the columns of a text file."""
 
 LANGUAGE_OPTION = "--language-column"
 """The option that names the column of language codes."""
@@ -356,10 +360,17 @@ def _column_type(schema: pa.Schema, name: str, role: str, option: str) -> pa.Dat
 def no_column(schema: pa.Schema, name: str, role: str, option: str) -> InputError:
     """Return the error for a column that a file does not have, with the one probably meant."""
     near = difflib.get_close_matches(name, [*schema.names, *_paths(schema)], n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
+    cure = f"Name the right one with {option}."
+    if len(schema) == 1 and (between := _BETWEEN.search(schema.names[0])):
+        cure = (
+            f"The columns are separated by {between[0]!r}: separate them by commas in a .csv file, "
+            "or by tabs in a .tsv file."
+        )
+    elif near:
+        cure = f"Did you mean {near[0]!r}? {cure}"
     return InputError(
         f"no {role} column {name!r}: got the columns {schema.names}; expected {name!r} among them. "
-        f"{hint}Name the right one with {option}."
+        f"{cure}"
     )
 
 

@@ -1,5 +1,6 @@
 """Find the input files of a job: their formats, their names below a root, their partitions."""
 
+import codecs
 import contextlib
 import datetime
 import hashlib
@@ -92,6 +93,11 @@ _MAGIC = {Codec.GZIP: b"\x1f\x8b", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 HEAD_BYTES = 64
 """First bytes of a file that tell what it is."""
+TWO_FILES = (
+    r"Of two files with a text a line make one: (printf 'candidate\treference\n'; paste "
+    "HYP.txt REF.txt) > dump.tsv; then give --input dump.tsv --input-format tsv-raw."
+)
+"""What to do with candidates in one file and references in another."""
 
 
 def suffixes(input_format: str) -> tuple[str, ...]:
@@ -139,13 +145,27 @@ def check_head(path: str, head: bytes, kind: Format, codec: Codec) -> None:
 
 
 def not_parquet_hint(path: str, head: bytes) -> str | None:
-    """Return what a file is that is named like Parquet and is none; None if nobody knows."""
+    """Return what a file is that is read as Parquet and is none; None if nobody knows."""
     got = _looks_like(head)
     if got is None and head.lstrip()[:1] == b"{":
         got = "lines of JSON"
+    if got is None and _is_text(head) and not path.lower().endswith(".parquet"):
+        return (
+            f"{mask_credentials(path)!r} names no columns: got lines of text; expected a file of "
+            f"rows that is named by its format, such as dump.tsv. {TWO_FILES} For CSV, TSV or JSON "
+            "lines of another name give --input-format."
+        )
     if got is None or head.startswith(_PARQUET):
         return None
     return str(_misnamed(path, got, "Parquet"))
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its end may be cut
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and all(character.isprintable() or character.isspace() for character in text)
 
 
 def _looks_like(head: bytes) -> str | None:

@@ -216,7 +216,8 @@ def _text(blank: Split, text: TextFile, columns: _Columns, imports: Imports | No
             schema, estimated = read_columns(text)
         else:
             schema = layout.schema
-    _check_schema(partition_schema(schema, blank.partitions), columns)
+    header = " The first line of the file names them." if text.kind.has_header else ""
+    _check_schema(partition_schema(schema, blank.partitions), columns, header)
     if imports is not None and layout is not None:
         shared = replace(blank, text=layout.text, data=imports.path(text))
         return _Measured(blank=shared, row_groups=layout.row_groups)
@@ -285,13 +286,13 @@ def _named_layout(blank: Split) -> FileLayout:
         raise InputError(hint) from error
 
 
-def _check_schema(schema: pa.Schema, columns: _Columns) -> None:
+def _check_schema(schema: pa.Schema, columns: _Columns, more: str = "") -> None:
     try:
         check_columns(schema, columns.candidate, columns.reference)
         check_choosing_columns(schema, columns.choosing)
         check_collisions(schema)
     except InputError as error:
-        raise RejectedError(FileReason.BAD_COLUMNS, str(error)) from error
+        raise RejectedError(FileReason.BAD_COLUMNS, f"{error}{more}") from error
     except ConfigError as error:
         raise RejectedError(FileReason.COLUMN_COLLISION, str(error)) from error
 

@@ -70,7 +70,7 @@ class ChooseRows(beam.PTransform):
         found = of_splits | "OfSplits" >> beam.FlatMap(iter)
         owned = (
             found
-            # KeyedRows: 28 bytes a row.
+            # KeyedRows: 28 bytes a row; 106 where 20,000 rows are cut into 4,096 buckets.
             | "OfBuckets" >> beam.Filter(_is_of_bucket)
             | "ByBucket" >> beam.GroupByKey()
             | "ChooseOwners" >> beam.FlatMapTuple(lambda _, rows: choose_owners(rows))

@@ -128,7 +128,7 @@ class Options:
             values["scoring"] = {name: values.pop(name) for name in lent if name in values}
         for option in declared(cls):
             if option.is_needed and option.field not in values:
-                raise _missing(option, values, source)
+                raise _missing(option, values, source, cls.example)
         return cls(**values)
 
     def describe(self) -> dict[str, Any]:
@@ -215,11 +215,12 @@ def _listed(value: object) -> object:
     return [part.replace("\\,", ",") for part in parts]
 
 
-def _missing(option: Option, values: Mapping[str, Any], source: str) -> ConfigError:
+def _missing(option: Option, values: Mapping[str, Any], source: str, example: str) -> ConfigError:
     if "position" in option.metadata:
         return ConfigError(
             f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
-            f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name."
+            f"{option.text[0].lower()}{option.text[1:]}. Write it after the command's name, as in: "
+            f"{example}"
         )
     return ConfigError(
         f"{option.word} is missing: got {sorted(values) or 'nothing'} in {source}; expected "
@@ -252,6 +253,7 @@ _ELSEWHERE = {
     "alpha ci": "confidence",
     "s seg_level sentence_level sl": "Every row gets scores of its own, and sources are not read.",
     "paired_bs paired_ar paired_bs_n t_test_alternative": "`bertscore-beam compare` tests systems.",
+    "o output": "The result goes to standard output: write > FILE, with --json for a program.",
 }
 
 
@@ -265,4 +267,9 @@ def hint_for(word: str, options: type[Options], *, is_key: bool = False) -> str:
     near = meant if meant in known else nearest(word, known)
     if near is None:
         return ""
-    return f"Did you mean {near!r}?" if is_key else f"Did you mean --{dashed(near)}?"
+    hint = f"Did you mean {near!r}?" if is_key else f"Did you mean --{dashed(near)}?"
+    if near == meant and near.endswith("_column") and "input" in known:  # elsewhere it is a file
+        from bertscore_beam.dump import TWO_FILES  # here, since it takes time to import
+
+        return f"{hint} It names a column of the dump. {TWO_FILES}"
+    return hint

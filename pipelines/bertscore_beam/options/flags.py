@@ -242,11 +242,16 @@ class StrictParser(argparse.ArgumentParser):
         return taken
 
     def _unknown(self, word: str) -> ConfigError:
-        word, hint = word.partition("=")[0], ""
+        known, hint = by_name(self._options), ""
         if word.startswith("-"):
+            word = word.partition("=")[0]
             hint = hint_for(word, self._options)
-        elif "against" in by_name(self._options):
+        elif "against" in known:
             hint = f"Another run goes after the flag: --against {word}."
+        elif "input" in known:
+            hint = f"What to read goes after the flag: --input {word}."
+        elif not known:
+            hint = f"It prints all there is; to search it: {self.prog} | grep {word}"
         hint = hint or f"`{self.prog} --help-all` lists the flags."
         beam = " Beam's own options go after `--`." if _takes_beam(self._options) else ""
         return ConfigError(

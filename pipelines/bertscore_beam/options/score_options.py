@@ -158,6 +158,13 @@ class ScoreOptions(ScoringOptions, DumpOptions):
         )
         self._check_texts("reuse", "registry", "group_by")
         check_group_columns("by", self.group_by)
+        check_value(
+            "by",
+            list(self.group_by),
+            fine=self.candidate_column not in self.group_by,
+            expected="columns that many rows share, not that of the candidates",
+            cure=f"Leave {self.candidate_column!r} out.",
+        )
         check_at_least("model_memory", self.model_memory, 1)
         check_share("max_reject_fraction", self.max_reject_fraction)
         check_share("max_truncated_fraction", self.max_truncated_fraction)

@@ -58,7 +58,7 @@ def check_needs(options: RunOptions, chosen: PipelineOptions) -> None:
     except ImportError as error:
         raise ConfigError(
             f"DataflowRunner needs packages that are not installed: got {error}; expected the "
-            "extra gcp. Install it: pip install 'bertscore-beam[gcp,gcs]'."
+            "extra gcp. In the checkout: pip install '.[gcp,gcs]'."
         ) from error
     values = chosen.get_all_options()
     for name, cure in _NEEDS.items():

@@ -157,8 +157,7 @@ class TuneOptions(ScoringOptions):
         if missing:
             raise ConfigError(
                 f"tune needs packages that are not installed: got no {', '.join(missing)}; "
-                "expected those of the extra 'tune'. Install it: pip install "
-                "'bertscore-beam[tune]'."
+                "expected those of the extra 'tune'. In the checkout: pip install '.[tune]'."
             )
 
     def _check_lists(self) -> None:

@@ -199,3 +199,25 @@ def test_only_parts_are_called_parquet(dump, tmp_path):
 def test_version_is_told(capsys):
     assert cli.main(["--version"]) == cli.DONE
     assert capsys.readouterr().out.startswith("bertscore-beam 0.")
+
+
+@pytest.mark.parametrize(
+    ("place", "output", "is_inside"),
+    [
+        ("dump", "dump/out", True),
+        ("dump/*", "dump/out", True),
+        ("dump/*.parquet", "dump/out", False),
+        ("dump/**/*.parquet", "dump/a/out", True),
+        ("dump", "dump-out", False),
+    ],
+)
+def test_an_output_in_the_input_and_more_workers_than_cores_are_named(
+    place, output, is_inside, dump, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    dump.rename(tmp_path / "dump")
+    flags = ["score", "--input", place, "--output", output, "--dry-run", "--quiet"]
+    assert cli.main(flags) == cli.DONE
+    assert (f"--output {output} is in the input {place}" in capsys.readouterr().err) == is_inside
+    assert cli.main([*flags, "--workers", "999"]) == cli.DONE
+    assert "--workers 999 is more than the " in capsys.readouterr().err

@@ -129,6 +129,11 @@ def test_what_cannot_be_compared_ends_with_status_2(nights, capsys, monkeypatch)
     status, _, err = run(capsys, "compare", now, before, "--key", "segment")
     assert status == UNUSABLE
     assert "--key segment does not identify a row" in err
+    (same := before.parent / "same").symlink_to(now)
+    for words in (("compare", now, same), ("report", now, "--against", same)):
+        status, _, err = run(capsys, *words, "--key", "id")
+        assert status == UNUSABLE
+        assert "a run cannot be compared with itself" in err
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     status, _, err = run(capsys, "compare", now, before)
     assert status == UNUSABLE

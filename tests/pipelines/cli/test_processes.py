@@ -138,13 +138,15 @@ def loaded_by(
 @pytest.mark.process
 def test_help_wrong_flags_and_reading_a_run_need_no_heavy_import(tmp_path):
     """They answer in a fraction of a second, where torch, transformers and Beam take several."""
-    run = str(made_run(tmp_path / "run", {"a": scored(np.array([0.5, 0.7]))}))
+    run, before = (
+        str(made_run(tmp_path / name, {"a": scored(np.array([0.5, 0.7]))})) for name in "ab"
+    )
     commands = [
         (["score", "--inptu", "x"], cli.UNUSABLE),
         (["score", "--input", str(tmp_path / "none*"), "-o", str(tmp_path / "o")], cli.UNUSABLE),
         (["explain", run], cli.UNUSABLE),
         (["groups", run], cli.DONE),
-        (["compare", run, run], cli.DONE),
+        (["compare", run, before], cli.DONE),
         (["report", run, "-o", str(tmp_path / "page.html")], cli.DONE),
         (["models", "--json"], cli.DONE),
     ]

@@ -53,6 +53,53 @@ def test_what_cannot_work_ends_with_status_2_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+SCORE = "score --output out"
+PASTE = r"one: (printf 'candidate\treference\n'; paste HYP.txt REF.txt) > dump.tsv; then give "
+TABS = "separate them by commas in a .csv file, or by tabs in a .tsv file"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "message"),
+    [
+        ("hyp.txt", "a cat\n\n", f"{SCORE} --input hyp.txt", PASTE),
+        ("hyp.en", "ein Käfer\n" * 9, f"{SCORE} --input hyp.en", PASTE),
+        ("x.parquet", "no Parquet", f"{SCORE} --input x.parquet", "cannot be read as Parquet"),
+        ("hyp.txt", "a\n", "score -c hyp.txt -r ref.txt", PASTE),
+        ("hyp.txt", "a\n", "score --cand hyp.txt --ref ref.txt --lang en", PASTE),
+        ("x.json", '[{"candidate": "a"}]', f"{SCORE} --input x.json", "jq -c '.[]' ARRAY >"),
+        ("x.json", '[\n{"candidate": "a"}\n]', f"{SCORE} --input x.json", "jq -c '.[]' ARRAY >"),
+        ("x.json", '{\n"candidate": "a"\n}', f"{SCORE} --input x.json", "jq -c . FILE >"),
+        ("x.csv", "candidate;reference\na;b\n", f"{SCORE} --input x.csv", f"by ';': {TABS}"),
+        ("x.csv", "candidate\treference\na\tb\n", f"{SCORE} --input x.csv", rf"by '\t': {TABS}"),
+        ("x.tsv", "candidate,reference\na,b\n", f"{SCORE} --input x.tsv", f"by ',': {TABS}"),
+        (
+            "x.csv",
+            "Hi,Hello\nno,yes\n",
+            f"{SCORE} --input x.csv",
+            "first line of the file names",
+        ),
+        ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --model ./no", "that the hub allows. Give"),
+        ("dump", None, "score dump", "What to read goes after the flag: --input dump."),
+        ("dump", None, "tune dump", "`bertscore-beam tune --help-all` lists the flags."),
+        ("r", None, "compare", "as in: bertscore-beam compare scores/today scores/before"),
+        ("r", None, "compare r r2 -o x", "goes to standard output: write > FILE"),
+        ("r", None, "compare r r2 --output x", "goes to standard output: write > FILE"),
+        ("r", None, "groups --by x no", "as in: bertscore-beam groups scores --by system"),
+        ("r", None, "report r r2", "Another run goes after the flag: --against r2."),
+        ("r", None, "models xlnet", "to search it: bertscore-beam models | grep xlnet"),
+        ("x.csv", "a,b\n1,2\n", f"{SCORE} --input x.csv --by candidate", "many rows share"),
+        ("r", None, "baseline --sentences en=no.txt --output out", "'no.txt' does not exist"),
+    ],
+)
+def test_a_mistake_is_told_its_cure(name, content, words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    assert cli.main(words.split()) == cli.UNUSABLE
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

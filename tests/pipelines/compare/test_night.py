@@ -119,9 +119,11 @@ def test_a_pinned_run_is_compared_as_well_and_a_night_is_not_repeated(nights):
     (folder / "scores" / "pinned").symlink_to("2026-11-20")
     try:
         again = command(folder, "sh", NIGHT, "2026-11-22")
+        pinned = command(folder, "sh", NIGHT, "2026-11-20")
     finally:
         (folder / "scores" / "pinned").unlink()
-    assert again.returncode == 4
+    assert (again.returncode, pinned.returncode) == (4, 0)
+    assert not (folder / "pages" / "2026-11-20.json").exists()  # with itself
     compared = json.loads((folder / "pages" / "2026-11-22.json").read_text())["comparisons"]
     assert [one["against"].rpartition("/")[2] for one in compared] == ["2026-11-21", "pinned"]
 

@@ -169,6 +169,7 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
         ("score", "-c", "--candidate-column?"),
         ("score", "-t", "--candidate-column?"),
         ("score", "--cand", "--candidate-column?"),
+        ("tune", "--cand", "--candidate-column?"),
         ("score", "-m", "--model?"),
         ("score", "--model-type", "--model?"),
         ("score", "-l", "--num-layers?"),
@@ -185,8 +186,9 @@ def test_words_that_could_be_misread_are_refused(command, words, message):
 )
 def test_words_of_other_programs_lead_to_ours(command, flag, hint):
     first = "run " if command in ("compare", "report") else ""
-    with pytest.raises(ConfigError, match=re.escape(hint)):
+    with pytest.raises(ConfigError, match=re.escape(hint)) as raised:
         read(command, f"{first}{flag} x" if flag.startswith("-") else f"{first}{flag}")
+    assert ("paste HYP.txt" in str(raised.value)) == (command == "score" and "-column" in hint)
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

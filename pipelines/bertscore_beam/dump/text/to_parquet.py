@@ -132,13 +132,16 @@ def _header_schema(text: TextFile, first: Records | None) -> pa.Schema:
 
 def _json_schema(text: TextFile, first: Records) -> pa.Schema:
     rows = [row for row in first.rows if row is not None]
-    if rows:
+    start = first.data.lstrip()[:2]
+    if rows and start not in (b"[\n", b"[\r"):  # an array with an object a line
         return infer_schema(rows)
-    start = first.data.lstrip()[:1]
-    got = {b"[": "an array of JSON", b"{": "an object over several lines"}.get(start, "other text")
+    got, cure = {
+        b"[": ("an array of JSON", "Convert it: jq -c '.[]' ARRAY > dump.jsonl"),
+        b"{": ("an object over several lines", "Convert it: jq -c . FILE > dump.jsonl"),
+    }.get(start[:1], ("other text", "Name other formats with --input-format."))
     raise InputError(
         f"{mask_credentials(text.path)!r} does not hold lines of JSON: got {got}; expected one "
-        "object a line. Convert it, for example with `jq -c`."
+        f"object a line. {cure}"
     )
 
 

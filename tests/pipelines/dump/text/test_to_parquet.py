@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -15,7 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertscore_beam.dump import Format, TextFile, expand_inputs, file_version, write_rows
+from bertscore_beam.dump import (
+    TWO_FILES,
+    Format,
+    TextFile,
+    expand_inputs,
+    file_version,
+    write_rows,
+)
 from bertscore_beam.dump.text import (
     LINE_COLUMN,
     LINE_TYPE,
@@ -407,3 +415,14 @@ def test_rows_come_from_a_store_and_a_file_that_changes_there_is_told(monkeypatc
         write_atomically(path, FILES["g.csv"].replace(b"q", b"k"))
         with pytest.raises(InputError, match="has changed since it was planned: got another"):
             write_rows(text, io.BytesIO())
+
+
+@pytest.mark.process
+def test_the_command_for_two_files_of_texts_makes_a_dump(tmp_path):
+    candidates, references = ['say "hi', "", "x"], ["ok", "", '"y" z']
+    write_text(tmp_path / "HYP.txt", "".join(f"{text}\n" for text in candidates).encode())
+    write_text(tmp_path / "REF.txt", "".join(f"{text}\n" for text in references).encode())
+    command = re.search(r"\(printf .*? > dump.tsv", TWO_FILES)[0]
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    table, _ = convert(tmp_path / "dump.tsv", "tsv-raw")
+    assert table.to_pydict() == {"candidate": candidates, "reference": references}
