@@ -29,9 +29,9 @@ need the share of the variance that rows of a cluster have in common, which is n
 they help: with the true share the gate of the example fires on 1% of the nights. Student's t
 assumes that the mean and its error are independent, but here both depend on the same large cluster.
 
-**What can be seen.** A true difference of (t_[1 - a/2] + t_[.8]) errors has an interval without 0 on
-80% of such nights, where t_[q] is the quantile q of Student's t, and 1 - a the confidence. This is
-the usual approximation of the power of a t test; it needs no second estimate.
+**What can be seen.** A true difference of (t_[1 - a/2] + t_[.8]) errors has an interval without 0
+on about 80% of such nights, where t_[q] is the quantile q of Student's t, and 1 - a the confidence.
+In simulations it was 80% from 40 clusters or rows on, 77% with 10 and 74% with 5.
 
 **The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
 random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
