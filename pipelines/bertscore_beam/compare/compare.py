@@ -325,7 +325,8 @@ def _comparison(
     moved = _moved(paired, sums)
     explain = None
     if not options.is_ranking:
-        moved = _with_keys(run, options.key, moved)
+        keys = keys_of(run, [RowPlace(row.file, row.row) for row in moved], options.key)
+        moved = tuple(replace(row, key=key) for row, key in zip(moved, keys, strict=True))
         fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
         if fallen is not None:
             words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
@@ -397,16 +398,16 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
     )
 
 
-def _with_keys(
-    run: FinishedRun, key: Sequence[str], moved: Sequence[MovedRow]
-) -> tuple[MovedRow, ...]:
+def keys_of(
+    run: FinishedRun, places: Sequence[RowPlace], key: Sequence[str]
+) -> list[tuple[str | None, ...]]:
+    """Return the values that rows have in some columns, as texts; see `read_rows` for errors."""
     if not key:
-        return tuple(moved)
-    tables = read_rows(run, [RowPlace(row.file, row.row) for row in moved], key)
-    return tuple(
-        replace(row, key=tuple(values_as_text(column_of(table, name))[0] for name in key))
-        for row, table in zip(moved, tables, strict=True)
-    )
+        return [()] * len(places)
+    return [
+        tuple(values_as_text(column_of(table, name))[0] for name in key)
+        for table in read_rows(run, places, key)
+    ]
 
 
 def _rankings(
