@@ -8,7 +8,14 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from bertscore_beam.compare import CompareOptions, compare, compare_runs, failures_of, keyed_rows
+from bertscore_beam.compare import (
+    CompareOptions,
+    compare,
+    compare_runs,
+    failures_of,
+    keyed_rows,
+    tables_of,
+)
 from bertscore_beam.dump import columns
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.stats import holm
@@ -139,9 +146,15 @@ def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_r
     coarse = replace(SIGNATURE, dtype="bfloat16")
     run = made_run(tmp_path / "now", {"a": with_f1(rows, values)}, signature=coarse)
     against = made_run(tmp_path / "before", {"a": rows}, signature=coarse)
-    found = sole(run, against, by=("system",))
+    result = compared(run, against, by=("system",))
+    (found,) = result.comparisons
     assert [one.is_unchanged for one in found.groups] == [True, False, False, True]
     assert [one.group[0][-1] for one in found.by_change] == ["2", "3", "0", "1"]
+    (scores,) = [shown for shown in tables_of(result) if shown.title == "Scores"]
+    lost = scores.columns.index("lost")
+    assert [(row[0], row[lost]) for row in scores.rows] == [
+        *(("all", "1"), ("system-2", "0"), ("system-1", "1"), ("2 groups unchanged", ""))
+    ]
 
 
 def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch):
