@@ -40,6 +40,7 @@ from .moments import (
     Moments as Moments,
 )
 from .paired import (
+    POWER as POWER,
     RESAMPLES as RESAMPLES,
     ClusterSums as ClusterSums,
     PairedResult as PairedResult,

@@ -29,6 +29,10 @@ need the share of the variance that rows of a cluster have in common, which is n
 they help: with the true share the gate of the example fires on 1% of the nights. Student's t
 assumes that the mean and its error are independent, but here both depend on the same large cluster.
 
+**What can be seen.** A true difference of (t_[1 - a/2] + t_[.8]) errors has an interval without 0
+on about 80% of such nights, where t_[q] is the quantile q of Student's t, and 1 - a the confidence.
+In simulations it was 80% from 40 clusters or rows on, 77% with 10 and 74% with 5.
+
 **The tests.** Approximate randomization flips the sign of whole rows, or of whole clusters, at
 random: if the two sides do not differ, one sign is as likely as the other. The bootstrap draws
 rows, or clusters, with replacement. The comment on resampling below says how they are made for more
@@ -297,6 +301,8 @@ class ClusterSums(Sums):
         return float(self.counts.sum()) ** 2 / squares if squares else 0.0
 
 
+POWER = 0.8
+"""Probability with which `PairedResult.detectable` is detected."""
 LEAST_UNITS = 1.5
 """Fewer pairs, or effective clusters, have no error: one cluster alone says nothing of others."""
 
@@ -316,6 +322,8 @@ class PairedResult:
         degrees: Degrees of freedom of Student's t.
         interval: The two-sided interval by Student's t.
         upper: The one-sided upper bound by Student's t.
+        detectable: The smallest true difference that so many rows show with probability `POWER`:
+            the interval then leaves out 0. None where no two differences are unlike.
         p_value: Two-sided, by Student's t: that the mean is 0.
         randomization_p: Two-sided, by approximate randomization.
         bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
@@ -331,6 +339,7 @@ class PairedResult:
     degrees: float | None = None
     interval: tuple[float, float] | None = None
     upper: float | None = None
+    detectable: float | None = None
     p_value: float | None = None
     randomization_p: float | None = None
     bootstrap_p: float | None = None
@@ -387,6 +396,7 @@ def paired_result(
         degrees=degrees,
         interval=(mean - half, mean + half),
         upper=mean + _reach(confidence, error, degrees),
+        detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
         **tests,
     )

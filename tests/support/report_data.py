@@ -94,6 +94,7 @@ def chosen_row(at: int, *, texts: Texts | None, moved: bool = False) -> ChosenRo
         reason="empty_candidate" if at == 2 else None,
         before=0.5 if moved else None,
         texts=texts,
+        key=(str(at), HOSTILE[at % len(HOSTILE)]),
     )
 
 

@@ -145,11 +145,12 @@ def show(shown: Shown) -> None:
     """Print a table on a terminal; elsewhere plain lines, the heading first if there is one.
 
     Cells are printed literally, except control characters: rich would read brackets in a path as
-    markup. In plain lines tabs separate the cells, or a colon if they are a name and its value.
+    markup. In plain lines tabs separate the cells, or a colon if they are a name and its value. A
+    single column without a heading is plain lines anywhere, such as a command to paste.
     """
     console = Console()
     headed = any(shown.columns)
-    if not console.is_terminal:
+    if not console.is_terminal or shown.columns == ("",):
         separator = "\t" if headed or len(shown.columns) > 2 else ": "
         for row in [shown.columns, *shown.rows] if headed else shown.rows:
             print(separator.join(map(escape_line, row)))

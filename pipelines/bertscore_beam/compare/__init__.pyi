@@ -3,6 +3,7 @@ from .compare import (
     check_paired as check_paired,
     compare_runs as compare_runs,
     judge as judge,
+    keys_of as keys_of,
     unpaired_words as unpaired_words,
     warnings_of as warnings_of,
 )

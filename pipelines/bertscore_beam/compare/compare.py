@@ -6,6 +6,7 @@ The runs are only read. Memory is bounded by some parts, one bucket, the groups 
 the local disk holds 58 bytes for each row meanwhile.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -26,9 +27,15 @@ from bertscore_beam.compare.comparison import (
     in_words,
 )
 from bertscore_beam.compare.paired_sides import Paired, PairedGroups, of_pair, pair_sides, rank
-from bertscore_beam.dump import check_choosing_columns
+from bertscore_beam.dump import check_choosing_columns, column_of, values_as_text
 from bertscore_beam.files import real_path, resolve
-from bertscore_beam.records import FinishedRun, input_schemas, open_finished
+from bertscore_beam.records import (
+    FinishedRun,
+    RowPlace,
+    input_schemas,
+    open_finished,
+    read_rows,
+)
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats import RESAMPLES, PairedResult, check_student, holm
 
@@ -63,7 +70,7 @@ def warnings_of(
         (not counts.pairs, f"There is no difference: {unpaired_words(counts)}"),
         (
             counts.missing,
-            f"{counts.missing:,} rows that were scored before have no score now "
+            f"{counts.missing:,} rows that the other side has scored have no score here "
             f"({counts.missing_fraction:.2%} of them). The difference says nothing of them.",
         ),
         (
@@ -149,12 +156,13 @@ def judge(
         words = []
         if p_value is not None and p_value < 1 - confidence:
             words.append(
-                f"it fell by more than {drop:g}: the difference is {result.difference:+.6f}, and "
-                f"its true value is below {-drop:g} with a p value of {p_value:.2g}"
+                f"it is lower by more than {drop:g}: the difference is "
+                f"{result.difference:+.6f}, and its true value is below {-drop:g} with a p value "
+                f"of {p_value:.2g}"
             )
         if count.missing_fraction > most_missing:
             words.append(
-                f"{count.missing:,} rows that were scored before have no score now: "
+                f"{count.missing:,} rows that the other side has scored have no score here: "
                 f"{count.missing_fraction:.2%} of them; at most {most_missing:.2%} may "
                 "(--max-missing-fraction)"
             )
@@ -199,13 +207,40 @@ def compare_runs(options: CompareOptions) -> Compared:
     runs = (run, *others)
     _check_columns(options, runs)
     references = None if options.key else _references_to_check(runs)
-    paired = pair_sides(options, runs, references, [difference.noise for difference in settings])
-    comparisons = tuple(
-        _comparison(options, paired, number, of_pair(settings, number))
-        for number in range(len(paired.pairs))
+    comparisons: list[Comparison] = []
+    rankings: list[Ranking] = []
+    # Each measure takes a reading of its own: the local disk holds one of them at a time.
+    for measure in options.measure:
+        noises = [difference.noise for difference in settings]
+        paired = pair_sides(options, measure, runs, references, noises)
+        own = [
+            _comparison(options, measure, run, paired, number, of_pair(settings, number))
+            for number in range(len(paired.pairs))
+        ]
+        comparisons += own
+        rankings += _rankings(options, measure, paired, own) if options.is_ranking else ()
+    return Compared(
+        comparisons=_corrected(comparisons, len(options.measure)), rankings=tuple(rankings)
     )
-    rankings = _rankings(options, paired, comparisons) if options.is_ranking else ()
-    return Compared(comparisons=comparisons, rankings=rankings)
+
+
+def _corrected(comparisons: Sequence[Comparison], measures: int) -> tuple[Comparison, ...]:
+    """Correct the p values of each pair of sides: of groups, and of the wholes by themselves."""
+    pairs = len(comparisons) // measures
+    corrected = list(comparisons)
+    for number in range(pairs):
+        same = comparisons[number::pairs]
+        wholes = iter(holm([one.whole.p_value for one in same]))
+        groups = iter(holm([group.p_value for one in same for group in one.groups]))
+        corrected[number::pairs] = [
+            replace(
+                one,
+                whole=replace(one.whole, p_adjusted=next(wholes)),
+                groups=tuple(replace(group, p_adjusted=next(groups)) for group in one.groups),
+            )
+            for one in same
+        ]
+    return tuple(corrected)
 
 
 def _place(run: FinishedRun) -> str:
@@ -213,7 +248,7 @@ def _place(run: FinishedRun) -> str:
 
 
 def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
-    named = options.columns.options
+    named = options.columns(options.measure[0]).options
     for run in runs if named else ():
         for schema in input_schemas(run):
             try:
@@ -262,7 +297,12 @@ def _reference_digests(run: FinishedRun) -> dict[str, str]:
 
 
 def _comparison(
-    options: CompareOptions, paired: Paired, number: int, settings: SettingsDifference
+    options: CompareOptions,
+    measure: str,
+    run: FinishedRun,
+    paired: Paired,
+    number: int,
+    settings: SettingsDifference,
 ) -> Comparison:
     side, other = (paired.names[place] for place in paired.pairs[number])
     sums, reader = paired.sums[number], paired.reader
@@ -284,8 +324,6 @@ def _comparison(
         )
         for name in names
     ]
-    adjusted = [groups[0].p_value, *holm([group.p_value for group in groups[1:]])]
-    groups = [replace(group, p_adjusted=p) for group, p in zip(groups, adjusted, strict=True)]
     if options.fail_if_drop is not None:
         gates = judge(
             [group.result for group in groups],
@@ -295,10 +333,19 @@ def _comparison(
             most_missing=options.max_missing_fraction,
         )
         groups = [replace(group, gate=gate) for group, gate in zip(groups, gates, strict=True)]
+    moved = _moved(paired, sums)
+    explain = None
+    if not options.is_ranking:
+        keys = keys_of(run, [RowPlace(row.file, row.row) for row in moved], options.key)
+        moved = tuple(replace(row, key=key) for row, key in zip(moved, keys, strict=True))
+        fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
+        if fallen is not None:
+            words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
+            explain = shlex.join(words)
     return Comparison(
         run=side,
         against=other,
-        measure=options.measure,
+        measure=measure,
         key=options.key,
         by=options.by,
         cluster=options.cluster,
@@ -307,7 +354,9 @@ def _comparison(
         settings=settings,
         whole=groups[0],
         groups=tuple(groups[1:]),
-        moved=_moved(paired, sums),
+        moved=moved,
+        system=None if options.systems is None else options.system_column,
+        explain=explain,
         warnings=warnings_of(
             groups[0],
             groups[1:],
@@ -360,8 +409,20 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
     )
 
 
+def keys_of(
+    run: FinishedRun, places: Sequence[RowPlace], key: Sequence[str]
+) -> list[tuple[str | None, ...]]:
+    """Return the values that rows have in some columns, as texts; see `read_rows` for errors."""
+    if not key:
+        return [()] * len(places)
+    return [
+        tuple(values_as_text(column_of(table, name))[0] for name in key)
+        for table in read_rows(run, places, key)
+    ]
+
+
 def _rankings(
-    options: CompareOptions, paired: Paired, comparisons: Sequence[Comparison]
+    options: CompareOptions, measure: str, paired: Paired, comparisons: Sequence[Comparison]
 ) -> tuple[Ranking, ...]:
     if not paired.common.of(None)[0]:
         raise ConfigError(
@@ -375,4 +436,4 @@ def _rankings(
         common = paired.common.of(None if name == WHOLE else paired.groups[name])
         compared = dict(zip(paired.pairs, groups, strict=True))
         rankings.append(rank(name, paired.names, common, compared, options.confidence))
-    return tuple(ranking for ranking in rankings if ranking is not None)
+    return tuple(replace(ranking, measure=measure) for ranking in rankings if ranking is not None)

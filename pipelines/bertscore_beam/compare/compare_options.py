@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from bertscore_beam.dump import SCORES
-from bertscore_beam.options import COLUMN, COLUMNS, NAMES, RUN, Options
+from bertscore_beam.options import COLUMN, COLUMNS, MEASURES, NAMES, RUN, Options
 from bertscore_core.errors import ConfigError
 from bertscore_core.stats import check_confidence
 
@@ -24,7 +24,7 @@ class CompareOptions(Options):
         by: Columns of groups, each of which is compared as well.
         cluster: Column of clusters: rows with the same value resemble each other, such as those of
             one document.
-        measure: `f1`, `precision` or `recall`.
+        measure: `f1`, `precision` or `recall`, or several of them: the gate looks at each.
         confidence: Of the intervals and the gate.
         fail_if_drop: End with status 4 if RUN, or a group, is worse by more than this.
         max_missing_fraction: Largest share of the rows scored in AGAINST that may have no score in
@@ -50,7 +50,7 @@ class CompareOptions(Options):
     key: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     by: tuple[str, ...] = field(default=(), metadata=COLUMNS)
     cluster: str | None = field(default=None, metadata=COLUMN)
-    measure: str = "f1"
+    measure: tuple[str, ...] = field(default=("f1",), metadata=MEASURES)
     confidence: float = 0.95
     fail_if_drop: float | None = None
     max_missing_fraction: float = field(default=0.01, metadata={"metavar": "SHARE"})
@@ -69,13 +69,12 @@ class CompareOptions(Options):
         """Whether each system is compared with each other one."""
         return self.systems is not None and len(self.systems) != 2
 
-    @property
-    def columns(self) -> "RowColumns":
-        """The columns that the comparison needs."""
+    def columns(self, measure: str) -> "RowColumns":
+        """Return the columns that the comparison of a measure needs."""
         from bertscore_beam.compare.keyed_rows import RowColumns  # it takes longer than the help
 
         return RowColumns(
-            measure=self.measure,
+            measure=measure,
             key=self.key,
             by=self.by,
             cluster=self.cluster,
@@ -86,10 +85,11 @@ class CompareOptions(Options):
 def _check(options: CompareOptions) -> None:
     """Check options; see `CompareOptions`."""
     check_confidence(options.confidence)
-    if options.measure not in SCORES:
+    measures = options.measure
+    if not measures or not {*measures} <= {*SCORES} or len({*measures}) < len(measures):
         raise ConfigError(
-            f"--measure cannot be used: got {options.measure!r}; expected one of "
-            f"{', '.join(SCORES)}."
+            f"--measure cannot be used: got {' '.join(measures)!r}; expected one of "
+            f"{', '.join(SCORES)}, or several, each once."
         )
     if options.systems is None and not options.against:
         raise ConfigError(

@@ -1,5 +1,6 @@
 """The result of a comparison, as plain values, and whether two runs may be compared."""
 
+import math
 from dataclasses import asdict, dataclass
 
 from bertscore_beam.records import FinishedRun
@@ -109,8 +110,9 @@ class GroupComparison:
         mean: Mean score of RUN over the pairs; None without one.
         against_mean: The same of AGAINST.
         result: The paired difference, RUN - AGAINST.
-        p_adjusted: The p value by randomization (by Student's t where there is none), corrected for
-            the number of groups by Holm's method; that of the whole is not corrected.
+        p_adjusted: The p value by randomization (by Student's t where there is none), corrected by
+            Holm's method: that of a group for all groups and measures, that of the whole for the
+            number of measures.
         gate: None without a gate.
     """
 
@@ -128,12 +130,25 @@ class GroupComparison:
         by_flips = self.result.randomization_p
         return self.result.p_value if by_flips is None else by_flips
 
+    @property
+    def is_significant(self) -> bool:
+        """Whether there is a difference, at the confidence asked for."""
+        return self.p_adjusted is not None and self.p_adjusted < 1 - self.result.confidence
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no pair has moved by more than the noise, and no row has lost its score."""
+        counts = self.counts
+        moved = counts.up or counts.down or counts.missing or self.is_significant
+        return bool(counts.pairs) and not moved
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedRow:
     """A row whose score moved far, with its place in the inputs of both: file and position from 0.
 
-    `change` is the score in RUN minus that in AGAINST.
+    `change` is the score in RUN minus that in AGAINST. `key` has the values of the columns that
+    identify the row, as texts; it is empty without such columns, and in rankings.
     """
 
     change: float
@@ -144,6 +159,7 @@ class MovedRow:
     against_file: str
     against_row: int
     group: Group = WHOLE
+    key: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +173,8 @@ class Comparison:
         groups: Each group, in order; empty without `--by`.
         moved: The rows that rose most and those that fell most, beyond the noise, furthest first.
         warnings: What the reader has to know besides, in sentences.
+        system: Column of the systems; None where runs are compared.
+        explain: Command that explains the row that fell most; None if none fell, and in rankings.
     """
 
     run: str
@@ -172,6 +190,13 @@ class Comparison:
     groups: tuple[GroupComparison, ...] = ()
     moved: tuple[MovedRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    system: str | None = None
+    explain: str | None = None
+
+    @property
+    def by_change(self) -> tuple[GroupComparison, ...]:
+        """The groups: those that fail the gate first, then by p value, then by size."""
+        return tuple(sorted(self.groups, key=_order))
 
     @property
     def failures(self) -> tuple[tuple[Group, str], ...]:
@@ -182,6 +207,12 @@ class Comparison:
             if group.gate is not None
             for words in group.gate.failures
         )
+
+
+def _order(group: GroupComparison) -> tuple[bool, float, float]:
+    is_passed = group.gate is None or not group.gate.failures
+    p_value = math.inf if group.p_adjusted is None else group.p_adjusted
+    return is_passed, p_value, -abs(group.result.difference or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,11 +267,12 @@ class Ranking:
     confidence: float
     systems: tuple[RankedSystem, ...]
     pairs: tuple[RankedPair, ...] = ()
+    measure: str = "f1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """All comparisons of a command: one for each AGAINST, or for each pair of systems.
+    """All comparisons of a command: of each measure one for each AGAINST, or pair of systems.
 
     With systems there are rankings of the whole, then of each group.
     """

@@ -1,5 +1,6 @@
 """A comparison for people, as tables, and for programs, as plain values."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -12,9 +13,11 @@ from bertscore_beam.compare.comparison import (
     FieldDifference,
     Group,
     GroupComparison,
+    MovedRow,
     Ranking,
 )
 from bertscore_beam.run import Shown
+from bertscore_core.stats import POWER
 
 _NONE = ""
 
@@ -23,13 +26,65 @@ _SHOWN_ROWS = 10
 
 
 def tables_of(compared: Compared) -> tuple[Shown, ...]:
-    """Return the tables of all comparisons; of a ranking, only that."""
+    """Return the tables of all comparisons, the answer first; of a ranking, only that."""
     if compared.rankings:
         by = compared.comparisons[0].by
         return tuple(
             chain.from_iterable(_ranking_tables(ranking, by) for ranking in compared.rankings)
         )
-    return tuple(chain.from_iterable(map(_comparison_tables, compared.comparisons)))
+    measures = len({comparison.measure for comparison in compared.comparisons})
+    return (
+        Shown("Answer", ("", ""), list(_answer(compared))),
+        *chain.from_iterable(_comparison_tables(one, measures) for one in compared.comparisons),
+        *_next_step(compared.comparisons),
+    )
+
+
+def _answer(compared: Compared) -> Iterator[tuple[str, str]]:
+    if compared.comparisons[0].drop is not None:
+        yield "gate", "passed" if compared.passed else "not passed"
+        failures = failures_of(compared)
+        for words in failures[:_SHOWN_ROWS]:
+            yield "reason", words
+        if len(failures) > _SHOWN_ROWS:
+            yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
+    for comparison in compared.comparisons:
+        whole = comparison.whole
+        words = _verdict(whole, comparison)
+        if whole.result.interval is not None:
+            words += (
+                f": {_number(whole.result.difference, signed=True)} "
+                f"{_interval(whole.result.interval)}, p {_p(whole.p_adjusted)}"
+            )
+        yield f"{comparison.measure} against {comparison.against}", words
+        counts = Counter(_verdict(group, comparison) for group in comparison.by_change)
+        if counts:
+            yield "groups", ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _verdict(group: GroupComparison, comparison: Comparison) -> str:
+    if group.is_significant:
+        return "better" if (group.result.difference or 0.0) > 0 else "worse"
+    if group.is_unchanged:
+        return _same(comparison)
+    return "cannot be judged" if group.p_adjusted is None else "no clear difference"
+
+
+def _same(comparison: Comparison) -> str:
+    return "unchanged" if comparison.system is None else "equal"
+
+
+def _sides(comparison: Comparison) -> tuple[str, str]:
+    """Return what the two sides are called in tables: of systems their names."""
+    return ("run", "against") if comparison.system is None else (comparison.run, comparison.against)
+
+
+def _next_step(comparisons: Sequence[Comparison]) -> Iterator[Shown]:
+    fallen = [one for one in comparisons if one.explain is not None]
+    if fallen:
+        worst = min(fallen, key=lambda one: min(row.change for row in one.moved))
+        words = "Next, token by token, the row with the largest loss:"
+        yield Shown("Next step", ("",), [(words,), (str(worst.explain),)])
 
 
 def document_of(compared: Compared) -> dict[str, Any]:
@@ -43,18 +98,26 @@ def document_of(compared: Compared) -> dict[str, Any]:
 
 def failures_of(compared: Compared) -> tuple[str, ...]:
     """Return why the gate is not passed, one sentence a failure."""
+    measures = {comparison.measure for comparison in compared.comparisons}
     return tuple(
-        f"compared with {comparison.against}, "
-        f"{'the run' if group == WHOLE else 'the group ' + ', '.join(map(str, group))} did not "
-        f"pass the gate: {words}."
+        f"compared with {comparison.against}, {_subject(comparison, group)}"
+        f"{' in ' + comparison.measure if len(measures) > 1 else ''} did not pass the gate: "
+        f"{words}."
         for comparison in compared.comparisons
         for group, words in comparison.failures
     )
 
 
+def _subject(comparison: Comparison, group: Group) -> str:
+    if group != WHOLE:
+        return f"the group {', '.join(map(str, group))}"
+    return "the run" if comparison.system is None else f"{comparison.system} {comparison.run}"
+
+
 def warnings_in(compared: Compared) -> tuple[str, ...]:
     """Return the warnings of all comparisons; of a ranking, each once."""
-    is_alone = bool(compared.rankings) or len(compared.comparisons) == 1
+    others = {comparison.against for comparison in compared.comparisons}
+    is_alone = bool(compared.rankings) or len(others) == 1
     words = [
         warning if is_alone else f"{comparison.against}: {warning}"
         for comparison in compared.comparisons
@@ -65,6 +128,8 @@ def warnings_in(compared: Compared) -> tuple[str, ...]:
 
 def _plain_comparison(comparison: Comparison) -> dict[str, Any]:
     plain = asdict(comparison)
+    for row in plain["moved"]:
+        row["key"] = dict(zip(comparison.key, row["key"], strict=bool(row["key"])))
     groups = (comparison.whole, *comparison.groups)
     for group, values in zip(groups, (plain["whole"], *plain["groups"]), strict=True):
         values["p_value"] = group.p_value
@@ -80,44 +145,64 @@ def _table(title: str, rows: Sequence[Sequence[tuple[str, str]]]) -> Shown:
     return Shown(title, names, [tuple(cell for _, cell in row) for row in rows])
 
 
-def _comparison_tables(comparison: Comparison) -> Iterator[Shown]:
-    yield Shown("Comparison", ("", ""), list(_about(comparison)))
+def _comparison_tables(comparison: Comparison, measures: int) -> Iterator[Shown]:
+    yield Shown("Comparison", ("", ""), list(_about(comparison, measures)))
+    run, against = _sides(comparison)
+    by = comparison.by or ("rows",)
+    is_corrected = bool(comparison.groups) or measures > 1
+    has_missing = any(group.counts.missing for group in comparison.groups)
+    changed = [group for group in comparison.by_change if not group.is_unchanged]
     rows = []
-    for group in (comparison.whole, *comparison.groups):
+    for group in (comparison.whole, *changed):
         row = [
-            *_group_cells(group.group, comparison.by or ("rows",)),
+            *_group_cells(group.group, by),
             ("pairs", f"{group.counts.pairs:,}"),
-            ("run", _number(group.mean)),
-            ("against", _number(group.against_mean)),
+            (run, _number(group.mean)),
+            (against, _number(group.against_mean)),
             ("difference", _number(group.result.difference, signed=True)),
             (f"{comparison.confidence:.0%} interval", _interval(group.result.interval)),
             ("p", _p(group.p_value)),
         ]
-        if comparison.groups:
-            row.append(("p corrected", _p(group.p_adjusted) if group.group else _NONE))
+        if is_corrected:
+            is_one_test = group is comparison.whole and measures == 1
+            row.append(("p corrected", _NONE if is_one_test else _p(group.p_adjusted)))
         row += [("up", f"{group.counts.up:,}"), ("down", f"{group.counts.down:,}")]
+        if has_missing:
+            row.append(("lost", f"{group.counts.missing:,}"))
         if comparison.drop is not None:
             row.append(("gate", _gate(group)))
         rows.append(row)
+    if same := len(comparison.groups) - len(changed):
+        first = f"{same:,} {'group' if same == 1 else 'groups'} {_same(comparison)}"
+        rows.append([(name, first if at == 0 else _NONE) for at, (name, _) in enumerate(rows[0])])
     yield _table("Scores", rows)
     if comparison.moved:
         moved = [
             [
                 ("change", _number(row.change, signed=True)),
-                ("run", _number(row.score)),
-                ("against", _number(row.against_score)),
-                ("row of run", f"{row.file}:{row.row}"),
-                ("row of against", f"{row.against_file}:{row.against_row}"),
-                *(_group_cells(row.group, comparison.by) if comparison.by else ()),
+                (run, _number(row.score)),
+                (against, _number(row.against_score)),
+                *_named_cells(comparison, row),
+                (f"row of {run}", f"{row.file}:{row.row}"),
+                (f"row of {against}", f"{row.against_file}:{row.against_row}"),
             ]
             for row in comparison.moved[:_SHOWN_ROWS]
         ]
-        yield _table("Rows that moved furthest", moved)
+        yield _table("Rows that differ most", moved)
 
 
-def _about(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _named_cells(comparison: Comparison, row: MovedRow) -> Iterator[tuple[str, str]]:
+    """Yield the columns of the key and of the groups, each once."""
+    groups = zip(comparison.by, row.group, strict=True) if comparison.by else ()
+    values = dict(chain(groups, zip(comparison.key, row.key, strict=True)))
+    for name, value in values.items():
+        yield name, "null" if value is None else value
+
+
+def _about(comparison: Comparison, measures: int) -> Iterator[tuple[str, str]]:
     counts, result = comparison.whole.counts, comparison.whole.result
-    yield "run", comparison.run
+    run, against = _sides(comparison)
+    yield comparison.system or "run", comparison.run
     yield "against", comparison.against
     yield "measure", comparison.measure
     yield "paired by", ", ".join(comparison.key) or "file and position"
@@ -128,11 +213,11 @@ def _about(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "settings that differ and move no score", _fields(settings.harmless)
     yield "pairs", f"{counts.pairs:,}"
     for name, count in (
-        ("scored only in against", counts.lost),
-        ("scored only in run", counts.gained),
+        (f"scored only in {against}", counts.lost),
+        (f"scored only in {run}", counts.gained),
         ("scored in neither", counts.unscored),
-        ("rows only in run", counts.only_run),
-        ("rows only in against", counts.only_against),
+        (f"rows only in {run}", counts.only_run),
+        (f"rows only in {against}", counts.only_against),
     ):
         if count:
             yield name, f"{count:,}"
@@ -145,14 +230,21 @@ def _about(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "difference", _number(result.difference, signed=True)
     yield "standard error", _number(result.error)
     yield f"{result.confidence:.0%} interval", _interval(result.interval)
+    if result.detectable is not None:
+        seen = f"{_number(result.detectable)} ({POWER:.0%} of the time)"
+        yield "smallest difference that these rows can show", seen
     yield "p, t test", _p(result.p_value)
     if result.randomization_p is not None:
         yield "p, randomization", _p(result.randomization_p)
         yield "p, bootstrap", _p(result.bootstrap_p)
         yield f"{result.confidence:.0%} interval, bootstrap", _interval(result.bootstrap_interval)
+    over = [f"{len(comparison.groups):,} groups"] if comparison.groups else []
+    over += [f"{measures} measures"] if measures > 1 else []
+    if over:
+        yield "p corrected for", " of ".join(over)
     moved = counts.up + counts.down
     noise = f"{comparison.settings.noise:g}"
-    yield f"moved by more than {noise}", f"{moved:,} ({counts.up:,} up, {counts.down:,} down)"
+    yield f"differ by more than {noise}", f"{moved:,} ({counts.up:,} up, {counts.down:,} down)"
 
 
 def _ranking_tables(ranking: Ranking, by: Sequence[str]) -> Iterator[Shown]:
@@ -167,7 +259,7 @@ def _ranking_tables(ranking: Ranking, by: Sequence[str]) -> Iterator[Shown]:
                 else str(system.first),
             ),
             ("system", system.system),
-            ("mean", _number(system.mean)),
+            (f"mean {ranking.measure}", _number(system.mean)),
             ("significantly better than", str(system.wins)),
         ]
         for system in ranking.systems

@@ -300,6 +300,7 @@ class Paired:
 
 def pair_sides(
     options: CompareOptions,
+    measure: str,
     runs: Sequence[FinishedRun],
     references: str | None,
     noises: Sequence[float],
@@ -308,12 +309,13 @@ def pair_sides(
 
     Args:
         options: What to compare.
+        measure: The scores to compare: one of those of the options.
         runs: Without systems each is a side.
         references: Column of references to digest; None if that is not needed.
         noises: How far a score before rescaling may move without a reason, in the comparison with
             each AGAINST; one number for all systems.
     """
-    reader = RowReader(options.columns, options.systems or ())
+    reader = RowReader(options.columns(measure), options.systems or ())
     with (
         tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder,
         closing(row_buckets(Path(folder), sum(run.rows for run in runs))) as buckets,

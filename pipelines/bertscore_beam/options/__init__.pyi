@@ -8,6 +8,7 @@ from .answer_options import (
 from .declare import (
     COLUMN as COLUMN,
     COLUMNS as COLUMNS,
+    MEASURES as MEASURES,
     NAMES as NAMES,
     RUN as RUN,
     Option as Option,

@@ -24,6 +24,7 @@ from bertscore_core.errors import ConfigError, nearest
 
 COLUMN = {"metavar": "COLUMN"}
 COLUMNS = {"metavar": "COLUMN", "split": True}
+MEASURES = {"metavar": "MEASURE", "split": True}
 NAMES = {"metavar": "NAME", "split": True}
 RUN = {"metavar": "RUN", "position": True}
 

@@ -15,6 +15,7 @@ import yaml
 
 from bertscore_beam.options.declare import (
     COLUMNS,
+    MEASURES,
     Option,
     Options,
     by_name,
@@ -221,7 +222,7 @@ class StrictParser(argparse.ArgumentParser):
         return {name: _plain(value) for name, value in values.items() if name not in COMMON_FLAGS}
 
     def _swallowed(self, values: dict[str, Any], missing: list[Option]) -> list["_Word"]:
-        """Take folders that stand at the end of a list of columns for the places that lack a word.
+        """Take folders that stand at the end of a list of names for the places that lack a word.
 
         Of a list at least one column stays, and a word behind `=` is no folder.
         """
@@ -230,7 +231,7 @@ class StrictParser(argparse.ArgumentParser):
         lists = [
             values[option.name]
             for option in declared(self._options)
-            if option.metadata == COLUMNS and option.name in values
+            if option.metadata in (COLUMNS, MEASURES) and option.name in values
         ]
         most = sys.maxsize if missing[-1].is_list else len(missing)
         taken: list[_Word] = []

@@ -111,6 +111,7 @@ class ChosenRow:
         reason: Its word in `bertscore_error`.
         tokens: Tokens of its candidate.
         before: Its F1 in the run it is compared with; None if it is not one that moved.
+        key: Its values in the columns that identify it; empty without such columns.
     """
 
     file: str
@@ -123,6 +124,7 @@ class ChosenRow:
     tokens: int | None = None
     before: float | None = None
     texts: Texts | None = None
+    key: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

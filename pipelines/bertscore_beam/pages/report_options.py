@@ -52,9 +52,10 @@ class ReportOptions(Options):
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """Columns that identify a row among those of all systems."""
+        """Columns that identify a row among those of all systems; none where none are needed."""
         systems = () if self.system_column is None else (self.system_column,)
-        return tuple(dict.fromkeys((*self.key, *systems))) if self.key else ()
+        is_used = self.key and (self.against is not None or systems)
+        return tuple(dict.fromkeys((*self.key, *systems))) if is_used else ()
 
     @property
     def answer_key(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from bertscore_beam.compare import (
     Ranking,
     compare_runs,
     compare_settings,
+    keys_of,
     unpaired_words,
 )
 from bertscore_beam.dump import (
@@ -69,12 +70,15 @@ _UNREADABLE = {
 
 
 def extreme_rows(
-    run: FinishedRun, rows: Sequence[ChosenRow], *, with_texts: bool
+    run: FinishedRun, rows: Sequence[ChosenRow], key: Sequence[str], *, with_texts: bool
 ) -> tuple[ChosenRow, ...]:
     """Return rows with the lowest or highest F1 as they are shown."""
     places = [RowPlace(row.file, row.row) for row in rows]
     texts = _texts(run, places) if with_texts else [None] * len(places)
-    return tuple(replace(row, texts=own) for row, own in zip(rows, texts, strict=True))
+    return tuple(
+        replace(row, texts=own, key=values)
+        for row, own, values in zip(rows, texts, keys_of(run, places, key), strict=True)
+    )
 
 
 def moved_rows(
@@ -102,6 +106,7 @@ def moved_rows(
             reason=_value(table, columns.ERROR),
             before=row.against_score,
             texts=own,
+            key=row.key,
         )
         for row, table, own in zip(moved, stored, texts, strict=True)
     )
@@ -267,8 +272,8 @@ def collect(options: ReportOptions) -> ReportData:
         ),
         reasons=_reasons(total),
         rejected_files=_rejected_files(run),
-        worst=extreme_rows(run, findings.worst, with_texts=options.with_texts),
-        best=extreme_rows(run, findings.best, with_texts=options.with_texts),
+        worst=extreme_rows(run, findings.worst, options.row_key, with_texts=options.with_texts),
+        best=extreme_rows(run, findings.best, options.row_key, with_texts=options.with_texts),
         against=comparison,
         fallen=fallen,
         risen=risen,

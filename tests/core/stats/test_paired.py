@@ -45,6 +45,8 @@ def test_error_interval_and_p_value_are_those_of_the_paired_t_test(count):
     assert found.interval == pytest.approx(expected.confidence_interval(0.95), rel=1e-9)
     one_sided = stats.ttest_1samp(d, 0, alternative="less")
     assert found.upper == pytest.approx(one_sided.confidence_interval(0.95).high, rel=1e-9)
+    reach = stats.t.ppf(0.975, count - 1) + stats.t.ppf(0.8, count - 1)
+    assert found.detectable == pytest.approx(reach * stats.sem(d), rel=1e-9)
     below = stats.ttest_1samp(d, -0.001, alternative="less")
     assert found.drop_p_value(0.001) == pytest.approx(below.pvalue, rel=1e-9)
 
@@ -239,7 +241,7 @@ def test_differences_that_are_all_the_same_have_no_error():
     same = compare_paired(np.zeros(50))
     assert (same.error, same.interval, same.p_value) == (0.0, (0.0, 0.0), 1.0)
     assert (same.randomization_p, same.bootstrap_p) == (1.0, 1.0)
-    assert same.drop_p_value(0.0) == 1.0
+    assert (same.drop_p_value(0.0), same.detectable) == (1.0, None)
     lower = compare_paired(np.full(64, -0.25))
     assert lower.drop_p_value(0.2) == 0.0
     assert lower.drop_p_value(0.25) == 1.0

@@ -2,14 +2,17 @@
 
 import json
 import re
+import shlex
 import sys
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.cli.show import show
 from bertscore_beam.compare import compare
-from bertscore_beam.run import DONE, UNUSABLE, WORSE
+from bertscore_beam.run import DONE, UNUSABLE, WORSE, Shown
 from tests.support.made_runs import made_run, many_rows
 
 
@@ -49,7 +52,7 @@ def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, 
         "system-2": "passed",
         "system-3": "passed",
     }
-    assert "the group system-1 did not pass the gate: it fell by more than 0.01" in err
+    assert "the group system-1 did not pass the gate: it is lower by more than 0.01" in err
     status, out, _ = run(capsys, *words, "--json")
     assert status == WORSE
     found = json.loads(out)
@@ -63,13 +66,60 @@ def test_a_system_made_worse_on_purpose_is_found_and_the_others_are_not(nights, 
     assert (len(changes), sum(change < 0 for change in changes)) == (20, 10)
 
 
+def test_the_answer_comes_first_and_groups_that_have_not_changed_are_one_line(tmp_path, capsys):
+    before, now = (pa.concat_tables(many_rows(400, shift=shift)) for shift in (0, -0.02))
+    first = made_run(tmp_path / "before", {"news.parquet": before})
+    second = made_run(tmp_path / "now", {"my news.parquet": now})
+    words = ("compare", second, first, "--key", "segment", "system", "--by", "system")
+    status, out, _ = run(capsys, *words, "--fail-if-drop", 0.01)
+    lines = out.splitlines()
+    assert (status, lines[0]) == (WORSE, "gate: not passed")
+    assert lines[1].startswith(f"reason: compared with {first}, the group system-1 did not pass")
+    assert lines[2].startswith(f"f1 against {first}: worse: -0.00")
+    assert lines[3] == "groups: 1 worse, 3 unchanged"
+    cells = [line.split("\t") for line in lines]
+    start = next(at for at, row in enumerate(cells) if row[0] == "system")
+    assert [row[0] for row in cells[start + 1 : start + 4]] == [
+        "all",
+        "system-1",
+        "3 groups unchanged",
+    ]
+    # The row that fell most has its key, and a command that can be pasted.
+    heads, furthest = cells[start + 4 : start + 6]
+    named = dict(zip(heads, furthest, strict=True))
+    assert (named["system"], named["row of run"]) == (
+        "system-1",
+        f"my news.parquet:{4 * int(named['segment']) + 1}",
+    )
+    assert shlex.split(lines[-1]) == [
+        *("bertscore-beam", "explain", str(second), f"--row={named['row of run']}")
+    ]
+    given = cli.COMMANDS["explain"].read("explain", shlex.split(lines[-1])[2:])
+    assert given.row == (named["row of run"],)
+    (found,) = json.loads(run(capsys, *words, "--json")[1])["comparisons"]
+    assert len(found["groups"]) == 4
+    assert found["explain"] == lines[-1]
+    assert found["moved"][0]["key"] == {"segment": named["segment"], "system": "system-1"}
+    result = found["whole"]["result"]
+    assert f"show: {result['detectable']:.6f} (80% of the time)" in out
+    assert run(capsys, *words, "--fail-if-drop", 0.1)[1].startswith("gate: passed\nf1 against")
+
+
+def test_a_command_to_paste_is_not_broken_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "bertscore-beam explain " + "long" * 40
+    show(Shown("Next step", ("",), [(command,)]))
+    assert capsys.readouterr().out == command + "\n"
+
+
 def test_without_a_gate_a_comparison_is_done(nights, capsys):
     now, before = nights
     status, out, err = run(capsys, "compare", now, "--cluster", "document", before)
     assert (status, err) == (DONE, "")
     assert "paired by: file and position" in out
     assert "clusters: 30 of document, as many as 30.0 equal ones" in out
-    assert re.search(r"moved by more than 1e-06: 1,\d{3} \(\d{3} up, \d{3} down\)", out)
+    assert re.search(r"differ by more than 1e-06: 1,\d{3} \(\d{3} up, \d{3} down\)", out)
     status, out, _ = run(capsys, "compare", now, before, "--fail-if-drop", 0.01)
     assert status == DONE  # one of four systems fell by .02: all of them by .005
 
@@ -79,7 +129,7 @@ def test_systems_are_ranked(nights, capsys):
     status, out, _ = run(capsys, "compare", now, "--systems", "--key", "segment")
     assert status == DONE
     rows = [line.split("\t") for line in out.splitlines()]
-    assert rows[0] == ["cluster", "rank", "system", "mean", "significantly better than"]
+    assert rows[0] == ["cluster", "rank", "system", "mean f1", "significantly better than"]
     assert [row[2] for row in rows[1:5]][-1] == "system-1"
     assert rows[4][:2] == ["2", "4"]
     assert len(rows) == 1 + 4 + 1 + 6
@@ -87,6 +137,12 @@ def test_systems_are_ranked(nights, capsys):
     status, out, _ = run(capsys, "compare", now, *two)
     (found,) = json.loads(out)["comparisons"]
     assert found["whole"]["result"]["difference"] == pytest.approx(-0.02, abs=0.01)
+    status, out, _ = run(capsys, "compare", now, *two[:-1], "--fail-if-drop", 0)
+    assert status == WORSE
+    assert "compared with system-0, system system-1 did not pass the gate: it is lower by" in out
+    assert "\npairs: 300\n" in out
+    assert "rows\tpairs\tsystem-1\tsystem-0\t" in out
+    assert not re.search(r"\b(before|now|run|fell|unchanged)\b", out.replace(str(now), ""))
 
 
 def test_without_a_common_row_the_gate_fails_and_without_a_gate_a_message_says_so(nights, capsys):

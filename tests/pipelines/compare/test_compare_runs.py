@@ -8,9 +8,17 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from bertscore_beam.compare import CompareOptions, compare, compare_runs, keyed_rows
+from bertscore_beam.compare import (
+    CompareOptions,
+    compare,
+    compare_runs,
+    failures_of,
+    keyed_rows,
+    tables_of,
+)
 from bertscore_beam.dump import columns
 from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.stats import holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
 
 ROWS = 240
@@ -101,6 +109,54 @@ def test_groups_and_clusters_are_those_of_their_rows_alone(two):
     )
 
 
+def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
+    random = np.random.default_rng(3)
+    before, move = table(rows=400), random.normal(0.0005, 0.01, 400)
+    f1 = f1_of(before)
+    given = {name: before[name] for name in ("id", "system")}
+    moved = {"precision": f1 - 0.02 + move, "recall": f1 + 0.02 + move}
+    run = made_run(tmp_path / "now", {"a": scored(f1 + move, **moved, **given)})
+    against = made_run(tmp_path / "before", {"a": scored(f1, **given)})
+    options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
+    names = ("recall", "f1", "precision")
+    result = compared(run, against, measure=names, **options)
+    assert [one.measure for one in result.comparisons] == list(names)
+    assert not result.passed
+    assert [bool(one.failures) for one in result.comparisons] == [False, False, True]
+    for one in result.comparisons:
+        alone = sole(run, against, measure=(one.measure,), **options)
+        assert (one.whole.result, one.whole.gate) == (alone.whole.result, alone.whole.gate)
+        assert one.moved == alone.moved
+    wholes = [one.whole for one in result.comparisons]
+    assert [one.p_adjusted for one in wholes] == holm([one.p_value for one in wholes])
+    groups = [group for one in result.comparisons for group in one.groups]
+    assert [one.p_adjusted for one in groups] == holm([one.p_value for one in groups])
+    assert len(groups) == 12
+    (words, *_) = failures_of(result)
+    assert "the run in precision did not pass the gate: it is lower by more than 0.005" in words
+
+
+def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_row(tmp_path):
+    rows = table(rows=160)
+    values = f1_of(rows)
+    number = np.arange(160) % 4
+    values[(number == 1).nonzero()[0][0]] = np.nan
+    values[number == 2] += 1e-3  # all below the noise, and all in one direction
+    values[number == 3] += np.where(np.arange(40) % 2, 1e-3, -9e-4)
+    coarse = replace(SIGNATURE, dtype="bfloat16")
+    run = made_run(tmp_path / "now", {"a": with_f1(rows, values)}, signature=coarse)
+    against = made_run(tmp_path / "before", {"a": rows}, signature=coarse)
+    result = compared(run, against, by=("system",))
+    (found,) = result.comparisons
+    assert [one.is_unchanged for one in found.groups] == [True, False, False, True]
+    assert [one.group[0][-1] for one in found.by_change] == ["2", "3", "0", "1"]
+    (scores,) = [shown for shown in tables_of(result) if shown.title == "Scores"]
+    lost = scores.columns.index("lost")
+    assert [(row[0], row[lost]) for row in scores.rows] == [
+        *(("all", "1"), ("system-2", "0"), ("system-1", "1"), ("2 groups unchanged", ""))
+    ]
+
+
 def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch):
     monkeypatch.setattr(keyed_rows, "BUCKET_ROWS", 40)  # several buckets
     _, before, now_rows, _ = two
@@ -117,6 +173,8 @@ def test_rows_are_paired_by_key_in_any_order_and_file(two, tmp_path, monkeypatch
         assert moved.change == same.change
         assert (moved.against_file, moved.against_row) == (same.against_file, same.against_row)
         assert mixed_ids[moved.row] == ids[same.row + (100 if same.file == "b" else 0)]
+        assert moved.key == (str(int(mixed_ids[moved.row])),)
+        assert same.key == ()
     by_two = sole(run, before, key=("segment", "system"))
     assert by_two.whole.counts.pairs == ROWS
 
@@ -134,7 +192,8 @@ def test_rows_on_one_side_and_rows_without_scores_are_counted(tmp_path):
     assert (counts.pairs, counts.lost, counts.gained, counts.unscored) == (29, 1, 3, 1)
     assert (counts.only_run, counts.only_against, counts.only_against_scored) == (1, 5, 5)
     assert counts.missing_fraction == pytest.approx(6 / 35)
-    assert "6 rows that were scored before have no score now (17.14% of them)" in found.warnings[0]
+    words = "6 rows that the other side has scored have no score here (17.14% of them)"
+    assert words in found.warnings[0]
 
 
 def test_keys_that_repeat_or_are_null_are_said_with_counts(two, tmp_path):
@@ -269,7 +328,7 @@ def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
     options = {"key": ("id",), "by": ("system",), "fail_if_drop": 0.005}
     found = sole(worse, before, **options)
     assert [group for group, _ in found.failures] == [("system-1",)]
-    assert "fell by more than 0.005" in found.failures[0][1]
+    assert "is lower by more than 0.005" in found.failures[0][1]
     assert sole(worse, before, **{**options, "fail_if_drop": 0.02}).failures == ()
     # A system that rejects its bad rows looks better, and does not pass.
     values = f1_of(rows)
@@ -280,7 +339,9 @@ def test_a_gate_knows_drops_of_groups_and_rows_that_lost_their_scores(tmp_path):
     found = sole(hiding, before, **options)
     assert found.whole.result.difference > 0
     assert [group for group, _ in found.failures] == [(), ("system-1",)]
-    assert all("were scored before have no score now" in words for _, words in found.failures)
+    assert all(
+        "the other side has scored have no score here" in words for _, words in found.failures
+    )
     assert sole(hiding, before, **options, max_missing_fraction=0.2).failures == ()
 
 
@@ -297,7 +358,7 @@ def test_runs_without_a_common_row_fail_the_gate_and_have_no_difference(two, tmp
     assert any(f"it cannot be judged: got 0 {units}" in words for _, words in found.failures)
     (words, missing) = found.warnings
     assert "got no row with scores on both sides (0 rows are on both sides, 240 only in" in words
-    assert "20 rows that were scored before have no score now (100.00% of them)" in missing
+    assert "20 rows that the other side has scored have no score here (100.00%" in missing
 
 
 def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeypatch):
@@ -316,7 +377,9 @@ def test_groups_are_right_where_some_buckets_have_no_pair(two, tmp_path, monkeyp
         ({"key": ("nowhere",)}, r"no key column 'nowhere'.*--key"),
         ({"by": (columns.F1 + "x",)}, "no by column"),
         ({"cluster": "docment"}, "Did you mean 'document'"),
-        ({"measure": "f2"}, "expected one of precision, recall, f1"),
+        ({"measure": ("f2",)}, "got 'f2'; expected one of precision, recall, f1"),
+        ({"measure": ("f1", "f1")}, "several, each once"),
+        ({"measure": ()}, "expected one of precision"),
         ({"confidence": 1.5}, "between 0 and 1"),
         ({"fail_if_drop": -0.1}, "a number from 0 on"),
         ({"systems": ("a", "b")}, "got AGAINST, too"),

@@ -15,7 +15,7 @@ from bertscore_beam.compare import (
     judge,
     warnings_of,
 )
-from bertscore_core.stats import PairedSums, compare_paired, paired_result
+from bertscore_core.stats import POWER, PairedSums, compare_paired, paired_result
 from tests.support.nights import (
     ROWS,
     SPREAD,
@@ -76,6 +76,14 @@ def test_intervals_hold_the_true_change_at_their_nominal_rate(clusters):
     found = nights(NIGHTS, change, clusters, seed=8)
     inside = [one.interval[0] <= change <= one.interval[1] for one in found]
     assert near(float(np.mean(inside)), 0.95)
+
+
+@pytest.mark.parametrize("clusters", CLUSTERS.values(), ids=CLUSTERS)
+def test_the_smallest_difference_that_rows_show_is_seen_on_four_of_five_nights(clusters):
+    """The error of a night is an estimate, so the size is taken as the mean over others."""
+    size = float(np.mean([one.detectable for one in nights(NIGHTS, 0, clusters, seed=31)]))
+    seen = [one.interval[1] < 0 for one in nights(NIGHTS, -size, clusters, seed=32)]
+    assert POWER - 0.04 < float(np.mean(seen)) < POWER + 0.02
 
 
 def warned(result):

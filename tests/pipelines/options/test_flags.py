@@ -105,6 +105,7 @@ def test_paths_keep_their_commas():
         "--key=id,system --by=lp scores/now scores/before",
         "scores/now --by lp --key id,system --run-is-first scores/before",
         "scores/now --against scores/before --by lp --key id system",
+        "--key id system --by lp --measure f1 scores/now scores/before",
     ],
 )
 def test_runs_are_found_wherever_they_stand(words):

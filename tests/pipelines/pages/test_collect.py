@@ -122,6 +122,11 @@ def test_single_rows_are_the_extreme_ones_with_their_texts(report: ReportData) -
         assert row.texts.references == (f"reference {number}", "another")
         assert row.tokens == 5 * 4 ** (number % 4)
         assert row.group == (SYSTEMS[number], LANGUAGES[number])
+        assert row.key == (str(number // 3), SYSTEMS[number])
+    for row in report.fallen:
+        number = row.row + (700 if row.file == "two.parquet" else 0)
+        assert row.key == (str(number // 3), SYSTEMS[number])
+    assert len(report.fallen) == 5
     assert report.best[0].f1 == pytest.approx(np.nanmax(last))
 
 
