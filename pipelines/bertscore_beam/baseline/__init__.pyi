@@ -24,7 +24,6 @@ from .blocks import (
     read_block as read_block,
 )
 from .collect_sentences import (
-    TooManyFilesFailedError as TooManyFilesFailedError,
     collect_samples as collect_samples,
 )
 from .extract import (

@@ -24,7 +24,7 @@ from bertscore_beam.baseline.sources import (
     sample_record_path,
 )
 from bertscore_beam.crawl import CrawlFileError, Hashes, broken_records_of, records_of
-from bertscore_beam.run import RUN_FILE, OutputFolder, Stage, read_run
+from bertscore_beam.run import RUN_FILE, JobFailedError, OutputFolder, Stage, read_run
 from bertscore_core.errors import SignatureError
 
 _MARGIN = 1.1
@@ -32,10 +32,6 @@ _MARGIN = 1.1
 since the next ones may yield less."""
 _SHOWN = 5
 """Failed files that an error names."""
-
-
-class TooManyFilesFailedError(RuntimeError):
-    """More files could not be read than the job may do without."""
 
 
 def collect_samples(
@@ -48,7 +44,7 @@ def collect_samples(
     files alone, so a language that is added later gets the sample it would have got at once.
 
     Raises:
-        TooManyFilesFailedError: Too many files could not be read.
+        JobFailedError: Too many files could not be read.
         SignatureError: The source holds other files than when the folder was begun.
     """
     source, options = job.plan.source, job.options
@@ -186,11 +182,9 @@ def _lacking(index: SentenceIndex, asked: Sequence[SentenceFile]) -> list[Senten
     return [file for file in lacking if file.languages]
 
 
-def _too_many_failed(
-    job: BaselineJob, failed: Sequence[str], asked: int
-) -> TooManyFilesFailedError:
+def _too_many_failed(job: BaselineJob, failed: Sequence[str], asked: int) -> JobFailedError:
     notes = _failures(job.folder, failed)
-    return TooManyFilesFailedError(
+    return JobFailedError(
         f"{len(failed)} of {asked} files could not be read, more than "
         f"--max-reject-fraction {job.options.max_reject_fraction:g} allows:\n"
         + "\n".join(f"  {note['file']}: {note['reason']}" for note in notes[:_SHOWN])

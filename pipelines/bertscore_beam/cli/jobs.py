@@ -21,6 +21,7 @@ from bertscore_beam.run import (
     BROKEN,
     RUN_FILE,
     SUCCESS_FILE,
+    JobFailedError,
     Outcome,
     OutputFolder,
     read_run,
@@ -47,9 +48,7 @@ def run(job: str, options: RunOptions) -> int:
         )
     try:
         outcome = run_job(named(job), options, say, quiet=manner().quiet)
-    except RuntimeError as error:
-        if type(error).__name__ != "TooManyFilesFailedError":
-            raise
+    except JobFailedError as error:
         outcome = Outcome(status=BROKEN, warnings=(mask_credentials(str(error)),))
     return report(outcome)
 

@@ -67,6 +67,7 @@ from .output import (
     UNUSABLE as UNUSABLE,
     WORSE as WORSE,
     EscapingFormatter as EscapingFormatter,
+    JobFailedError as JobFailedError,
     Outcome as Outcome,
     Shown as Shown,
     duration_words as duration_words,

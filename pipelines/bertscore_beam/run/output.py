@@ -49,6 +49,10 @@ REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryE
 """Errors of the file system that a retry does not cure."""
 
 
+class JobFailedError(RuntimeError):
+    """A job cannot go on. The message says why; a traceback would add nothing."""
+
+
 def interrupted(number: int) -> int:
     """Return the status that a shell gives after a signal: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
