@@ -5,6 +5,7 @@ from .agreement import (
     hybrid_agreement as hybrid_agreement,
     kendall as kendall,
     pearson as pearson,
+    soft_system_accuracy as soft_system_accuracy,
     spearman as spearman,
     system_agreement as system_agreement,
     system_means as system_means,

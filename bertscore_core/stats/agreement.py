@@ -7,15 +7,18 @@ items, for people and metric alike.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.estimates import (
     RESAMPLES,
+    ROUNDING,
     Doubles,
     Estimates,
     Items,
@@ -27,6 +30,8 @@ from bertscore_core.stats.estimates import (
     numbered,
 )
 from bertscore_core.tokens import IntArray
+
+_BLOCK = 2**21  # numbers held at a time
 
 # Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.
 #
@@ -285,6 +290,94 @@ def system_agreement(
     )
 
 
+PERMUTATIONS = 1000
+"""Permutations of a test between two systems, as in WMT."""
+
+
+def soft_system_accuracy(
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    systems: Items,
+    items: Items,
+    *,
+    permutations: int = PERMUTATIONS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Resampled:
+    """Return soft pairwise accuracy: whether scores are as sure of each order of systems as people.
+
+    For each pair of systems, i before j by name, p is the share of permutations in which i is above
+    j by as much as it is. A permutation swaps the two in random items; it is the same for all pairs
+    and settings. The statistic is the mean over pairs of 1 - |p by scores - p by people|.
+
+    Args:
+        people: As for `system_agreement`; so are scores, systems, resamples and seed.
+        scores: Shape (S, N) or (N,).
+        systems: Shape (N,).
+        items: The input that each row answers. Two systems are compared on the items of both; rows
+            of one system and item are averaged. Pairs without such items are left out. Shape (N,).
+        permutations: How often to swap.
+        resamples: How often to draw items for intervals. Of resamples, p values are those of the
+            normal distribution with the moments of the permutations.
+        seed: Equal seeds and data give equal results.
+
+    Returns:
+        Values of 0 to 1; NaN without a pair, or where a side is equal for all systems.
+
+    References:
+        B. Thompson, N. Mathur, D. Deutsch, H. Khayrallah, "Improving statistical significance in
+        human evaluation of automatic metrics via soft pairwise accuracy" (2024).
+    """
+    judged, rows = checked(people, scores)
+    table = _by_system_and_item(np.concatenate([judged[None], rows]), systems, items)
+    known = np.isfinite(table[0])
+    pairs = [(i, j) for i, j in combinations(range(len(known)), 2) if (known[i] & known[j]).any()]
+    values, replicates = np.full(len(rows), np.nan), np.full((resamples, len(rows)), np.nan)
+    if not pairs:
+        return Resampled(values=values, replicates=replicates)
+    rng = np.random.default_rng(seed)
+    reached, differs = np.zeros((len(pairs), len(table))), np.zeros(len(table), dtype=np.bool_)
+    block = max(1, _BLOCK // known.shape[1])
+    for start in range(0, permutations, block):
+        many = min(block, permutations - start)
+        signs = rng.choice([-1.0, 1.0], (many, known.shape[1]))
+        for row, (i, j) in zip(reached, pairs, strict=True):
+            apart = np.nan_to_num(table[:, i] - table[:, j])
+            differs |= apart.any(axis=1)
+            least = apart.sum(axis=1) - ROUNDING * np.abs(apart).sum(axis=1)
+            row += (signs @ apart.T >= least).sum(axis=0)
+    values = _soft(reached / permutations).mean(axis=0)
+    flat = ~(differs[0] & differs[1:])
+    values[flat] = np.nan
+    start = 0
+    for weights in draws(known.shape[1], resamples, seed):
+        total = np.zeros((len(weights), len(rows)))
+        for i, j in pairs:
+            apart = np.nan_to_num(table[:, i] - table[:, j])
+            with np.errstate(invalid="ignore"):
+                ratio = weights @ apart.T / np.sqrt(weights @ (apart**2).T)
+            total += _soft(ndtr(-np.nan_to_num(ratio, nan=-np.inf)))  # equal systems: p = 1
+        replicates[start : start + len(weights)] = np.where(flat, np.nan, total / len(pairs))
+        start += len(weights)
+    return Resampled(values=values, replicates=replicates)
+
+
+def _by_system_and_item(rows: Doubles, systems: Items, items: Items) -> Doubles:
+    """Return means, NaN where there is no row, of items of two systems or more. Shape (R, K, I)."""
+    by_system, many = numbered(systems, rows.shape[1], "systems")
+    by_item, all_items = numbered(items, rows.shape[1], "items")
+    cells = by_system * all_items + by_item
+    counts = np.bincount(cells, minlength=many * all_items)
+    with np.errstate(invalid="ignore"):
+        means = np.array([np.bincount(cells, row, len(counts)) / counts for row in rows])
+    table = means.reshape(len(rows), many, all_items)
+    return np.asarray(table[..., np.isfinite(table[0]).sum(axis=0) > 1], dtype=np.float64)
+
+
+def _soft(p_values: Doubles) -> Doubles:
+    return 1 - np.abs(p_values[:, 1:] - p_values[:, :1])
+
+
 def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doubles]:
     """Return the names of the K systems, sorted, and their mean scores, of shape (S, K).
 
@@ -378,8 +471,6 @@ def _accuracy(means: Doubles) -> Doubles:
 
 
 # Which system would be chosen: hybrids.
-
-_BLOCK = 2**21  # scores held at a time
 
 HYBRIDS = 10_000
 """Hybrid systems made, as in the paper."""

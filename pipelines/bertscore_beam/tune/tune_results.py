@@ -30,6 +30,7 @@ from bertscore_core.stats import (
     hybrid_agreement,
     kendall,
     pearson,
+    soft_system_accuracy,
     spearman,
     system_agreement,
     within_item_kendall,
@@ -166,10 +167,13 @@ Statistic = Callable[[GroupRows], Agreement]
 
 def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Statistic]:
     """Return the statistics that the columns of the judgements allow, by name."""
+    how = {"resamples": options.resamples, "seed": options.seed}
 
     def of_systems(rows: GroupRows) -> SystemAgreement:
-        how = {"resamples": options.resamples, "seed": options.seed}
         return system_agreement(rows.people, rows.scores, rows.systems, rows.items, **how)
+
+    def soft(rows: GroupRows) -> Resampled:
+        return soft_system_accuracy(rows.people, rows.scores, rows.systems, rows.items, **how)
 
     statistics: dict[str, Statistic] = {}
     if judgements.people is not None:
@@ -194,6 +198,8 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
                 "system_pearson": lambda rows: of_systems(rows).pearson,
                 "system_accuracy": lambda rows: of_systems(rows).accuracy,
             }
+            if judgements.items is not None:
+                statistics["system_soft_accuracy"] = soft
     if judgements.labels is not None:
         statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
     return statistics

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bertscore_core.stats import Resampled, kendall, pearson, system_agreement
+from bertscore_core.stats import (
+    Resampled,
+    kendall,
+    pearson,
+    soft_system_accuracy,
+    system_agreement,
+)
 from tests.core.stats.judgements import judged
 
 ROWS = judged(150, 2, noise=(1.0, 1.02, 1.1, 4.0), seed=7)
@@ -91,18 +97,22 @@ def lost(runs, rows, share, statistic=pearson):
     return some / runs, fixed / runs
 
 
-def of_systems(people, scores):
+def of_systems(statistic, people, scores):
     items, systems = np.divmod(np.arange(len(people)), 8)
     better = np.linspace(0, 1, 8)[systems]
-    return system_agreement(people + better, scores + better, systems, items, resamples=400)
+    return statistic(people + better, scores + better, systems, items, resamples=400)
 
 
 def system_pearson(people, scores):
-    return of_systems(people, scores).pearson
+    return of_systems(system_agreement, people, scores).pearson
 
 
 def system_accuracy(people, scores):
-    return of_systems(people, scores).accuracy
+    return of_systems(system_agreement, people, scores).accuracy
+
+
+def soft_accuracy(people, scores):
+    return of_systems(soft_system_accuracy, people, scores)
 
 
 def test_equally_good_layers_seldom_lose_their_star():
@@ -123,7 +133,7 @@ def test_no_more_than_one_in_twenty_tables_lacks_a_star_of_equally_good_layers(r
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("statistic", [kendall, system_pearson, system_accuracy])
+@pytest.mark.parametrize("statistic", [kendall, system_pearson, system_accuracy, soft_accuracy])
 def test_other_statistics_keep_the_level_too(statistic):
     some, _ = lost(300, 200, 0.9, statistic)
     assert some < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)

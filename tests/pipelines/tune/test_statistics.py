@@ -34,7 +34,8 @@ def test_columns_decide_which_statistics_are_computed(tmp_path):
     assert list(plain) == ["pearson", "spearman", "kendall"]
     more = statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
     assert set(more) - set(plain) == {
-        "item_kendall", "item_accuracy", "system_pearson", "system_accuracy", "auc",
+        "item_kendall", "item_accuracy", "auc",
+        "system_pearson", "system_accuracy", "system_soft_accuracy",
     }  # fmt: skip
 
 
