@@ -2,17 +2,13 @@ from .agreement import (
     SystemAgreement as SystemAgreement,
     agreement_of_systems as agreement_of_systems,
     auc as auc,
-    correlations as correlations,
     hybrid_agreement as hybrid_agreement,
     kendall as kendall,
-    not_below_best as not_below_best,
     pearson as pearson,
-    permutation as permutation,
+    soft_system_accuracy as soft_system_accuracy,
     spearman as spearman,
     system_agreement as system_agreement,
     system_means as system_means,
-    williams as williams,
-    williams_test as williams_test,
 )
 from .estimates import (
     Doubles as Doubles,

@@ -5,13 +5,14 @@ made: each takes, for every item, the output of one system by chance. Its score 
 items, for people and metric alike.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
-from scipy.special import stdtr
+from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from bertscore_core.errors import InputError
@@ -22,14 +23,15 @@ from bertscore_core.stats.estimates import (
     Estimates,
     Items,
     Resampled,
-    best_of,
     checked,
     count_below,
     dense_ranks,
     draws,
     numbered,
 )
-from bertscore_core.tokens import BoolArray, IntArray
+from bertscore_core.tokens import IntArray
+
+_BLOCK = 2**21  # numbers held at a time
 
 # Agreement over segments: Pearson, Spearman and Kendall's tau-b, and AUC for yes-or-no labels.
 #
@@ -288,6 +290,94 @@ def system_agreement(
     )
 
 
+PERMUTATIONS = 1000
+"""Permutations of a test between two systems, as in WMT."""
+
+
+def soft_system_accuracy(
+    people: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    systems: Items,
+    items: Items,
+    *,
+    permutations: int = PERMUTATIONS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Resampled:
+    """Return soft pairwise accuracy: whether scores are as sure of each order of systems as people.
+
+    For each pair of systems, i before j by name, p is the share of permutations in which i is above
+    j by as much as it is. A permutation swaps the two in random items; it is the same for all pairs
+    and settings. The statistic is the mean over pairs of 1 - |p by scores - p by people|.
+
+    Args:
+        people: As for `system_agreement`; so are scores, systems, resamples and seed.
+        scores: Shape (S, N) or (N,).
+        systems: Shape (N,).
+        items: The input that each row answers. Two systems are compared on the items of both; rows
+            of one system and item are averaged. Pairs without such items are left out. Shape (N,).
+        permutations: How often to swap.
+        resamples: How often to draw items for intervals. Of resamples, p values are those of the
+            normal distribution with the moments of the permutations.
+        seed: Equal seeds and data give equal results.
+
+    Returns:
+        Values of 0 to 1; NaN without a pair, or where a side is equal for all systems.
+
+    References:
+        B. Thompson, N. Mathur, D. Deutsch, H. Khayrallah, "Improving statistical significance in
+        human evaluation of automatic metrics via soft pairwise accuracy" (2024).
+    """
+    judged, rows = checked(people, scores)
+    table = _by_system_and_item(np.concatenate([judged[None], rows]), systems, items)
+    known = np.isfinite(table[0])
+    pairs = [(i, j) for i, j in combinations(range(len(known)), 2) if (known[i] & known[j]).any()]
+    values, replicates = np.full(len(rows), np.nan), np.full((resamples, len(rows)), np.nan)
+    if not pairs:
+        return Resampled(values=values, replicates=replicates)
+    rng = np.random.default_rng(seed)
+    reached, differs = np.zeros((len(pairs), len(table))), np.zeros(len(table), dtype=np.bool_)
+    block = max(1, _BLOCK // known.shape[1])
+    for start in range(0, permutations, block):
+        many = min(block, permutations - start)
+        signs = rng.choice([-1.0, 1.0], (many, known.shape[1]))
+        for row, (i, j) in zip(reached, pairs, strict=True):
+            apart = np.nan_to_num(table[:, i] - table[:, j])
+            differs |= apart.any(axis=1)
+            least = apart.sum(axis=1) - ROUNDING * np.abs(apart).sum(axis=1)
+            row += (signs @ apart.T >= least).sum(axis=0)
+    values = _soft(reached / permutations).mean(axis=0)
+    flat = ~(differs[0] & differs[1:])
+    values[flat] = np.nan
+    start = 0
+    for weights in draws(known.shape[1], resamples, seed):
+        total = np.zeros((len(weights), len(rows)))
+        for i, j in pairs:
+            apart = np.nan_to_num(table[:, i] - table[:, j])
+            with np.errstate(invalid="ignore"):
+                ratio = weights @ apart.T / np.sqrt(weights @ (apart**2).T)
+            total += _soft(ndtr(-np.nan_to_num(ratio, nan=-np.inf)))  # equal systems: p = 1
+        replicates[start : start + len(weights)] = np.where(flat, np.nan, total / len(pairs))
+        start += len(weights)
+    return Resampled(values=values, replicates=replicates)
+
+
+def _by_system_and_item(rows: Doubles, systems: Items, items: Items) -> Doubles:
+    """Return means, NaN where there is no row, of items of two systems or more. Shape (R, K, I)."""
+    by_system, many = numbered(systems, rows.shape[1], "systems")
+    by_item, all_items = numbered(items, rows.shape[1], "items")
+    cells = by_system * all_items + by_item
+    counts = np.bincount(cells, minlength=many * all_items)
+    with np.errstate(invalid="ignore"):
+        means = np.array([np.bincount(cells, row, len(counts)) / counts for row in rows])
+    table = means.reshape(len(rows), many, all_items)
+    return np.asarray(table[..., np.isfinite(table[0]).sum(axis=0) > 1], dtype=np.float64)
+
+
+def _soft(p_values: Doubles) -> Doubles:
+    return 1 - np.abs(p_values[:, 1:] - p_values[:, :1])
+
+
 def system_means(scores: npt.ArrayLike, systems: Items) -> tuple[list[str], Doubles]:
     """Return the names of the K systems, sorted, and their mean scores, of shape (S, K).
 
@@ -380,151 +470,7 @@ def _accuracy(means: Doubles) -> Doubles:
     return np.where(unknown[:, None], np.nan, share)
 
 
-# Is one setting's correlation with people greater than another's on the same rows?
-#
-# Both correlations share the judgements and, mostly, the errors of the metric, so that two separate
-# intervals say little. `williams` is for Pearson's correlation over independent rows; `permutation`
-# for any statistic; `Estimates.p_below` for any statistic with terms, and where rows come in
-# clusters. None of them corrects for the number of settings, as WMT's tables do not.
-
-PERMUTATIONS = 1000
-"""Permutations of a test: the least p value is 1 / 1001."""
-
-Statistic = Callable[[Doubles, Doubles], Doubles]
-"""From judgements (N,) and scores (S, N) to values (S,)."""
-
-_BLOCK = 2**21  # scores held at a time
-
-
-def williams_test(first: Doubles, second: Doubles, between: Doubles, rows: int) -> Doubles:
-    """Return one-sided p values of the first correlation being greater than the second.
-
-    Args:
-        first: Correlations of some metrics with people.
-        second: Correlations of other metrics with people. Shape as `first`.
-        between: Correlations between the two metrics. Shape as `first`.
-        rows: Number of rows, N.
-
-    Returns:
-        p values, 0.5 for metrics that correlate fully; NaN below four rows or where a correlation
-        is NaN. Shape as `first`.
-
-    References:
-        E. J. Williams, "Regression analysis" (1959). Y. Graham, T. Baldwin, "Testing for
-        significance of increased correlation with human judgment" (2014). mt-metrics-eval,
-        `WilliamsTest`, which takes the size of the difference; here its sign counts.
-    """
-    if rows < 4:
-        return np.full(np.shape(first), np.nan)
-    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
-    determinant = np.maximum(determinant, 0)  # rounding
-    middle = (first + second) / 2
-    above = (first - second) * np.sqrt((rows - 1) * np.maximum(1 + between, 0))
-    below = np.sqrt(
-        2 * (rows - 1) / (rows - 3) * determinant + middle**2 * np.maximum(1 - between, 0) ** 3
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where((first == second) | (between > 1 - ROUNDING), 0.0, above / below)
-    ratio = np.where(np.isnan(first + second + between), np.nan, ratio)
-    return np.asarray(stdtr(rows - 3, -ratio), dtype=np.float64)
-
-
-def williams(people: npt.ArrayLike, scores: npt.ArrayLike, best: int | None = None) -> Doubles:
-    """Return p values of the best setting's Pearson correlation being greater than each other's.
-
-    Rows must be independent: where they come in clusters, take `Estimates.p_below`.
-
-    Args:
-        people: As for `pearson`; so are the scores, and the errors that are raised.
-        scores: Shape (S, N).
-        best: Index of the setting that the others are compared with; the best by default, and an
-            error where no setting has a correlation.
-
-    Returns:
-        p values, one-sided. Shape (S,); 0.5 for the best itself.
-    """
-    judged, rows = checked(people, scores)
-    values = correlations(judged[None], rows)
-    best = best_of(values) if best is None else best
-    between = correlations(rows[[best]], rows)
-    return williams_test(np.full(len(rows), values[best]), values, between, len(judged))
-
-
-def permutation(
-    statistic: Statistic,
-    people: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    best: int | None = None,
-    *,
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
-) -> Doubles:
-    """Return p values of the best setting being better than each other one, by permutation.
-
-    If two metrics are equally good, their scores, each standardized, can be swapped in any row. The
-    p value is the share of random swaps that leave at least the difference seen (which is counted
-    itself, so that it is never 0).
-
-    It computes the statistic twice for each permutation and setting.
-
-    Args:
-        statistic: Takes judgements (N,) and scores (S, N), and returns S values.
-        people: As for `williams`; so are the next two.
-        scores: Shape (S, N).
-        best: The setting that the others are compared with.
-        permutations: How often to swap.
-        seed: Equal seeds and data give equal results; all settings see the same swaps.
-
-    Returns:
-        p values, one-sided. Shape (S,); 0.5 for the best itself, NaN where there is no value.
-
-    Raises:
-        InputError: as for `williams`, or there are no permutations.
-
-    References:
-        D. Deutsch, R. Dror, D. Roth, "A statistical analysis of summarization evaluation metrics
-        using resampling methods" (2021), PERM-BOTH. mt-metrics-eval, `PermutationSigDiff`.
-    """
-    judged, rows = checked(people, scores)
-    if permutations < 1:
-        raise InputError(f"got {permutations} permutations; expected 1 or more.")
-    values = np.asarray(statistic(judged, rows), dtype=np.float64)
-    best = best_of(values) if best is None else best
-    spread = rows.std(axis=1, keepdims=True)
-    standard = (rows - rows.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
-    p_values = np.full(len(rows), np.nan)
-    for other in np.flatnonzero(np.isfinite(values)):
-        pair = standard[[best, other]]
-        seen = np.asarray(statistic(judged, pair))
-        counts = _swapped(statistic, judged, pair, float(seen[0] - seen[1]), permutations, seed)
-        p_values[other] = 0.5 if other == best else (counts + 1) / (permutations + 1)
-    return p_values
-
-
-def not_below_best(p_values: Doubles, level: float = 0.05) -> BoolArray:
-    """Mark the settings that are not significantly below the best. Shape (S,); never a NaN."""
-    return np.asarray(p_values >= level, dtype=np.bool_)
-
-
-def _swapped(
-    statistic: Statistic,
-    judged: Doubles,
-    pair: Doubles,
-    seen: float,
-    permutations: int,
-    seed: int,
-) -> int:
-    rng = np.random.default_rng(seed)
-    block = max(1, _BLOCK // max(len(judged), 1))
-    total = 0
-    for start in range(0, permutations, block):
-        swaps = rng.random((min(block, permutations - start), len(judged))) < 0.5
-        first = np.asarray(statistic(judged, np.where(swaps, pair[1], pair[0])))
-        second = np.asarray(statistic(judged, np.where(swaps, pair[0], pair[1])))
-        # A difference that is equal but for rounding counts.
-        total += int((first - second >= seen - ROUNDING).sum())
-    return total
-
+# Which system would be chosen: hybrids.
 
 HYBRIDS = 10_000
 """Hybrid systems made, as in the paper."""
@@ -532,6 +478,8 @@ CHOICES = 100_000
 """How often hybrids are chosen from, as in the paper."""
 RIVALS = 100
 """Hybrids that are chosen from each time, as in the paper."""
+_LEAST_BATCH = 5
+"""Times as many hybrids in a batch as are chosen from: of 10,000 that makes 20 batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -544,8 +492,9 @@ class HybridAgreement:
         hits_at_1: Share of the choices in which the setting's best is people's best. Shape (S,).
         reciprocal_rank: Mean of 1 / rank, by people, of the setting's best. Shape (S,).
         difference: Mean judgement of people's best less that of the setting's best. Shape (S,).
-        errors: Standard errors of `hits_at_1`, `reciprocal_rank` and `difference` that come from
-            the number of choices only: not from the choice of segments. Shape (3, S).
+        errors: Standard errors of `hits_at_1`, `reciprocal_rank` and `difference`: how far they
+            move with another seed, that is with other hybrids and choices of the same segments.
+            They come from the differences between batches; NaN with a single one. Shape (3, S).
     """
 
     hybrids: int
@@ -569,7 +518,9 @@ def hybrid_agreement(
     """Make hybrid systems, and see which of them each setting would choose.
 
     All settings see the same hybrids and choices. Rows are taken with equal chances among those of
-    an item; so an item may lack the output of a system.
+    an item; so an item may lack the output of a system. Hybrids are made in batches, each five to
+    ten times as many as are chosen from, and chosen from within a batch. That changes no expected
+    value, and the batches tell how far another seed would move the results.
 
     Args:
         people: As for `pearson`; so are the scores.
@@ -597,20 +548,22 @@ def hybrid_agreement(
         )
     rng = np.random.default_rng(seed)
     both = np.concatenate([judged[None], rows])
-    means = _hybrid_means(both, numbered(items, len(judged), "items"), hybrids, rng)
-    sums = np.zeros((2, 3, len(rows)))
-    for chosen in _choices(hybrids, choices, rivals, rng):
-        outcome = _outcomes(means, chosen)
-        sums += outcome.sum(axis=2), (outcome**2).sum(axis=2)
-    average = sums[0] / choices
-    spread = np.sqrt(np.maximum(sums[1] / choices - average**2, 0) / max(choices - 1, 1))
+    batches = min(choices, max(1, hybrids // (_LEAST_BATCH * rivals)))
+    sizes = np.diff(np.linspace(0, (hybrids, choices), batches + 1, dtype=np.int64), axis=0)
+    parts, outcomes = [], []
+    for many, chosen in sizes.tolist():
+        parts.append(_hybrid_means(both, numbered(items, len(judged), "items"), many, rng))
+        picks = _choices(many, chosen, rivals, rng)
+        outcomes.append(sum(_outcomes(parts[-1], block).sum(axis=2) for block in picks) / chosen)
+    means, each = np.concatenate(parts, axis=1), np.array(outcomes)
+    average, undefined = each.mean(axis=0), np.full(each.shape[1:], np.nan)
     return HybridAgreement(
         hybrids=hybrids,
         pearson=correlations(means[:1], means[1:]),
         hits_at_1=average[0],
         reciprocal_rank=average[1],
         difference=average[2],
-        errors=spread,
+        errors=each.std(axis=0, ddof=1) / np.sqrt(batches) if batches > 1 else undefined,
     )
 
 
@@ -639,20 +592,10 @@ def _hybrid_means(
 def _choices(
     hybrids: int, choices: int, rivals: int, rng: np.random.Generator
 ) -> Iterator[IntArray]:
-    block = max(1, _BLOCK // rivals)
+    block = max(1, _BLOCK // hybrids)
     for start in range(0, choices, block):
-        chosen = rng.integers(0, hybrids, (min(block, choices - start), rivals))
-        while True:
-            ordered = np.sort(chosen, axis=1)
-            again = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-            if not len(again):
-                break
-            chosen[again] = _distinct(hybrids, len(again), rivals, rng)
-        yield chosen
-
-
-def _distinct(hybrids: int, rows: int, rivals: int, rng: np.random.Generator) -> IntArray:
-    return np.array([rng.choice(hybrids, rivals, replace=False) for _ in range(rows)])
+        lots = rng.random((min(block, choices - start), hybrids))
+        yield np.argpartition(lots, rivals - 1, axis=1)[:, :rivals]
 
 
 def _outcomes(means: Doubles, chosen: IntArray) -> Doubles:

@@ -14,11 +14,11 @@ References:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit, stdtr
+from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import times_drawn
@@ -137,6 +137,8 @@ RESAMPLES = 1000
 ROUNDING = 1e-12
 """Differences of correlations below this are rounding, and settings with them are equal."""
 
+_FULL = 1 - 1e-6  # greater correlations count as this, so that Fisher's z is finite
+
 _LEAST_DEGREES = 0.01  # of a single cluster, so that equal settings still have p = 0.5
 
 _BLOCK = 2**23  # draws held at a time: 64 MiB of them
@@ -182,6 +184,11 @@ class Estimates:
             together = np.array(sums, dtype=np.float64).reshape(-1, many)
             influences = together * (many / max(len(numbers), 1))
         return cls(values=values, influences=influences, lowest=lowest, effective=effective)
+
+    def of(self, settings: Sequence[int]) -> "Estimates":
+        """Return these settings alone, in this order."""
+        rows = list(settings)
+        return replace(self, values=self.values[rows], influences=self.influences[rows])
 
     @property
     def clusters(self) -> int:
@@ -236,30 +243,73 @@ class Estimates:
         tails = np.quantile(spread, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.asarray(tails, dtype=np.float64)
 
-    def p_below(self, best: int) -> Doubles:
-        """Return how likely a lag of each setting behind one of them is, if they are equal.
+    def p_below(self, best: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
+        """Return p values of one setting being better than each other one, for a choice of many.
 
-        A one-sided test of the difference on the same rows, by the t distribution, allowing for
-        clusters. 0.5 for equal settings, so also for the best. One cluster that outweighs all
-        others leaves hardly a degree of freedom, and then no setting is below the best.
+        They are corrected for the number of settings: if several are equally good, and no other is
+        better, any of them is below `best` at level .05 in at most .05 of the samples, also if
+        `best` was chosen as the best of this sample. Settings that share most of their noise cost
+        little. Clusters are allowed for: one that outweighs all others leaves hardly a degree of
+        freedom, and then no setting is below the best.
 
-        `best` is the index of the setting that the others are compared with. Shape (S,); NaN where
-        a statistic is not defined.
+        Args:
+            best: Index of the setting that the others are compared with, mostly the best.
+            resamples: How often to draw differences of settings that are equally good. Errors of a
+                p value: sqrt(p (1 - p) / resamples), and it is never below 1 / (resamples + 1).
+            seed: Equal seeds and data give equal p values.
+
+        Returns:
+            Shape (S,). 1 for the best, and for settings that are not worse; NaN where a statistic
+            is not defined.
+
+        References:
+            T. Hothorn, F. Bretz, P. Westfall, "Simultaneous inference in general parametric models"
+            (2008), multivariate t. P. R. Hansen, A. Lunde, J. M. Nason, "The model confidence set"
+            (2011), whose settings are those with p values above the level.
         """
-        lag = self.values[best] - self.values
-        errors = _errors(self.influences[best] - self.influences)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(np.abs(lag) < ROUNDING, 0.0, lag / errors)
-        return np.asarray(stdtr(max(self.degrees, _LEAST_DEGREES), -ratio), dtype=np.float64)
-
-
-def best_of(values: Doubles) -> int:
-    """Return the index of the greatest value, NaN left out."""
-    if not np.isfinite(values).any():
-        raise InputError(
-            "no setting has a value of this statistic; expected judgements and scores that vary."
+        rng = np.random.default_rng(seed)
+        block = max(1, _BLOCK // max(self.clusters, 1))
+        drawn = [
+            rng.standard_normal((min(block, resamples - start), self.clusters)) @ self.influences.T
+            for start in range(0, resamples, block)
+        ]
+        degrees = max(self.degrees, _LEAST_DEGREES)
+        return _p_below(
+            self.values[best] - self.values,
+            _errors(self.influences[best] - self.influences),
+            np.concatenate(drawn),
+            np.sqrt(rng.chisquare(degrees, resamples) / degrees),
         )
-    return int(np.nanargmax(values))
+
+
+def _p_below(lags: Doubles, errors: Doubles, drawn: Doubles, shrink: Doubles) -> Doubles:
+    """Compare lags in errors with the greatest difference that is drawn of any two settings.
+
+    Step by step (Romano and Wolf, 2005): the worst setting is compared with the differences of all,
+    each better one with those of the settings that remain.
+
+    Args:
+        lags: Of each setting behind the best. Shape (S,).
+        errors: Of the lags. Shape (S,).
+        drawn: Statistics of settings that are equally good, but for a constant. Shape (B, S).
+        shrink: What the errors of each draw are too small by. Shape (B,).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(np.abs(lags) < ROUNDING, 0.0, lags / errors)
+    ratios[np.isnan(errors)] = np.nan
+    order = np.argsort(ratios)[: np.isfinite(lags + errors).sum()]  # NaN is last
+    drawn = drawn - drawn.mean(axis=0)
+    greatest = np.zeros(len(drawn))
+    p_values = np.full(len(lags), np.nan)
+    for place, setting in enumerate(order):
+        apart = drawn[:, order[:place]] - drawn[:, [setting]]
+        spread = apart.std(axis=0, ddof=1)
+        apart /= np.where(spread > 0, spread, np.inf)
+        greatest = np.maximum(greatest, np.abs(apart, out=apart).max(axis=1, initial=0.0))
+        reached = (greatest >= ratios[setting] * shrink).sum()
+        p_values[setting] = (reached + 1) / (len(drawn) + 1)
+    p_values[order[::-1]] = np.maximum.accumulate(p_values[order[::-1]])
+    return p_values
 
 
 def draws(clusters: int, resamples: int, seed: int) -> Iterator[Doubles]:
@@ -292,6 +342,11 @@ class Resampled:
     values: Doubles
     replicates: Doubles
 
+    def of(self, settings: Sequence[int]) -> "Resampled":
+        """Return these settings alone, in this order."""
+        rows = list(settings)
+        return Resampled(values=self.values[rows], replicates=self.replicates[:, rows])
+
     @property
     def errors(self) -> Doubles:
         """Standard errors: the spread of the resamples. Shape (S,); NaN where not defined."""
@@ -310,15 +365,18 @@ class Resampled:
         return bounds
 
     def p_below(self, best: int) -> Doubles:
-        """Return the share of resamples in which a setting is not below another; ties count half.
+        """Return p values of one setting being better than each other one, for a choice of many.
 
-        `best` is the index of the setting that the others are compared with. Shape (S,); NaN where
-        a statistic is not defined.
+        As `Estimates.p_below`, from the resamples, on the scale of Fisher's z: near 1 statistics
+        vary less. Resamples in which some statistic is not defined are left out.
         """
-        lag = self.replicates[:, [best]] - self.replicates
-        known = np.isfinite(lag).sum(axis=0)
-        not_below = (lag < 0).sum(axis=0) + (lag == 0).sum(axis=0) / 2
-        return np.where(known > 0, (not_below + 0.5) / (known + 1), np.nan)
+        known = np.isfinite(self.values) & np.isfinite(self.replicates).any(axis=0)
+        drawn = self.replicates[np.isfinite(self.replicates[:, known]).all(axis=1)]
+        if len(drawn) < 2 or not known[best]:
+            return np.full(len(self.values), np.nan)
+        values, drawn = (np.arctanh(np.clip(v, -_FULL, _FULL)) for v in (self.values, drawn))
+        errors = (drawn[:, [best]] - drawn).std(axis=0, ddof=1)
+        return _p_below(values[best] - values, errors, drawn, np.ones(len(drawn)))
 
 
 # Agreement within items: which of several outputs for the same input is better.

@@ -10,6 +10,7 @@ from .other_metrics import (
 from .tune_options import TuneOptions as TuneOptions
 from .tune_results import (
     GroupRows as GroupRows,
+    held_out as held_out,
     hybrids_of as hybrids_of,
     mean_of as mean_of,
     statistics_of as statistics_of,

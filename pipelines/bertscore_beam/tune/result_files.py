@@ -187,12 +187,6 @@ def _warnings(job: TuneJob, results: Results) -> list[str]:
             f"{results.unscored:,} judgements have no score of some setting and were left out of "
             "all."
         )
-    words += [
-        f"Layer {row['layer']} of {row['model']} is not significantly above the registry's layer "
-        f"{row['default']}: these judgements are no reason to change it."
-        for row in results.recommended
-        if row["default"] != row["layer"] and row["default"] in row["not_below"]
-    ]
     if job.plan.options.statistic in CORRELATIONS:
         words += [
             f"Agreement is poor in {row['group']}: {row['statistic']} {row['value']:.3f} at best."

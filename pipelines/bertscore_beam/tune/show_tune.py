@@ -100,24 +100,22 @@ def _by_group(summary: Mapping[str, Any], rows: list[dict[str, Any]], groups: li
 
 
 def _recommended(row: Mapping[str, Any]) -> Shown:
-    speed = row["pairs_per_second"]
+    speed, held_out = row["pairs_per_second"], _number(row["held_out_value"]) or "not defined"
     interval = f"{_number(row['low'])} to {_number(row['high'])}"
+    mark = ", the registry's" if row["layer"] == row["default"] else ""
     rows: list[tuple[str, ...]] = [
-        ("layer", str(row["layer"])),
-        (
-            row["statistic"],
-            f"{row['value']:.4f} ({interval}), idf {row['idf']}",
-        ),
-        ("layers not significantly below it", " ".join(map(str, row["not_below"]))),
+        ("layer", f"{row['layer']}{mark}"),
+        (row["statistic"], f"{_number(row['value'])} ({interval}), idf {row['idf']}"),
     ]
-    if row["default"] is not None and row["default_value"] is not None:
-        tests = [f"p {_number(row['p_default'])}"]
-        for name, label in (
-            ("p_default_williams", "Williams"), ("p_default_permutation", "permutation"),
-        ):  # fmt: skip
-            tests += [] if row[name] is None else [f"{label} {row[name]:.4f}"]
-        same = row["default"] == row["layer"]
-        words = "the same" if same else f"{row['default_value']:.4f}, {', '.join(tests)}"
+    if row["layers"] > 1:
+        split = f"{held_out}: chosen on one half of the judgements, measured on the other"
+        rows += [
+            (f"best of {row['layers']} layers", f"{row['best']}: {_number(row['best_value'])}"),
+            ("held out", f"{split}. The best of many on the same judgements looks too good"),
+            ("layers not significantly below it", " ".join(map(str, row["not_below"]))),
+        ]
+    if row["default_value"] is not None and row["default"] != row["best"]:
+        words = f"{_number(row['default_value'])}, p {_number(row['p_default'])}"
         rows.append((f"registry's layer {row['default']}", words))
     if row["idf_difference"] is not None:
         rows.append(("with idf", f"{row['idf_difference']:+.4f}, p {_number(row['p_idf'])}"))

@@ -97,7 +97,16 @@ class TuneOptions(ScoringOptions):
     metrics: tuple[str, ...] = field(default=QUICK_METRICS, metadata=NAMES)
     language: str | None = field(default=None, metadata={"also": ("lang",)})
     choose_by: (
-        Literal["pearson", "spearman", "kendall", "auc", "system_pearson", "system_accuracy"] | None
+        Literal[
+            "pearson",
+            "spearman",
+            "kendall",
+            "auc",
+            "system_pearson",
+            "system_accuracy",
+            "system_soft_accuracy",
+        ]
+        | None
     ) = None
     hybrids: int = 0
     resamples: int = DEFAULT_RESAMPLES
@@ -214,6 +223,13 @@ class TuneOptions(ScoringOptions):
             fine=self.system_column is not None or not self.statistic.startswith("system_"),
             expected="a statistic of systems only with a column of them",
             cure="Add --system.",
+        )
+        check_value(
+            "choose_by",
+            self.statistic,
+            fine=self.item_column is not None or self.statistic != "system_soft_accuracy",
+            expected="soft accuracy, which compares systems item by item, only with items",
+            cure="Add --key.",
         )
         check_value(
             "lower_is_better",

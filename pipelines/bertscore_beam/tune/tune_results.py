@@ -26,16 +26,13 @@ from bertscore_core.stats import (
     SystemAgreement,
     accuracy_with_ties,
     auc,
-    correlations,
     darr,
     hybrid_agreement,
     kendall,
-    not_below_best,
     pearson,
-    permutation,
+    soft_system_accuracy,
     spearman,
     system_agreement,
-    williams,
     within_item_kendall,
 )
 
@@ -149,7 +146,7 @@ class GroupRows:
 
     @classmethod
     def of(
-        cls, judgements: Judgements, rows: npt.NDArray[np.int64], scores: Doubles
+        cls, judgements: "Judgements | GroupRows", rows: npt.NDArray[np.int64], scores: Doubles
     ) -> "GroupRows":
         """Take some rows of all judgements. Scores have shape (S, N)."""
         columns = ("people", "labels", "systems", "items")
@@ -157,16 +154,26 @@ class GroupRows:
         own = {name: None if column is None else column[rows] for name, column in values.items()}
         return cls(**own, scores=scores[:, rows])
 
+    def half(self, side: int, settings: Sequence[int], seed: int) -> "GroupRows":
+        """Return one of two random halves, 0 or 1, with these settings. Items stay whole."""
+        items = np.arange(self.scores.shape[1]) if self.items is None else self.items
+        numbers = np.unique(items, return_inverse=True)[1]
+        sides = np.random.default_rng(seed).permutation(numbers.max() + 1)[numbers] % 2
+        return GroupRows.of(self, np.flatnonzero(sides == side), self.scores[settings])
+
 
 Statistic = Callable[[GroupRows], Agreement]
 
 
 def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Statistic]:
     """Return the statistics that the columns of the judgements allow, by name."""
+    how = {"resamples": options.resamples, "seed": options.seed}
 
     def of_systems(rows: GroupRows) -> SystemAgreement:
-        how = {"resamples": options.resamples, "seed": options.seed}
         return system_agreement(rows.people, rows.scores, rows.systems, rows.items, **how)
+
+    def soft(rows: GroupRows) -> Resampled:
+        return soft_system_accuracy(rows.people, rows.scores, rows.systems, rows.items, **how)
 
     statistics: dict[str, Statistic] = {}
     if judgements.people is not None:
@@ -191,6 +198,8 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
                 "system_pearson": lambda rows: of_systems(rows).pearson,
                 "system_accuracy": lambda rows: of_systems(rows).accuracy,
             }
+            if judgements.items is not None:
+                statistics["system_soft_accuracy"] = soft
     if judgements.labels is not None:
         statistics["auc"] = lambda rows: auc(rows.labels, rows.scores, rows.items)
     return statistics
@@ -234,11 +243,29 @@ def mean_of(parts: Sequence[Agreement]) -> Agreement:
     )
 
 
-def intervals_of(agreement: Agreement, options: TuneOptions) -> Doubles:
-    """Return 95% intervals. Shape (S, 2)."""
-    if isinstance(agreement, Estimates):
-        return agreement.intervals(resamples=options.resamples, seed=options.seed)
-    return agreement.intervals()
+def held_out(
+    statistic: Statistic, groups: Sequence[GroupRows], settings: Sequence[int], seed: int
+) -> float | None:
+    """Return what the best setting is worth on rows that did not choose it, mean over groups.
+
+    One half of the rows chooses and the other measures, and the other way round; the result is the
+    mean of both. None where the statistic is not defined in a half.
+    """
+    values = np.array(
+        [[statistic(own.half(side, settings, seed)).values for own in groups] for side in (0, 1)]
+    ).mean(axis=1)
+    if not np.isfinite(values).all():
+        return None
+    first, second = values.argmax(axis=1)
+    return float(values[1, first] + values[0, second]) / 2
+
+
+def tested(agreement: Agreement, best: int, options: TuneOptions) -> tuple[Doubles, Doubles]:
+    """Return 95% intervals, shape (S, 2), and p values of the best being better, shape (S,)."""
+    if isinstance(agreement, Resampled):
+        return agreement.intervals(), agreement.p_below(best)
+    how = {"resamples": options.resamples, "seed": options.seed}
+    return agreement.intervals(**how), agreement.p_below(best, **how)
 
 
 def _is_raw(people: Doubles) -> bool:
@@ -251,7 +278,8 @@ def _is_raw(people: Doubles) -> bool:
 ALL_ROWS = "all rows"
 MEAN = "mean of groups"
 NOT_BELOW = 0.05
-"""A setting with this p value of the best being better, or more, is not significantly below it."""
+"""A setting with this p value of the best being better, or more, is not significantly below it. The
+p value is corrected for the number of settings that are compared."""
 POOR = 0.3
 """A correlation below this leaves nine tenths of the differences between texts unexplained."""
 
@@ -269,8 +297,7 @@ AGREEMENT = pa.schema(
         "value": pa.float64(),
         "low": pa.float64(),  # of its 95% interval
         "high": pa.float64(),
-        "p_below_best": pa.float64(),  # of the best setting of BERTScore being better, one-sided
-        "p_williams": pa.float64(),  # the same; only for Pearson over independent rows
+        "p_below_best": pa.float64(),  # of the best setting of BERTScore being better, corrected
         "not_below_best": pa.bool_(),  # whether p_below_best is `NOT_BELOW` or more
     }
 )
@@ -286,8 +313,8 @@ class Results:
     Attributes:
         compared: The scores.
         rows: Agreement by setting, group and statistic; see `AGREEMENT`.
-        recommended: The layer of each model whose F1 agrees best with people, as in the summary;
-            none with optimal matching alone.
+        recommended: The layer of each model to take, as in the summary; none with optimal matching
+            alone.
         unscored: Rows that a setting could not score, and that are left out.
     """
 
@@ -309,14 +336,13 @@ def evaluate(
     for name, statistic in statistics_of(plan.judgements, plan.options).items():
         parts = {group: statistic(own) for group, own in groups.items()}
         for group, part in parts.items():
-            p_williams = _williams(groups[group], part, sides) if name == "pearson" else None
             where = {"group": group, "statistic": name, "rows": groups[group].scores.shape[1]}
-            rows += _rows(sides, plan.options, where, part, p_williams)
+            rows += _rows(sides, plan.options, where, part)
         overall[name] = next(iter(parts.values()))
         if len(parts) > 1:
             overall[name] = mean_of(list(parts.values()))
             where = {"group": MEAN, "statistic": name, "rows": total}
-            rows += _rows(sides, plan.options, where, overall[name], None)
+            rows += _rows(sides, plan.options, where, overall[name])
     for group, own in groups.items() if plan.options.hybrids else ():
         for name, values in hybrids_of(own, plan.options).items():
             where = {"group": group, "statistic": name, "rows": own.scores.shape[1]}
@@ -376,26 +402,11 @@ def _check_defined(
     )
 
 
-def _williams(own: GroupRows, agreement: Agreement, sides: Compared) -> Doubles | None:
-    """Return the p values of Williams' test, which takes independent rows only."""
-    best = _best(agreement, sides)
-    if own.items is not None or best is None:
-        return None
-    return williams(own.people, own.scores, best)
-
-
-def _rows(
-    sides: Compared,
-    options: TuneOptions,
-    where: Row,
-    agreement: Agreement,
-    p_williams: Doubles | None,
-) -> list[Row]:
+def _rows(sides: Compared, options: TuneOptions, where: Row, agreement: Agreement) -> list[Row]:
     best = _best(agreement, sides)
     if best is None:
         return []
-    bounds, p_values = intervals_of(agreement, options), agreement.p_below(best)
-    marks = not_below_best(p_values, NOT_BELOW)
+    bounds, p_values = tested(agreement, best, options)
     return [
         _row(
             setting,
@@ -404,8 +415,7 @@ def _rows(
             low=float(bounds[number, 0]),
             high=float(bounds[number, 1]),
             p_below_best=float(p_values[number]),
-            p_williams=None if p_williams is None else float(p_williams[number]),
-            not_below_best=bool(marks[number]),
+            not_below_best=bool(p_values[number] >= NOT_BELOW),
         )
         for number, setting in enumerate(sides.settings)
     ]
@@ -443,78 +453,63 @@ def _recommend(
 ) -> list[Row]:
     recommended = []
     idf = plan.weightings[0].weights
+    statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
         f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}
         own = sides.find(**f1, idf=idf)
         known = [number for number in own if np.isfinite(agreement.values[number])]
         if not known:
             continue
-        best = known[int(np.argmax(agreement.values[known]))]
-        p_values = agreement.p_below(best)
-        layer = sides.settings[best].layer
-        low, high = intervals_of(agreement, plan.options)[best].tolist()
+        of_f1, layers = agreement.of(known), [sides.settings[number].layer for number in known]
+        best = int(np.argmax(of_f1.values))
+        intervals, p_values = tested(of_f1, best, plan.options)
+        not_below = [n for n in range(len(layers)) if p_values[n] >= NOT_BELOW]
+        default = layers.index(model.default) if model.default in layers else None
+        advised = best if default not in not_below else default
+        low, high = intervals[advised].tolist()
         seconds = scores[model.digest].seconds
         row: Row = {
             "model": model.name,
             "weights": model.signature.weights,
-            "layer": layer,
+            # The registry's layer, unless another is significantly above it.
+            "layer": layers[advised],
             "idf": idf,
             "statistic": plan.options.statistic,
-            "value": float(agreement.values[best]),
+            "value": float(of_f1.values[advised]),
             "low": low,
             "high": high,
-            # The layers that are not significantly below it, itself among them.
-            "not_below": [sides.settings[n].layer for n in known if p_values[n] >= NOT_BELOW],
-            # The registry's layer, and p values of the recommended one being better, one-sided.
+            "layers": len(layers),
+            "best": layers[best],
+            "best_value": float(of_f1.values[best]),
+            # Chosen by one half of the judgements and measured on the other; mean of both ways.
+            "held_out_value": held_out(statistic, list(groups.values()), known, plan.options.seed),
+            # The layers that are not significantly below the best, itself among them.
+            "not_below": [layers[n] for n in not_below],
+            # The registry's layer, and the p value of the best one being better.
             "default": model.default,
-            "default_value": None,
-            "p_default": None,
-            "p_default_williams": None,
-            "p_default_permutation": None,
-            # What idf weights change at the recommended layer; its p value is two-sided.
+            "default_value": None if default is None else float(of_f1.values[default]),
+            "p_default": None if default is None else float(p_values[default]),
+            # What idf weights change at the recommended layer; p is two-sided, among all layers.
             "idf_difference": None,
             "p_idf": None,
             # Judgements that one worker scored in a second, with all layers.
             "pairs_per_second": len(plan.judgements) / seconds if seconds else None,
         }
-        for default in sides.find(**f1, idf=idf, layer=model.default):
-            row["default_value"] = float(agreement.values[default])
-            row["p_default"] = float(p_values[default])
-            row |= _against(plan.options, groups, best, default)
-        for with_idf in sides.find(**f1, idf="corpus", layer=layer) if idf == "none" else ():
-            row["idf_difference"] = float(agreement.values[with_idf] - agreement.values[best])
-            p_value = float(p_values[with_idf])
-            row["p_idf"] = min(1.0, 2 * min(p_value, 1 - p_value))
+        with_idf = sides.find(**f1, idf="corpus") if idf == "none" else []
+        for number in with_idf:
+            if sides.settings[number].layer == row["layer"]:
+                both = [*known, *with_idf]
+                row |= _idf(plan.options, agreement, both, known[advised], number)
         recommended.append(row)
     return recommended
 
 
-def _against(
-    options: TuneOptions, groups: Mapping[str, GroupRows], best: int, other: int
-) -> dict[str, float]:
-    """Return the p values of one setting being better than another: Williams, and permutation.
-
-    Williams' test is for one group of independent rows. The permutation test swaps the two in
-    random rows, and takes the mean of the groups' correlations.
-    """
-    if options.statistic != "pearson" or best == other:
-        return {}
-    p_values = {}
-    pairs = [own.scores[[best, other]] for own in groups.values()]
-    people = [own.people for own in groups.values()]
-    (first, *more) = groups.values()
-    if not more and first.items is None:
-        p_values["p_default_williams"] = float(williams(people[0], pairs[0], 0)[1])
-    cuts = np.cumsum([len(judged) for judged in people])[:-1]
-
-    def statistic(judged: Doubles, rows: Doubles) -> Doubles:
-        sides = zip(np.split(judged, cuts), np.split(rows, cuts, axis=-1), strict=True)
-        mean = np.mean([correlations(left[None], right) for left, right in sides], axis=0)
-        return np.asarray(mean, dtype=np.float64)
-
-    # Standardized in each group, since what is swapped must be on one scale.
-    pairs = [(pair - pair.mean(1, keepdims=True)) / pair.std(1, keepdims=True) for pair in pairs]
-    swapped = permutation(
-        statistic, np.concatenate(people), np.concatenate(pairs, axis=1), 0, seed=options.seed
-    )
-    return p_values | {"p_default_permutation": float(swapped[1])}
+def _idf(
+    options: TuneOptions, agreement: Agreement, settings: Sequence[int], plain: int, with_idf: int
+) -> Row:
+    better, worse = sorted((plain, with_idf), key=lambda number: -agreement.values[number])
+    p_values = tested(agreement.of(settings), settings.index(better), options)[1]
+    return {
+        "idf_difference": float(agreement.values[with_idf] - agreement.values[plain]),
+        "p_idf": float(p_values[settings.index(worse)]),
+    }

@@ -14,7 +14,9 @@ from configs.experiments.make_sample import SAMPLES, write_samples
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "experiments").glob("*.yaml"))
 SYSTEMS = {"system_pearson", "system_accuracy"}
 EXPECTED = {
-    "wmt": {"darr", "item_accuracy", "item_kendall", "kendall", "pearson", "spearman"} | SYSTEMS,
+    "wmt": {"darr", "item_accuracy", "item_kendall", "kendall", "pearson", "spearman"}
+    | {"system_soft_accuracy"}
+    | SYSTEMS,
     "coco_m1": {"kendall", "pearson", "spearman"} | SYSTEMS,
     "coco_m2": {"kendall", "pearson", "spearman"} | SYSTEMS,
     "qqp": {"auc"},

@@ -112,19 +112,22 @@ def test_the_best_setting_is_never_marked_as_below_itself(table):
         ]
         best = max(own, key=lambda row: row["value"])
         assert best["not_below_best"]
-        assert best["p_below_best"] == 0.5
+        assert best["p_below_best"] == 1
         worst = min(own, key=lambda row: row["value"])
         assert worst["p_below_best"] < 0.5
+        assert all(row["not_below_best"] == (row["p_below_best"] >= 0.05) for row in own)
 
 
-def test_the_recommended_layer_has_the_best_f1_and_goes_into_the_file(run, table):
+def test_the_best_layer_goes_into_the_file_where_it_is_significantly_better(run, table):
     summary = json.loads((run / "out" / "_summary.json").read_bytes())
     (one,) = summary["recommended"]
     f1 = {"group": "mean of groups", "statistic": "pearson", "measure": "f1", "idf": "none"}
     values = [value(table, layer=layer, **f1)["value"] for layer in range(7)]
-    assert one["layer"] == int(np.argmax(values))
-    assert one["value"] == max(values)
+    assert one["layer"] == one["best"] == int(np.argmax(values))
+    assert one["value"] == one["best_value"] == max(values)
+    assert 0.4 < one["held_out_value"] <= max(values) + 0.1
     assert one["default"] == 6
+    assert one["p_default"] < 0.05
     assert one["layer"] in one["not_below"]
     assert one["pairs_per_second"] > 0
     written = parse_layers((run / "layers.json").read_bytes(), "layers.json")
@@ -132,6 +135,24 @@ def test_the_recommended_layer_has_the_best_f1_and_goes_into_the_file(run, table
         ("mine", 3), ("all-MiniLM-L6-v2", one["layer"]),
     }  # fmt: skip
     assert written[0].source["rows"] == 60
+
+
+def test_the_registrys_layer_goes_into_the_file_where_no_other_is_significantly_better(
+    run, judgements, tmp_path, capsys
+):
+    shutil.copytree(run / "out", tmp_path / "out")
+    layers = tmp_path / "layers.json"
+    words = ("--layers", "5", "6", "--registry", str(layers), "--metrics", "none", "--idf", "none")
+    assert tune(judgements, tmp_path / "out", *words, "--split-rows", "40") == 0
+    printed = capsys.readouterr().out
+    assert "layer: 6, the registry's\n" in printed
+    (one,) = json.loads((tmp_path / "out" / "_summary.json").read_bytes())["recommended"]
+    assert (one["best"], one["layer"], one["default"], one["not_below"]) == (5, 6, 6, [5, 6])
+    assert one["value"] == one["default_value"] < one["best_value"]
+    assert f"held out: {one['held_out_value']:.4f}: chosen on one half" in printed
+    (row,) = parse_layers(layers.read_bytes(), "layers.json")
+    assert row.num_layers == 6
+    assert row.source["value"] == pytest.approx(one["default_value"], abs=1e-4)
 
 
 def test_tables_a_picture_and_rows_to_look_at_are_written(run, table):

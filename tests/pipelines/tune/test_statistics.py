@@ -6,6 +6,7 @@ import pytest
 from bertscore_beam.tune import (
     GroupRows,
     TuneOptions,
+    held_out,
     hybrids_of,
     languages_of_rows,
     mean_of,
@@ -33,7 +34,8 @@ def test_columns_decide_which_statistics_are_computed(tmp_path):
     assert list(plain) == ["pearson", "spearman", "kendall"]
     more = statistics_of(judgements(tmp_path, **COLUMNS), options(**COLUMNS))
     assert set(more) - set(plain) == {
-        "item_kendall", "item_accuracy", "system_pearson", "system_accuracy", "auc",
+        "item_kendall", "item_accuracy", "auc",
+        "system_pearson", "system_accuracy", "system_soft_accuracy",
     }  # fmt: skip
 
 
@@ -58,6 +60,40 @@ def test_a_score_that_repeats_people_agrees_fully(tmp_path):
     assert hybrids["hybrid_hits_at_1"][0] == pytest.approx(1)
     assert hybrids["hybrid_difference"][0] == pytest.approx(0)
     assert hybrids["hybrid_hits_at_1"][1] < 1
+
+
+def made_rows(people, scores, items=None):
+    return GroupRows(people=people, labels=None, systems=None, items=items, scores=scores)
+
+
+def test_halves_hold_each_row_once_and_keep_items_whole():
+    numbers = np.arange(90.0)
+    for items in (None, np.repeat([f"item {n}" for n in range(30)], 3)):
+        rows = made_rows(numbers, np.array([numbers, -numbers]), items)
+        first, second = (rows.half(side, [1], 4) for side in (0, 1))
+        assert sorted([*first.people, *second.people]) == numbers.tolist()
+        assert len(first.people) == len(second.people)
+        assert first.scores.tolist() == [(-first.people).tolist()]
+        assert rows.half(0, [1], 4).people.tolist() == first.people.tolist()
+        if items is not None:
+            assert not {*first.items} & {*second.items}
+
+
+def test_what_is_held_out_does_not_profit_from_the_choice():
+    """Of seven equally good layers the best looks better than any is."""
+    best, apart = [], []
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        people = random.normal(size=120)
+        rows = made_rows(people, people + 1.5 * random.normal(size=(7, 120)))
+        best.append(pearson(people, rows.scores).values.max())
+        apart.append(held_out(lambda own: pearson(own.people, own.scores), [rows], range(7), 0))
+    truth = 1 / np.sqrt(1 + 1.5**2)
+    error = np.std(apart) / np.sqrt(200)
+    assert np.mean(apart) == pytest.approx(truth, abs=4 * error)
+    assert np.mean(best) > truth + 10 * error
+    constant = made_rows(people, np.ones((7, 120)))
+    assert held_out(lambda own: pearson(own.people, own.scores), [constant], range(7), 0) is None
 
 
 def test_the_error_of_a_mean_over_groups_is_that_of_independent_groups():

@@ -40,6 +40,7 @@ def test_labels_are_judged_by_their_own_statistic():
         ({"metrics": ["bleu", "all"]}, "or 'all' or 'none' alone"),
         ({"metrics": ["meteor"]}, "METEOR and CIDEr are left out"),
         ({"choose_by": "auc"}, "'choose_by' cannot be used"),
+        ({"choose_by": "system_soft_accuracy", "system": "s"}, "Add --key"),
         ({"hybrids": 100}, "'hybrids' cannot be used"),
         ({"candidate_column": "reference"}, "'candidate_column' cannot be used"),
         ({"score_column": None, "label_column": "a", "lower_is_better": True}, "lower_is_better"),
