@@ -201,7 +201,7 @@ def test_what_cannot_be_compared_is_refused(given, message):
 
 def test_without_scipy_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.raises(ConfigError, match=r"pip install 'bertscore-beam\[results\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[results\]'"):
         compare_paired([0.1, 0.2])
 
 

@@ -92,7 +92,7 @@ def test_missing_packages_are_named_with_the_cure(lacking) -> None:
     check_installed()
     lacking(*DETECTORS)
     with pytest.raises(
-        ConfigError, match=r"no py3langid, pycld2; .*pip install 'bertscore-beam\[baseline\]'"
+        ConfigError, match=r"no py3langid, pycld2; .*pip install '\.\[baseline\]'"
     ):
         check_installed()
 
