@@ -383,7 +383,7 @@ def rule_words(rule: str) -> str:
 def making_words(explanation: Explanation) -> str:
     """Return what the scores were made with."""
     weighting = "idf weights" if explanation.idf else "equal weights"
-    return f"{explanation.model}, layer {explanation.num_layers}, {weighting}"
+    return f"{escape_text(explanation.model)}, layer {explanation.num_layers}, {weighting}"
 
 
 def reference_words(explanation: Explanation, number: int) -> str:

@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -227,11 +226,11 @@ ABSENT = -1
 """Stands for a row that a side does not have."""
 
 
-def row_buckets(folder: Path, rows: int) -> Buckets:
-    """Return buckets, in an empty folder, for about so many entries."""
+def row_buckets(rows: int) -> Buckets:
+    """Return buckets for about so many entries."""
     bits = max(0, math.ceil(math.log2(max(1, rows) / BUCKET_ROWS)))
     # Positions are numbered in turn: the product spreads them over the buckets.
-    return Buckets(folder, bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
+    return Buckets(bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,11 +1,9 @@
 """The sides of a comparison: read, paired, added up by group, and ranked."""
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -316,10 +314,7 @@ def pair_sides(
             each AGAINST; one number for all systems.
     """
     reader = RowReader(options.columns(measure), options.systems or ())
-    with (
-        tempfile.TemporaryDirectory(prefix="bertscore-compare-") as folder,
-        closing(row_buckets(Path(folder), sum(run.rows for run in runs))) as buckets,
-    ):
+    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
         rows = _read(options, runs, references, reader, buckets)
         names = _names(options, runs, reader, rows)
         return _pair(options, names, noises, reader, buckets)

@@ -1,8 +1,8 @@
 """Rows that are sorted by buckets on the disk, since they do not fit in memory."""
 
+import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +21,18 @@ def bucket_of(keys: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
 
 
 class Buckets:
-    """Rows in local files that stay open. A file holds a bucket, or several if there are many."""
+    """Rows in temporary files that stay open. A file holds a bucket, or several if there are many.
+
+    The files have no names, so that a killed process leaves nothing on the disk.
+    """
 
     def __init__(
-        self,
-        folder: Path,
-        bits: int,
-        key_of: Callable[[npt.NDArray[np.void]], npt.NDArray[np.uint64]],
+        self, bits: int, key_of: Callable[[npt.NDArray[np.void]], npt.NDArray[np.uint64]]
     ) -> None:
-        self._folder = folder
         self._bits = bits
         self._key_of = key_of
         self._file_bits = min(bits, _OPEN_BITS)
-        self._files: dict[int, BinaryIO] = {}
+        self._files: dict[int, IO[bytes]] = {}
 
     def close(self) -> None:
         """Close the files that were not taken."""
@@ -44,19 +43,18 @@ class Buckets:
         """Append rows to the files of their buckets. Shape (N,)."""
         for number, in_bucket in split_by_bucket(rows, self._key_of(rows), self._file_bits):
             if number not in self._files:
-                self._files[number] = (self._folder / str(number)).open("w+b")
+                self._files[number] = tempfile.TemporaryFile(prefix="bertscore-")  # noqa: SIM115
             self._files[number].write(in_bucket.tobytes())
 
     def take(self, kind: "np.dtype[np.void]") -> Iterator[tuple[int, npt.NDArray[np.void]]]:
         """Yield each bucket that has rows, with its rows in the order in which they were added.
 
-        A file is deleted when it has been read.
+        A file is gone when it has been read.
         """
         for number in sorted(self._files):
             with self._files.pop(number) as file:
                 file.seek(0)  # writes what is still in memory
                 rows = np.fromfile(file, dtype=kind)
-            (self._folder / str(number)).unlink()
             if self._bits == self._file_bits:
                 yield number, rows
             else:

@@ -22,12 +22,19 @@ from bertscore_core.errors import ConfigError
 # Keep credentials out of everything that is shown, logged or written: names, records, messages.
 
 _MASK = "***"
-# The authority of a URL ends at the first of "/", "?" and "#"; its last "@" ends the user info.
-_USER_INFO = re.compile(r"(\w://)[^/?#\s]*@")
-# key=value, also percent-encoded inside another value, but not a folder /key=value/ as in Hive.
-_PAIR = re.compile(
-    r"(?<![\w/.%-])(?P<key>[\w.%~-]+)(?P<between>=|%3D)(?P<value>[^&;,\s\"'<>(){}\[\]]+)", re.I
+# The authority of a URL ends at the first of "/", "?" and "#"; its last "@" ends the user info. A
+# secret of an object store may hold "/", and its URLs have no port.
+_USER_INFO = re.compile(
+    r"(\w://)[^/?#\s]*@|\b((?:s3a?|gs|gcs|abfss?|az|oss|oci|r2)://)[^/\s:]*:\S*@"
 )
+# key=value, also percent-encoded inside another value; and key: value, as headers have it.
+_BETWEEN = re.compile(r"=|%3D|:[^\S\n]*(?!//)", re.I)
+_VALUE = re.compile(r"[^&;,\s\"'<>(){}\[\]]+")
+# In a folder /key=value/, as in Hive: what is shorter is hardly a secret.
+_FOLDER_VALUE = re.compile(r"[^/&;,\s\"'<>(){}\[\]]{16,}")
+_MOST_KEY = 64
+_KEY = re.compile(rf"[\w.%~-]{{1,{_MOST_KEY}}}\Z")
+_HEADER_KEY = re.compile(r"(?:.*[-_.])?(?:api-?key|token|secret|password|passwd|pwd)", re.I)
 # 'key': 'value', as JSON and Python write it.
 _QUOTED_PAIR = re.compile(
     r"(?P<start>(?P<quote>[\"'])(?P<key>[\w.-]+)(?P=quote)\s*:\s*)"
@@ -37,7 +44,7 @@ _HEADER = re.compile(r"(\bBearer|\bAuthorization[\"']?\s*[:=]\s*[\"']?\w+)\s+[\w
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORD = re.compile(
-    r"o?auth|authorization|bearer|code|jwt|keys|pass|passcode|passphrase|sas|sig"
+    r"o?auth|authorization|bearer|code|jwt|keys|pass|passcode|passphrase|sas|session|\w*sessionid|sig"
     r"|.*(?:key|passwd|pwd|token)|.*(?:credential|password|secret|signature).*"
 )
 
@@ -45,13 +52,14 @@ _SECRET_WORD = re.compile(
 def mask_credentials(text: str) -> str:
     """Replace what may be a secret in a path, flag, message or JSON text with "***".
 
-    That is the user info of every URL, the values of all parameters, options and JSON keys with a
-    name such as password, token or sig, and what follows Bearer or Authorization.
+    That is the user info of every URL, the values of all parameters, options, headers and JSON keys
+    with a name such as password, token or sig, of folders (`/key=value/`) from 16 characters on,
+    and what follows Bearer or Authorization.
     """
-    text = _USER_INFO.sub(rf"\1{_MASK}@", text)
+    text = _USER_INFO.sub(rf"\1\2{_MASK}@", text)
     text = _HEADER.sub(rf"\1 {_MASK}", text)
     text = _QUOTED_PAIR.sub(_mask_quoted, text)
-    return _PAIR.sub(_mask_pair, text)
+    return _mask_pairs(text)
 
 
 def without_user_info(authority: str) -> str:
@@ -64,10 +72,21 @@ def names_secret(name: str) -> bool:
     return any(_SECRET_WORD.fullmatch(word.lower()) for word in _WORD.findall(unquote(name)))
 
 
-def _mask_pair(match: re.Match[str]) -> str:
-    key, between, value = match.group("key", "between", "value")
-    shown = _MASK if names_secret(key) else _PAIR.sub(_mask_pair, value)
-    return f"{key}{between}{shown}"
+def _mask_pairs(text: str) -> str:
+    shown, end = [], 0
+    for between in _BETWEEN.finditer(text):
+        at = between.start()
+        key = _KEY.search(text, max(end, at - _MOST_KEY), at)
+        if key is None:
+            continue
+        is_folder = text[max(key.start() - 1, 0)] == "/" and between[0] == "="
+        value = (_FOLDER_VALUE if is_folder else _VALUE).match(text, between.end())
+        if value is None:
+            continue
+        if _HEADER_KEY.fullmatch(key[0]) if between[0][0] == ":" else names_secret(key[0]):
+            shown += [text[end : between.end()], _MASK]
+            end = value.end()
+    return "".join([*shown, text[end:]])
 
 
 def _mask_quoted(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bertscore_beam.files.paths import mask_credentials
+from bertscore_beam.files.read import NoFileError
 from bertscore_core.errors import BertScoreError, ConfigError
 
 _CLIENTS = re.compile(
@@ -80,7 +81,7 @@ def before_work() -> Iterator[None]:
         yield
     except (NotBegunError, FileNotFoundError, PermissionError):
         raise
-    except (NotADirectoryError, IsADirectoryError):
+    except (NotADirectoryError, IsADirectoryError, NoFileError):
         raise
     except OSError as error:
         raise NotBegunError(str(error)) from error

@@ -231,8 +231,14 @@ def read_bytes(path: str) -> bytes:
 
     Raises:
         FileNotFoundError: If it is not there.
+        NoFileError: If it is a FIFO, a device or a socket, which may have no end.
     """
     fs, inner = resolve(path)
+    if isinstance(fs, LocalFileSystem):
+        try:
+            check_is_regular(inner)
+        except NoFileError as error:
+            raise NoFileError(f"{inner!r} cannot be read: {error}") from None
     # s3fs would ask for the size first, to read a large file in several requests at once.
     one_request = {"max_concurrency": 1} if protocols(fs) & S3 else {}
     return bytes(fs.cat_file(inner, **one_request))

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import yaml
 
-from bertscore_beam.files import mask_credentials, reaching, read_bytes
+from bertscore_beam.files import NoFileError, mask_credentials, reaching, read_bytes
 from bertscore_core.errors import ConfigError
 
 _KINDS: Mapping[object, str] = {
@@ -159,10 +159,12 @@ def load_yaml(path: str, *, option: str = "config") -> dict[str, Any]:
         with reaching(option, path):
             data = read_bytes(path)
         content = yaml.load(data, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+    except NoFileError as error:
+        raise ConfigError(f"the config file {error} Check --{option}.") from error
     except OSError as error:
         raise ConfigError(
             f"the config file {shown!r} cannot be read: got {type(error).__name__}; expected a "
-            f"YAML file. Check --{option}."
+            f"file of YAML. Check --{option}."
         ) from error
     except yaml.YAMLError as error:
         raise ConfigError(

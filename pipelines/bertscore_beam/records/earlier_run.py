@@ -163,7 +163,7 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
 def _parsed(data: bytes | None) -> dict[str, Any]:
     try:
         run = json.loads(data or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return run if isinstance(run, dict) else {}
 

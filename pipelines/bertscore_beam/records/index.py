@@ -26,6 +26,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -37,7 +38,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import itemgetter
-from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -45,6 +45,7 @@ import numpy.typing as npt
 
 from bertscore_beam.files import (
     Buckets,
+    check_is_regular,
     is_remote,
     mask_credentials,
     read_bytes,
@@ -52,7 +53,13 @@ from bertscore_beam.files import (
     read_ranges,
     split_by_bucket,
 )
-from bertscore_beam.records.row_scores import VALUES, rows_file, rows_from_bytes
+from bertscore_beam.records.row_scores import (
+    NO_REASON,
+    NO_SETTING,
+    VALUES,
+    rows_file,
+    rows_from_bytes,
+)
 from bertscore_beam.run import OutputFolder
 from bertscore_core.errors import InputError
 
@@ -70,6 +77,7 @@ BUCKET_ROWS = 1_000_000
 
 _ENTRY = np.dtype([("high", KEY), *[(name, ROW[name]) for name in ROW.names or ()]])
 _FORMAT = 1
+_ID = re.compile("[0-9a-f]{32}")
 # Pieces that are read at the same time. Five times as many are held, of about 1 MB each.
 _READERS = 16
 # Buckets that are sorted and written at the same time. Each takes up to 250 MB meanwhile.
@@ -106,6 +114,17 @@ class Index:
         """Bits of a digest that choose its bucket."""
         return len(self.rows).bit_length() - 1
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it may have been written by this program."""
+        return (
+            _ID.fullmatch(self.id) is not None
+            and len(self.signatures) <= NO_SETTING
+            and len(self.reasons) <= NO_REASON
+            and len(self.rows) == 1 << self.bits
+            and min(self.rows) >= 0
+        )
+
     def keys_file(self, bucket: int) -> str:
         """Return the path of a bucket's keys, below the output folder."""
         return f"{INDEX_FOLDER}/{self.id}/{bucket:05d}.keys"
@@ -118,14 +137,15 @@ class Index:
 def read_index(folder: OutputFolder) -> Index | None:
     """Read what the index of a run is; None without one that can be read."""
     content = folder.read_json(INDEX_FILE)
-    with suppress(KeyError, TypeError, ValueError):
-        if content["format"] == _FORMAT:
-            return Index(
-                id=str(content["id"]),
-                signatures=tuple(map(str, content["signatures"])),
-                reasons=tuple(map(str, content["reasons"])),
-                rows=tuple(map(int, content["rows"])),
-            )
+    with suppress(KeyError, TypeError, ValueError, OverflowError):
+        index = Index(
+            id=str(content["id"]),
+            signatures=tuple(map(str, content["signatures"])),
+            reasons=tuple(map(str, content["reasons"])),
+            rows=tuple(map(int, content["rows"])),
+        )
+        if content["format"] == _FORMAT and index.is_sound:
+            return index
     return None
 
 
@@ -310,10 +330,7 @@ def _build(folder: OutputFolder, runs: Sequence[PieceRun]) -> None:
     signatures: dict[str, int] = {}
     reasons: dict[str, int] = {}
     written = [((name, bits, WORDS), 0)]
-    with (
-        tempfile.TemporaryDirectory(prefix="bertscore-index-") as spill,
-        closing(Buckets(Path(spill), bits, itemgetter("high"))) as buckets,
-    ):
+    with closing(Buckets(bits, itemgetter("high"))) as buckets:
         for run in runs:
             buckets.add(_entries(folder, run, signatures, reasons))
         codes = _by_code(signatures), _by_code(reasons)
@@ -492,6 +509,7 @@ class IndexFiles:
     def _mapped(self, bucket: int, name: str, kind: np.dtype[Any], size: int) -> npt.NDArray[Any]:
         path = self._folder.path(name)
         if not self._is_remote:
+            check_is_regular(path)
             with open(path, "rb") as file:
                 return _map(file, path, kind, size)
         with self._lock:

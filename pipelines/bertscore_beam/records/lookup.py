@@ -30,7 +30,7 @@ from bertscore_beam.records.row_scores import (
     words_of,
 )
 from bertscore_beam.run import OutputFolder, event
-from bertscore_core.errors import InputError, SignatureError
+from bertscore_core.errors import SignatureError
 from bertscore_core.signature import Signature, exact_fields, score_differences
 
 logger = logging.getLogger(__name__)
@@ -41,10 +41,6 @@ more if it is found. More would cost more than to score them."""
 
 _READERS = 8
 """Buckets that are searched at the same time, for the sake of object stores."""
-
-_LOST = (OSError, InputError)
-"""What may happen to a run that is only read: it is deleted, damaged or out of reach. Its rows are
-then scored again, which is right all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,10 +104,10 @@ class Wanted:
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.void], reasons: Sequence[str]
     ) -> None:
         """Add the scores of some rows."""
-        self.result.found[rows] = True
         for name in VALUES.names or ():
             self.result.values[name][rows] = values[name]
         self.result.reasons[rows] = words_of(values["reason"], reasons)
+        self.result.found[rows] = True  # last: damaged scores raise an error before
 
 
 class EarlierRun:
@@ -150,7 +146,9 @@ class EarlierRun:
     def _attempt(self, look_up: Callable[..., None], *arguments: Any) -> None:
         try:
             look_up(*arguments)
-        except _LOST as error:
+        except Exception as error:
+            # The run is only read: it may be deleted, damaged in any way or out of reach. Its rows
+            # are then scored again, which is right all the same.
             reason = mask_credentials(f"{type(error).__name__}: {error}")
             logger.warning(event("not_reused", run=self._folder.shown, reason=reason))
 

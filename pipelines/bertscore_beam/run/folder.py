@@ -130,7 +130,7 @@ class OutputFolder:
         """Read a JSON object; an empty one if the file is missing or damaged."""
         try:
             content = json.loads(self.read(name))
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
 

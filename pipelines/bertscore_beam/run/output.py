@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from bertscore_beam.files import mask_credentials
+from bertscore_beam.files import NoFileError, mask_credentials
 from bertscore_core.errors import INVISIBLE, escape_text
 
 # Exit statuses of the command line and of its workers.
@@ -45,7 +45,13 @@ DEADLY = frozenset(
 )
 """Signals by which a process dies that nobody has asked to end."""
 
-REFUSED = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+REFUSED = (
+    FileNotFoundError,
+    PermissionError,
+    NotADirectoryError,
+    IsADirectoryError,
+    NoFileError,
+)
 """Errors of the file system that a retry does not cure."""
 
 

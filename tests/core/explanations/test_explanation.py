@@ -17,6 +17,7 @@ from bertscore_core.explanations import (
     families_for,
     formula_words,
     fragment,
+    making_words,
     page,
     picture,
 )
@@ -249,6 +250,7 @@ def test_pages_and_pictures_show_codes_for_what_cannot_be_seen(tiny_folder, tmp_
         assert not set("\ufffe\uffff\x1b\x00\u202e") & set(text)
         assert r"m$x_a$ \x1b[31m\ufffe, layer 2" in text  # and no formula
     assert picture(found).startswith(b"\x89PNG")
+    assert making_words(found).startswith(r"m$x_a$ \x1b[31m\ufffe, layer 2")  # in a terminal, too
 
 
 def test_characters_without_a_font_are_shown_by_number():

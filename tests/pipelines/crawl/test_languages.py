@@ -91,9 +91,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch):
 def test_missing_packages_are_named_with_the_cure(lacking) -> None:
     check_installed()
     lacking(*DETECTORS)
-    with pytest.raises(
-        ConfigError, match=r"no py3langid, pycld2; .*pip install '\.\[baseline\]'"
-    ):
+    with pytest.raises(ConfigError, match=r"no py3langid, pycld2; .*pip install '\.\[baseline\]'"):
         check_installed()
 
 

@@ -58,8 +58,21 @@ NAMES = [
         ("--author=me --passes=3 --design=x", "--author=me --passes=3 --design=x"),
         ("s3://b/token=1/year=2026/a.parquet", "s3://b/token=1/year=2026/a.parquet"),
         ("--runner=DataflowRunner", "--runner=DataflowRunner"),
+        ("s3://KEY:SEC/RET+x@bucket/a.parquet", "s3://***@bucket/a.parquet"),
+        ("s3://b/api_key=0123456789abcdef/x", "s3://b/api_key=***/x"),
+        ("got token:hunter2, expected", "got token:***, expected"),
+        ("X-Api-Key: hunter2", "X-Api-Key: ***"),
+        ("https://h/x;jsessionid=0A1B?a=1", "https://h/x;jsessionid=***"),
+        ("s3://bucket/a:b/c@2", "s3://bucket/a:b/c@2"),
+        ("https://host:8080/a@b", "https://host:8080/a@b"),
+        ("signature: bertscore|model:x|tokenizer:5e", "signature: bertscore|model:x|tokenizer:5e"),
         ("/data/a@b/key=1.parquet", "/data/a@b/key=1.parquet"),
     ],
 )
 def test_credentials_are_masked(text: str, masked: str) -> None:
     assert mask_credentials(text) == masked
+
+
+def test_long_texts_are_masked_without_recursion():
+    assert mask_credentials("a=" * 5_000 + "token=x") == "a=" * 5_000 + "token=***"
+    assert mask_credentials("~" * 200_000 + "=x") == "~" * 200_000 + "=x"

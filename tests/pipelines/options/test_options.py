@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,13 @@ def test_value_without_measure_is_an_error_of_a_few_lines(key: str, value: objec
     with pytest.raises(ConfigError, match=f"'{key}' in a.yaml does not fit") as caught:
         ScoreOptions.from_mapping({"input": ["in"], "output": "out", key: value}, "a.yaml")
     assert len(str(caught.value)) < 1000
+
+
+def test_a_device_or_fifo_is_no_config_and_is_never_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, kind in ((str(tmp_path / "fifo"), "a FIFO"), ("/dev/zero", "a device")):
+        with pytest.raises(ConfigError, match=f"cannot be read: it is {kind}; .* --config"):
+            load_yaml(path)
 
 
 def test_missing_yaml_is_an_error(tmp_path: Path) -> None:

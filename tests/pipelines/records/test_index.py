@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import os
 import random
 import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import part_name
@@ -205,25 +208,72 @@ def test_index_is_built_once_and_replaced_when_parts_change(tmp_path):
     assert not files.keys() & folder.files(INDEX_FOLDER).keys()
 
 
-@pytest.mark.parametrize("damage", ["cut", "torn", "gone", "no json", "other format"])
-def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, damage):
+NO_INDEX = {
+    "no JSON": "{",
+    "deep": "[" * 200_000,
+    "a list": "[1]",
+    "null": "null",
+    "a number": "1",
+    **{
+        f"{name} is {value!r:.30}": {name: value}
+        for name, values in {
+            "format": [99, None],
+            "id": ["..", "a\0b", "s3://b/x", "", None, ["x"], "A" * 32],
+            "signatures": [None, 5, [[]] * 65_536],
+            "reasons": [None, 5, ["x"] * 300],
+            "rows": [[], [1, 2, 3], ["x"], [-1], [1e400], None, {}, [31], [10**30]],
+        }.items()
+        for value in values
+    },
+}
+"""What may be in the place of `index.json`: a whole text, or other values in it."""
+
+
+@pytest.mark.parametrize("content", NO_INDEX.values(), ids=NO_INDEX)
+def test_damaged_index_finds_nothing_and_stops_nothing(tmp_path, content):
     folder = own(tmp_path / "out")
     piece = made_up(30)
     build(folder, store(folder, [piece]), 30)
-    (keys,) = (tmp_path / "out").rglob("*.keys")
     about = tmp_path / "out" / INDEX_FILE
-    if damage == "cut":
-        keys.write_bytes(keys.read_bytes()[:-8])
-    elif damage == "torn":
-        keys.write_bytes(keys.read_bytes()[:-3])
-    elif damage == "gone":
-        keys.unlink()
-    elif damage == "no json":
-        about.write_text("{")
-    else:
-        about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
+    sound = json.loads(about.read_text())
+    about.write_text(content if isinstance(content, str) else json.dumps(sound | content))
     assert not look_up(folder, piece.digests).found.any()
     same_values(look_up(folder, piece.digests, name=INPUT), piece)
+
+
+@pytest.mark.parametrize("suffix", [".keys", ".rows", ".pq"])
+@pytest.mark.parametrize("damage", [*range(4), "gone", "a FIFO", "a folder"])
+def test_damaged_files_are_no_scores_and_stop_nothing(tmp_path, suffix, damage):
+    """Those of the index and of its pieces."""
+    folder = own(tmp_path / "out")
+    piece = made_up(30)
+    build(folder, store(folder, [piece]), 30)
+    for path in (tmp_path / "out").rglob(f"*{suffix}"):
+        data = path.read_bytes()
+        path.unlink()
+        if damage == "a FIFO":
+            os.mkfifo(path)
+        elif damage == "a folder":
+            path.mkdir()
+        elif damage != "gone":
+            path.write_bytes([data[:-8], data[:-3], b"", data[: len(data) // 2]][damage])
+    is_piece = suffix == ".pq"
+    assert look_up(folder, piece.digests).found.all() == is_piece
+    (tmp_path / "out" / INDEX_FILE).unlink()
+    assert look_up(folder, piece.digests, name=INPUT).found.all() != is_piece
+
+
+@pytest.mark.parametrize(
+    "change", [{"signatures": ["x"] * 65_536}, {"reasons": ["x"] * 300}, {"format": 9}, "["]
+)
+def test_damaged_words_of_a_piece_are_named(change):
+    table = pq.read_table(pa.BufferReader(rows_to_bytes(made_up(5))))
+    ((key, about),) = table.schema.metadata.items()
+    words = change * 200_000 if change == "[" else json.dumps(json.loads(about) | change)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({key: words}), sink)
+    with pytest.raises(InputError, match="'x' does not hold the scores of rows"):
+        rows_from_bytes(bytes(sink.getvalue()), "x")
 
 
 def test_the_name_of_an_index_is_that_of_all_its_parts_in_their_order():
