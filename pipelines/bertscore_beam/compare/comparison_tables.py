@@ -100,8 +100,9 @@ def failures_of(compared: Compared) -> tuple[str, ...]:
     """Return why the gate is not passed, one sentence a failure."""
     measures = {comparison.measure for comparison in compared.comparisons}
     return tuple(
-        f"compared with {comparison.against}, {_subject(comparison, group)}"
-        f"{' in ' + comparison.measure if len(measures) > 1 else ''} did not pass the gate: "
+        f"compared with {comparison.against}, "
+        f"{comparison.measure + ' of ' if len(measures) > 1 else ''}"
+        f"{_subject(comparison, group)} did not pass the gate: "
         f"{words}."
         for comparison in compared.comparisons
         for group, words in comparison.failures

@@ -133,7 +133,7 @@ def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):
     assert [one.p_adjusted for one in groups] == holm([one.p_value for one in groups])
     assert len(groups) == 12
     (words, *_) = failures_of(result)
-    assert "the run in precision did not pass the gate: it is lower by more than 0.005" in words
+    assert "precision of the run did not pass the gate: it is lower by more than 0.005" in words
 
 
 def test_groups_without_a_move_are_unchanged_unless_they_differ_or_have_lost_a_row(tmp_path):
