@@ -3,6 +3,7 @@ from .earlier_run import (
     EarlierSource as EarlierSource,
     Reuse as Reuse,
     find_reuse as find_reuse,
+    folder_date as folder_date,
     scoring_runs as scoring_runs,
 )
 from .finished import (

@@ -2,8 +2,11 @@
 
 import json
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 from bertscore_beam.files import Trouble, absolute, mask_credentials, read_many, search, with_scheme
@@ -87,9 +90,12 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
         ConfigError: The folder named holds no scoring run, or is the output itself.
         OSError: A folder cannot be reached.
     """
+    why = ""
     if reuse.startswith(LATEST):
         pattern = reuse.removeprefix(LATEST)
-        source = _latest(pattern, output)
+        runs = scoring_runs(pattern, "--reuse latest:")
+        source = _latest(runs, output)
+        why = f" It is the newest by {'the dates of the folders' if are_dated(runs) else 'time'}."
         if source is None:
             shown = mask_credentials(pattern)
             return Reuse(
@@ -104,7 +110,7 @@ def find_reuse(reuse: str, output: str, now: Sequence[Signature]) -> Reuse:
     if differences:
         return Reuse(source=None, words=_other_settings(source, differences))
     state = "" if source.is_done else " It is not done: what it has written is taken."
-    words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}"
+    words = f"Rows that {source.shown} has scored with the same texts take its scores.{state}{why}"
     return Reuse(source=source, words=words)
 
 
@@ -126,9 +132,9 @@ def _open(root: str, output: str) -> EarlierSource:
     return _source(folder, run)
 
 
-def _latest(pattern: str, output: str) -> EarlierSource | None:
-    """Return the newest successful scoring run, by the time that it recorded; None without one."""
-    for candidate in reversed(scoring_runs(pattern, "--reuse latest:")):
+def _latest(runs: Sequence[FoundRun], output: str) -> EarlierSource | None:
+    """Return the newest successful run of those found; None without one."""
+    for candidate in reversed(runs):
         folder = OutputFolder(candidate.root)
         if candidate.root != output and successful_run(folder) is not None:
             return _source(folder, candidate.run)
@@ -137,6 +143,9 @@ def _latest(pattern: str, output: str) -> EarlierSource | None:
 
 def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
     """Return the scoring runs of the folders that a pattern matches, the oldest first.
+
+    If all folders are named by dates, such as 2026-11-20 or dt=20261120, they are in the order of
+    these: a night that is scored again stays where it was. Otherwise that of their times counts.
 
     Raises:
         OSError: A folder cannot be listed or read.
@@ -157,7 +166,28 @@ def scoring_runs(pattern: str, option: str) -> list[FoundRun]:
         if is_scoring(run) and isinstance(started, (int, float)):
             root = absolute(path.removesuffix(RUN_FILE).rstrip("/"))
             runs.append(FoundRun(started=float(started), root=root, run=run))
-    return sorted(runs, key=lambda run: (run.started, run.root))
+    by_date = are_dated(runs)
+    return sorted(
+        runs,
+        key=lambda run: (str(folder_date(run.root)) if by_date else "", run.started, run.root),
+    )
+
+
+def are_dated(runs: Sequence[FoundRun]) -> bool:
+    """Tell whether the folders of all runs are named by dates."""
+    return all(folder_date(run.root) is not None for run in runs)
+
+
+_DATE = re.compile(r"(?<!\d)(\d{4})([-_]?)(\d\d)\2(\d\d)(?!\d)")
+
+
+def folder_date(root: str) -> date | None:
+    """Return the only date in the name of a folder; None without one, or with several."""
+    found = set()
+    for match in _DATE.finditer(posixpath.basename(root.rstrip("/"))):
+        with suppress(ValueError):
+            found.add(date(int(match[1]), int(match[3]), int(match[4])))
+    return found.pop() if len(found) == 1 else None
 
 
 def _parsed(data: bytes | None) -> dict[str, Any]:

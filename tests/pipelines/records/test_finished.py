@@ -1,13 +1,14 @@
 """A finished run is opened whole or not at all, and gives its rows in the order of the input."""
 
 import json
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from bertscore_beam.dump import column_of
-from bertscore_beam.records import open_finished, read_columns
+from bertscore_beam.records import folder_date, open_finished, read_columns
 from bertscore_beam.run import SUCCESS_FILE, SUMMARY_FILE
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.dumps import pair_rows
@@ -66,3 +67,20 @@ def test_what_is_no_whole_finished_run_is_refused(out, tmp_path):
         open_finished(str(out))
     (out / SUCCESS_FILE).write_bytes(marker)
     assert open_finished(str(out)).rows == 50
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        ("s3://b/scores/2026-11-20", date(2026, 11, 20)),
+        ("/scores/dt=20261120/", date(2026, 11, 20)),
+        ("/scores/night_2026_11_20.en", date(2026, 11, 20)),
+        ("/scores/2026-11-20/en", None),  # the name of the folder alone counts
+        ("/scores/2026-13-20", None),
+        ("/scores/2026-1120", None),
+        ("/scores/120261120", None),
+        ("/scores/2026-11-20_2026-11-21", None),
+    ],
+)
+def test_the_date_of_a_folder_is_the_only_one_in_its_name(root, expected):
+    assert folder_date(root) == expected

@@ -176,8 +176,17 @@ def test_folder_that_is_no_run_is_refused_and_a_first_night_is_not(first, tmp_pa
     assert "No run has succeeded yet" in capsys.readouterr().out
 
 
-def test_latest_is_the_newest_success_by_its_recorded_time(first, tmp_path, capsys):
-    for name, started, done in (("z", 10, True), ("a", 30, True), ("m", 40, False)):
+@pytest.mark.parametrize(
+    ("names", "newest", "before", "rule"),
+    [
+        (("z", "2026-11-20", "m"), "2026-11-20", "z", "time"),
+        (("dt=2026-11-21", "20261120", "2026-11-22"), "dt=2026-11-21", "20261120", "the dates"),
+    ],
+)
+def test_latest_is_the_newest_success_by_dates_of_folders_or_else_by_time(
+    first, tmp_path, capsys, names, newest, before, rule
+):
+    for name, started, done in zip(names, (10, 30, 40), (True, True, False), strict=True):
         shutil.copytree(first / "n1", tmp_path / name)
         run = json.loads((tmp_path / name / RUN_FILE).read_text())
         (tmp_path / name / RUN_FILE).write_text(json.dumps({**run, "started": started}))
@@ -185,9 +194,12 @@ def test_latest_is_the_newest_success_by_its_recorded_time(first, tmp_path, caps
             (tmp_path / name / SUCCESS_FILE).unlink()
     more = ["--reuse", f"latest:{tmp_path}/*", "--dry-run"]
     assert score(first / "one", tmp_path / "out", *more) == cli.DONE
-    assert f"Rows that {tmp_path / 'a'} has" in capsys.readouterr().out
-    assert score(first / "one", tmp_path / "a", *more) == cli.DONE  # its own output does not count
-    assert f"Rows that {tmp_path / 'z'} has" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"Rows that {tmp_path / newest} has" in said
+    assert f"It is the newest by {rule}" in said
+    # Its own output does not count.
+    assert score(first / "one", tmp_path / newest, *more) == cli.DONE
+    assert f"Rows that {tmp_path / before} has" in capsys.readouterr().out
 
 
 def test_run_without_an_index_is_reused_by_the_names_of_its_files(first, tmp_path, capsys):
