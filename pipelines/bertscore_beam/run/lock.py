@@ -377,8 +377,8 @@ def _wait_until_stale(
         return
     if holder is not None and holder.is_gone():
         say(
-            f"An earlier run ({describe(holder)}) ended without releasing the output. This one "
-            "takes it over."
+            f"An earlier run ({describe(holder)}) was interrupted or has died. This one "
+            "takes the output over."
         )
         return
     if holder is None or not holder.is_alive():

@@ -64,7 +64,7 @@ def test_everything_that_can_happen_has_happened(nights):
         "is declared dead",
         " fails",
         "belongs to another run now",
-        "ended without releasing",
+        "was interrupted or has died",
         "watching for 30 s",
         "may still be valid",
         "did not fit the input",
