@@ -62,6 +62,7 @@ def write_report(options: ReportOptions) -> int:
     for run in (options.run, options.against or options.run):
         check_outside(options.output, run)
     try:
+        from bertscore_beam.compare import Compared, answer_of, failures_of
         from bertscore_beam.pages import collect, render
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -78,8 +79,9 @@ def write_report(options: ReportOptions) -> int:
     if options.with_texts:
         say(f"{shown} holds texts of the run: share it only with those who may read them.")
     f1 = data.total.f1
+    compared = Compared(comparisons=() if data.against is None else (data.against,))
+    failures = failures_of(compared)
     document = {
-        "status": DONE,
         "output": shown,
         "run": data.run,
         "rows": data.total.rows,
@@ -87,6 +89,7 @@ def write_report(options: ReportOptions) -> int:
         "f1": f1.mean,
         "f1_low": f1.low,
         "f1_high": f1.high,
+        "passed": compared.passed,
         "nights": len(data.nights),
         "notices": list(data.notices),
         "bytes": len(page.encode()),
@@ -98,5 +101,14 @@ def write_report(options: ReportOptions) -> int:
     ]
     if f1.mean is not None:
         rows.append(("f1", f"{f1.mean:.6f}"))
+    rows += answer_of(compared)
     rows += [("notice", words) for words in data.notices]
-    return answer(document, [Shown("Report", ("", ""), rows)])
+    return report(
+        Outcome(
+            status=WORSE if failures else DONE,
+            shown=(Shown("Report", ("", ""), rows),),
+            document=document,
+            warnings=failures,
+            is_answer=not failures,
+        )
+    )

@@ -10,6 +10,7 @@ from .compare import (
 from .compare_options import CompareOptions as CompareOptions
 from .comparison import (
     WHOLE as WHOLE,
+    Compared as Compared,
     Comparison as Comparison,
     FieldDifference as FieldDifference,
     Group as Group,
@@ -23,9 +24,11 @@ from .comparison import (
     noise_of as noise_of,
 )
 from .comparison_tables import (
+    answer_of as answer_of,
     document_of as document_of,
     failures_of as failures_of,
     tables_of as tables_of,
+    verdict as verdict,
     warnings_in as warnings_in,
 )
 from .keyed_rows import (

@@ -34,14 +34,15 @@ def tables_of(compared: Compared) -> tuple[Shown, ...]:
         )
     measures = len({comparison.measure for comparison in compared.comparisons})
     return (
-        Shown("Answer", ("", ""), list(_answer(compared))),
+        Shown("Answer", ("", ""), list(answer_of(compared))),
         *chain.from_iterable(_comparison_tables(one, measures) for one in compared.comparisons),
         *_next_step(compared.comparisons),
     )
 
 
-def _answer(compared: Compared) -> Iterator[tuple[str, str]]:
-    if compared.comparisons[0].drop is not None:
+def answer_of(compared: Compared) -> Iterator[tuple[str, str]]:
+    """Yield the answer first: the gate, and for each comparison what has changed."""
+    if any(comparison.drop is not None for comparison in compared.comparisons):
         yield "gate", "passed" if compared.passed else "not passed"
         failures = failures_of(compared)
         for words in failures[:_SHOWN_ROWS]:
@@ -50,19 +51,20 @@ def _answer(compared: Compared) -> Iterator[tuple[str, str]]:
             yield "reason", f"{len(failures) - _SHOWN_ROWS:,} more: see standard error."
     for comparison in compared.comparisons:
         whole = comparison.whole
-        words = _verdict(whole, comparison)
+        words = verdict(whole, comparison)
         if whole.result.interval is not None:
             words += (
                 f": {_number(whole.result.difference, signed=True)} "
                 f"{_interval(whole.result.interval)}, p {_p(whole.p_adjusted)}"
             )
         yield f"{comparison.measure} against {comparison.against}", words
-        counts = Counter(_verdict(group, comparison) for group in comparison.by_change)
+        counts = Counter(verdict(group, comparison) for group in comparison.by_change)
         if counts:
             yield "groups", ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _verdict(group: GroupComparison, comparison: Comparison) -> str:
+def verdict(group: GroupComparison, comparison: Comparison) -> str:
+    """Say in a word or two what became of a group."""
     if group.is_significant:
         return "better" if (group.result.difference or 0.0) > 0 else "worse"
     if group.is_unchanged:

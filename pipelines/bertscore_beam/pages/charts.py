@@ -5,6 +5,7 @@ drawn twice, for wide and for narrow screens, and hidden from screen readers: th
 says the same.
 """
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from bertscore_beam.compare import Group, GroupComparison
 from bertscore_beam.pages.report_data import Estimate, GroupRow, Night, ReasonCount
-from bertscore_beam.pages.words import shown_name
+from bertscore_beam.pages.words import shown_name, shown_value
 
 Spec = dict[str, Any]
 
@@ -28,7 +29,20 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _SERIES = [f"var(--series-{number})" for number in range(1, MOST_LINES + 1)]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]]
 _STEP = 24
-_ROWS = {
+_AXIS = 44
+"""Pixels beside the plot for numbers."""
+_ROW: Spec = {
+    "field": "row",
+    "type": "ordinal",
+    "title": None,
+    "axis": {"labelExpr": "names[datum.value]", "labelPadding": 6, "ticks": False, "domain": False},
+}
+_AT: Spec = {
+    "field": "at",
+    "type": "ordinal",
+    "axis": {"labelExpr": "names[datum.value]", "labelAngle": -35, "labelOverlap": "greedy"},
+}
+_ROWS: Spec = {
     "field": "rows",
     "type": "quantitative",
     "title": "rows",
@@ -46,20 +60,15 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvas:
-    """The size of a chart in pixels: of the plot, of names beside it, and a fixed height."""
+    """Pixels of a chart: its width, most of them for names beside the plot, and a fixed height."""
 
-    plot: int
+    width: int
     label: int
     height: int
 
-    @property
-    def whole(self) -> int:
-        """Width of a plot that has no names beside it."""
-        return self.plot + self.label - 45
 
-
-WIDE = Canvas(plot=500, label=210, height=220)
-NARROW = Canvas(plot=215, label=100, height=190)
+WIDE = Canvas(width=800, label=260, height=240)
+NARROW = Canvas(width=340, label=160, height=190)
 
 
 def draw(chart: Callable[..., Spec], *values: Any) -> Chart:
@@ -80,8 +89,8 @@ def changes_chart(canvas: Canvas, groups: Sequence[GroupComparison]) -> Spec:
     for group in shown:
         low, high = group.result.interval or (None, None)
         estimates.append(Estimate(mean=group.result.difference, low=low, high=high))
-    title = "difference in F1, this run less the other"
-    return _estimates(canvas, [group.group for group in shown], estimates, title, zero_line=True)
+    names = [group.group for group in shown]
+    return _estimates(canvas, names, estimates, "difference in F1", zero_line=True)
 
 
 def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spec:
@@ -102,7 +111,7 @@ def quantiles_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> S
             "encoding": {"x": {"field": "c", **x}},
         },
     ]
-    return _frame(canvas, values, names, {"encoding": {"y": _rows_axis(canvas)}, "layer": layers})
+    return _frame(canvas, values, names, {"encoding": {"y": _ROW}, "layer": layers})
 
 
 def histogram_chart(
@@ -116,7 +125,6 @@ def histogram_chart(
 
     x = {"type": "quantitative", "title": measure, "scale": {"zero": False, "nice": False}}
     body = {
-        "width": canvas.whole,
         "height": canvas.height,
         "mark": {"type": "bar", "binSpacing": 0.5},
         "encoding": {
@@ -138,12 +146,13 @@ def lengths_chart(canvas: Canvas, rows: Sequence[GroupRow], measure: str) -> Spe
 def reasons_chart(canvas: Canvas, reasons: Sequence[ReasonCount]) -> Spec:
     """Return the chart of rows by reason."""
     values = [{"row": at, "rows": count.rows} for at, count in enumerate(reasons)]
-
+    most = max((count.rows for count in reasons), default=0)
+    axis = {**_ROWS["axis"], "tickCount": min(most, 4 if canvas is NARROW else 7)}
     body = {
         "mark": {"type": "bar", "height": 12},
         "encoding": {
-            "y": _rows_axis(canvas),
-            "x": _ROWS,
+            "y": _ROW,
+            "x": {**_ROWS, "axis": axis},
         },
     }
     return _frame(canvas, values, [(count.reason,) for count in reasons], body)
@@ -151,9 +160,16 @@ def reasons_chart(canvas: Canvas, reasons: Sequence[ReasonCount]) -> Spec:
 
 def trend_chart(canvas: Canvas, nights: Sequence[Night], measure: str) -> Spec:
     """Return the chart of F1 over nights, the oldest first."""
-    shown = [night for night in nights if night.total.f1.mean is not None]
-    names = [(night.started[:16],) for night in shown]
-    return _sequence(canvas, names, [night.total.f1 for night in shown], "run", measure, line=True)
+    estimates = [night.total.f1 for night in nights]
+    return _sequence(canvas, night_names(nights), estimates, "run", measure, line=True)
+
+
+def night_names(nights: Sequence[Night]) -> list[Group]:
+    """Return what runs are called on an axis: their folders, if these lie side by side."""
+    folders = [night.run.rstrip("/").rpartition("/") for night in nights]
+    if len({parent for parent, _, _ in folders}) == 1:
+        return [(name,) for _, _, name in folders]
+    return [(night.started[:16],) for night in nights]
 
 
 def group_trend_chart(
@@ -167,33 +183,31 @@ def group_trend_chart(
         for name, estimate in night.groups
         if name in groups and estimate.mean is not None
     ]
-    labels = [shown_name(name) for name in groups]
-    dates = [night.started[:16] for night in nights]
+    labels = [_cut(name, canvas.width - 150) for name in groups]
 
     scale = {"domain": list(range(len(groups)))}
     legend = {
         "title": None,
         "orient": "bottom",
-        "columns": 1 if canvas is NARROW else 2,
-        "labelLimit": canvas.whole - 60 if canvas is NARROW else canvas.whole // 2 - 60,
+        "columns": 1,
+        "labelLimit": 0,
         "labelExpr": "groups[datum.value]",
         "symbolSize": 300,
         "symbolStrokeWidth": 3,
     }
     at = {"field": "group", "type": "nominal"}
     body = {
-        "width": canvas.whole,
         "height": canvas.height,
-        "params": [{"name": "groups", "value": labels}, {"name": "names", "value": dates}],
+        "params": [{"name": "groups", "value": labels}],
         "mark": {"type": "line", "strokeWidth": 2.5, "point": False},
         "encoding": {
-            "x": _places_axis("run"),
+            "x": _AT | {"title": "run"},
             "y": _measure_axis("mean", measure),
             "color": {**at, "scale": {**scale, "range": _SERIES}, "legend": legend},
             "strokeDash": {**at, "scale": {**scale, "range": _DASHES}, "legend": legend},
         },
     }
-    return _frame(canvas, values, None, body)
+    return _frame(canvas, values, night_names(nights), body, is_below=True)
 
 
 def _estimates(
@@ -207,7 +221,7 @@ def _estimates(
     values = [{"row": at, **_ends(estimate)} for at, estimate in enumerate(estimates)]
 
     x = {"type": "quantitative", "title": measure, "scale": {"zero": zero_line}}
-    y = {"y": _rows_axis(canvas)}
+    y = {"y": _ROW}
     layers: list[Spec] = [
         {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": y | _span(x, "low", "high")},
         {
@@ -244,30 +258,37 @@ def _sequence(
     if line:
         layers.insert(0, {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y}})
     body = {
-        "width": canvas.whole,
         "height": canvas.height,
-        "encoding": {"x": _places_axis(title)},
+        "encoding": {"x": _AT | {"title": title}},
         "layer": layers,
     }
-    return _frame(canvas, values, names, body)
+    return _frame(canvas, values, names, body, is_below=True)
 
 
 def _frame(
     canvas: Canvas,
     values: Sequence[Mapping[str, Any]],
-    names: Sequence[Group] | None,
+    names: Sequence[Group],
     body: Mapping[str, Any],
+    *,
+    is_below: bool = False,
 ) -> Spec:
-    named = {} if names is None else {"params": [_parameter("names", names)]}
+    # Charts place rows by number and look their names up, since two groups may read the same.
+    room = 130 if is_below else canvas.label
+    labels = [_cut(name, room) for name in names]
+    widest = max(map(_width, labels), default=0.0)
+    # Slanted names reach to the left of their places, and the first place is beside the axis.
+    left = max(0.0, widest * 0.82 - _AXIS) if is_below else 0.0
+    params = [{"name": "names", "value": labels}, *body.get("params", ())]
     return {
-        "width": canvas.plot,
+        "width": canvas.width,
         "height": {"step": _STEP},
         "background": None,
-        "autosize": {"type": "pad", "contains": "content"},
-        "padding": 2,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": {"left": 4 + left, "right": 8, "top": 4, "bottom": 4},
         "data": {"values": list(values)},
-        **named,
         **body,
+        "params": params,
         "config": {
             "aria": False,
             "font": _FONT,
@@ -282,28 +303,39 @@ def _frame(
                 "labelFontSize": 12,
                 "titleFontSize": 12,
                 "titleFontWeight": "normal",
-                "titleLimit": canvas.whole,
+                "titleLimit": canvas.width,
+                "labelLimit": 0,
+                "labelFlush": False,
             },
             "axisX": {"tickCount": 4 if canvas is NARROW else 7},
+            "axisY": {"minExtent": _AXIS if is_below or not labels else widest + 10},
             "legend": {"labelColor": "currentColor", "labelFontSize": 12},
             **{kind: {"color": _SERIES[0]} for kind in ("bar", "point", "rule", "line")},
         },
     }
 
 
-def _parameter(name: str, names: Sequence[Group]) -> Spec:
-    # Charts place rows by number and look their names up, since two groups may read the same.
-    return {"name": name, "value": [shown_name(name_of_row) for name_of_row in names]}
+def _width(text: str) -> float:
+    """Return the most pixels that a text may take at 12 pixels: readers have fonts of their own."""
+    return sum(map(_advance, text))
 
 
-def _rows_axis(canvas: Canvas) -> Spec:
-    axis = {"labelExpr": "names[datum.value]", "labelLimit": canvas.label, "ticks": False}
-    return {"field": "row", "type": "ordinal", "title": None, "axis": {**axis, "domain": False}}
+def _advance(character: str) -> float:
+    if unicodedata.category(character) in ("Cf", "Mn", "Me"):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 12.0
+    return 9.5 if character.isupper() or character in "mwMW@%" else 7.7
 
 
-def _places_axis(title: str) -> Spec:
-    axis = {"labelExpr": "names[datum.value]", "labelAngle": -35, "labelOverlap": "greedy"}
-    return {"field": "at", "type": "ordinal", "title": title, "axis": axis}
+def _cut(name: Group, room: float) -> str:
+    """Return a name of a group that fits: the widest of its values are cut."""
+    values = [shown_value(value) for value in name]
+    values = [value if len(value) <= 60 else value[:59] + "…" for value in values]
+    while _width(" / ".join(values)) > room and any(len(value) > 2 for value in values):
+        at = max(range(len(values)), key=lambda at: _width(values[at]))
+        values[at] = values[at].removesuffix("…")[:-1] + "…"
+    return shown_name(tuple(values))
 
 
 def _measure_axis(field: str, title: str) -> Spec:

@@ -6,13 +6,14 @@ style but the page's own.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare import Group
+from bertscore_beam.compare import Group, GroupComparison, verdict
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.charts import Chart, draw
 from bertscore_beam.pages.report_data import ReportData
@@ -24,6 +25,9 @@ MOST_ROWS = 1000
 
 MOST_CHARACTERS = 2000
 """Most characters of one text. What is left out is counted."""
+
+_MOST_NAMED = 10
+"""Most groups of each kind that the answer names."""
 
 _TEMPLATES = Path(__file__).parent / "template"
 
@@ -47,9 +51,13 @@ def render(data: ReportData) -> str:
             measure=measure,
             raw_measure=raw_measure,
             most_rows=MOST_ROWS,
+            most_named=_MOST_NAMED,
+            standing=_standing(data),
+            lost=_lost(data),
+            verdict=verdict,
+            settings=_settings(data.signatures),
             bins_of_counts=[edges[at] for at in filled],
             trend_groups=_trend_groups(data),
-            at_most_lines=_of_most(len(data.groups), charts.MOST_LINES),
         )
     )
 
@@ -80,7 +88,6 @@ def _environment() -> Environment:
         "hidden_rows": _hidden_rows,
         "interval": words.interval,
         "share": words.share,
-        "signature_sentences": words.signature_sentences,
     }
     return environment
 
@@ -96,8 +103,8 @@ def _policy(style: str) -> str:
 def _sections(data: ReportData) -> list[tuple[str, str]]:
     sections = [
         ("scores", "Scores", True),
-        ("ranking", "Ranking", data.ranking is not None),
         ("change", "Change", data.against is not None),
+        ("ranking", "Ranking", data.ranking is not None),
         ("trend", "Trend", len(data.nights) > 1),
         ("distribution", "Distribution", True),
         ("lengths", "Length", bool(data.lengths)),
@@ -127,7 +134,7 @@ def _charts(
         drawn["languages"] = draw(charts.groups_chart, data.languages, measure)
     if data.reasons:
         drawn["reasons"] = draw(charts.reasons_chart, data.reasons)
-    changes = () if data.against is None else data.against.groups
+    changes = () if data.against is None else data.against.by_change
     if any(group.result.difference is not None for group in changes):
         drawn["changes"] = draw(charts.changes_chart, changes)
     if len(data.nights) > 1:
@@ -138,8 +145,39 @@ def _charts(
 
 
 def _trend_groups(data: ReportData) -> list[Group]:
-    known = {name for night in data.nights for name, _ in night.groups}
-    return [row.name for row in data.groups if row.name in known][: charts.MOST_LINES]
+    """Return the groups of the newest run whose F1 moved most over the runs made alike."""
+    means: dict[Group, list[float]] = {row.name: [] for row in data.groups}
+    for night in data.nights:
+        for name, estimate in night.groups if night.comparable else ():
+            if name in means and estimate.mean is not None:
+                means[name].append(estimate.mean)
+    known = [name for name, own in means.items() if own]
+    known.sort(key=lambda name: min(means[name]) - max(means[name]))
+    return known[: charts.MOST_LINES]
+
+
+def _settings(signatures: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+    """Return fields of signatures with their meaning: those shared, and those of a language."""
+    fields = {name: words.signature_sentences(text) for name, text in signatures.items()}
+    first, *others = (dict.fromkeys(own) for own in fields.values()) if fields else ({},)
+    shared = [field for field in first if all(field in other for other in others)]
+    own = [(name, field) for name, each in fields.items() for field in each if field not in shared]
+    return {"shared": shared, "own": own}
+
+
+def _standing(data: ReportData) -> dict[str, list[GroupComparison]]:
+    """Return the groups by what became of them, those that changed most first."""
+    standing: dict[str, list[GroupComparison]] = {}
+    if data.against is not None:
+        for group in data.against.by_change:
+            standing.setdefault(verdict(group, data.against), []).append(group)
+    return standing
+
+
+def _lost(data: ReportData) -> list[GroupComparison]:
+    groups = () if data.against is None else data.against.groups
+    lost = [group for group in groups if group.counts.missing]
+    return sorted(lost, key=lambda group: -group.counts.missing)
 
 
 def _of_most(count: int, most: int) -> str:

@@ -1,8 +1,10 @@
 """The options of a report."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from bertscore_beam.compare import CompareOptions
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.options import COLUMN, COLUMNS, RUN, Options
 from bertscore_core.errors import ConfigError
@@ -30,13 +32,16 @@ class ReportOptions(Options):
         rows: Single rows of each kind, such as those with the lowest F1.
         confidence: Of the intervals.
         force: Compare runs that were scored with other settings.
+        scoring: Options of the gate of `compare` that were given, by field.
     """
 
     example = "bertscore-beam report scores/today --against scores/before --by system -o page.html"
     daily: ClassVar = {
         "the page": "run output against",
         "what it shows": "by key cluster system with_texts rows",
+        "the gate": "fail_if_drop",
     }
+    borrowed = (CompareOptions, "fail_if_drop max_missing_fraction")
 
     run: str = field(metadata=RUN)
     output: str = field(default="report.html", metadata={"metavar": "FILE.html", "short": "-o"})
@@ -49,6 +54,7 @@ class ReportOptions(Options):
     rows: int = field(default=20, metadata={"metavar": "N"})
     confidence: float = 0.95
     force: bool = False
+    scoring: Mapping[str, Any] = field(default_factory=dict, metadata={"internal": True})
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -61,6 +67,20 @@ class ReportOptions(Options):
     def answer_key(self) -> tuple[str, ...]:
         """Columns that identify what every system has answered."""
         return tuple(name for name in self.key if name != self.system_column)
+
+    def comparison(self, run: str, against: str) -> CompareOptions:
+        """Return the options of the comparison with the other run."""
+        return CompareOptions(
+            run=run,
+            against=(against,),
+            key=self.row_key,
+            by=self.by,
+            cluster=self.cluster,
+            confidence=self.confidence,
+            force=self.force,
+            moved_rows=self.rows,
+            **self.scoring,
+        )
 
     def __post_init__(self) -> None:
         """Check what can be checked without a run."""
@@ -82,4 +102,12 @@ class ReportOptions(Options):
             raise ConfigError(
                 "--system needs --key: got none; expected the columns that identify what "
                 "the systems have answered, such as a segment."
+            )
+        if self.against is not None:
+            self.comparison(self.run, self.against)
+        elif self.scoring:
+            flags = ", ".join("--" + name.replace("_", "-") for name in self.scoring)
+            raise ConfigError(
+                f"{flags} needs --against: got none; expected the run that this one may not be "
+                "worse than."
             )

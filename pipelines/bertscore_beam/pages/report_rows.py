@@ -291,19 +291,7 @@ def _is_rescaled(signature: str) -> bool:
 
 
 def _compared(options: ReportOptions, run: FinishedRun, other: FinishedRun) -> Comparison:
-    compared = compare_runs(
-        CompareOptions(
-            run=run.folder.root,
-            against=(other.folder.root,),
-            key=options.row_key,
-            by=options.by,
-            cluster=options.cluster,
-            confidence=options.confidence,
-            force=options.force,
-            moved_rows=options.rows,
-        )
-    )
-    return compared.comparisons[0]
+    return compare_runs(options.comparison(run.folder.root, other.folder.root)).comparisons[0]
 
 
 def _ranking(options: ReportOptions, run: FinishedRun) -> Ranking | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bertscore_beam.cli import main as cli
+from bertscore_beam.run import WORSE
 from tests.support.made_runs import SIGNATURE, made_run, scored
 
 F1 = np.linspace(0.2, 0.9, 60)
@@ -46,6 +47,30 @@ def test_texts_are_shown_only_when_asked_for_and_that_is_said(runs, tmp_path, ca
     assert "f1: 0.55" in printed.out
     assert "holds texts of the run" in printed.err
     assert "text 59" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("lost", [0, 2], ids=["lower", "rows_lost"])
+def test_a_page_is_written_and_the_status_is_that_of_the_gate(runs, tmp_path, capsys, lost):
+    """It is the status, and the words, of `compare`."""
+    scores = np.where(np.arange(60) < lost, np.nan, F1) if lost else F1 - 0.05
+    run = str(made_run(tmp_path / "worse", {"a.parquet": scored(scores)}))
+    page = tmp_path / "page.html"
+    command = ["report", run, "--against", str(runs / "one"), "-o", str(page), "--json"]
+    for limits, status in (
+        (["--fail-if-drop", "0.01"], WORSE),
+        (["--fail-if-drop", "0.1", "--max-missing-fraction", "0.04"], cli.DONE),
+        ([], cli.DONE),
+    ):
+        page.unlink(missing_ok=True)
+        assert cli.main([*command, *limits]) == status
+        result, said = capsys.readouterr()
+        assert cli.main(["compare", run, str(runs / "one"), *limits, "--json"]) == status
+        compared, _ = capsys.readouterr()
+        result, compared = json.loads(result), json.loads(compared)
+        assert (result["status"], result["passed"]) == (status, compared["passed"])
+        assert set(result["warnings"]) <= set(compared["warnings"])
+        assert ("did not pass the gate" in said) == (status == WORSE)
+        assert ("The gate is not passed" in page.read_text()) == (status == WORSE)
 
 
 @pytest.mark.parametrize(

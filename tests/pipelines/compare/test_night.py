@@ -105,6 +105,9 @@ def test_every_night_has_a_page_which_shows_the_trend(nights):
     for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
         assert day in pages["2026-11-22"]
     assert WORSE in pages["2026-11-22"]
+    answers = [pages[f"2026-11-{day}"].partition("<nav")[0] for day in (20, 21, 22)]
+    gates = ["gate" in answers[0], "The gate is passed" in answers[1]]
+    assert [*gates, "The gate is not passed" in answers[2]] == [False, True, True]
 
 
 def test_rows_that_are_equal_take_the_scores_of_the_night_before(nights):

@@ -56,6 +56,27 @@ def test_a_page_fits_its_width(browser: Browser, page: Path, width: int) -> None
         assert all(each.evaluate(scale) > 0.85 for each in shown.all())
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_lie_inside_their_charts_and_f1_beside_its_name(
+    browser: Browser, page: Path, width: int
+) -> None:
+    with opened(browser, page, width=width) as seen:
+        outside = """() => [...document.querySelectorAll("figure svg")].flatMap(svg => {
+            const chart = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll("text")].filter(text => {
+                const box = text.getBoundingClientRect();
+                return box.left < chart.left - 1 || box.right > chart.right + 1;
+            }).map(text => text.textContent);
+        })"""
+        assert seen.page.evaluate(outside) == []
+        cells = seen.page.locator("#groups-table ~ tbody tr:first-child td")
+        assert cells.nth(1).text_content() == "[0.8460, 0.8540]"
+        box = cells.nth(1).bounding_box()
+        assert box["x"] + box["width"] <= width
+        # The answer is on the first screen.
+        assert seen.page.locator(".answer").bounding_box()["y"] < 300
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1440])
 def test_a_page_has_no_barrier_that_axe_finds(

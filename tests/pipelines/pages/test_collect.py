@@ -1,5 +1,6 @@
 """What a page says of runs is what their rows say."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, 
 from bertscore_beam.records import SHARES
 from bertscore_core.errors import BertScoreError, ConfigError
 from tests.support.made_runs import SIGNATURE, made_run, scored
+from tests.support.read_html import Reader
 
 ROWS = 1200
 F1 = np.round(np.random.default_rng(5).beta(8, 3, ROWS), 6)
@@ -146,6 +148,65 @@ def test_the_change_finds_the_system_that_is_worse_and_no_other(report: ReportDa
     assert first.texts.candidate.startswith("changed ")
 
 
+def answer(page: str) -> str:
+    """Return the words of the box that follows the title."""
+    box = re.search(r"</h1>\s*<section class=.*?</section>", page, re.DOTALL)
+    return " ".join(" ".join(Reader(box.group()).words).split())
+
+
+def test_the_page_begins_with_what_has_changed(report: ReportData) -> None:
+    page = render(report)
+    words = answer(page)
+    assert words.startswith("Change of F1 worse: −0.006")
+    assert "Worse b / ar : −0.0" in words
+    assert words.count(", corrected p ") == 2
+    assert "Better none Other groups 4 unchanged Rows lost none" in words
+    assert f"over {ROWS - 2:,} of {ROWS:,} rows" in words
+    # The changed groups are the first of the table, the chart and the trend.
+    for place in ("changes-table", "trend-table"):
+        table_of = page.partition(f'id="{place}"')[2].partition("</table>")[0]
+        names = re.findall(r'"name">(\w+|&lt;c&gt;)</bdi> / ', table_of)
+        assert [name == "b" for name in names] == [True] * 2 + [False] * 4, place
+    assert "significant, p 0.0" in page
+    assert "not significant" not in page
+
+
+@pytest.mark.parametrize(
+    ("drop", "kind", "expected"),
+    [(0.01, "bad", "The gate is not passed : b / ar : it is lower"), (0.05, "good", "is passed")],
+)
+def test_the_page_says_what_the_gate_says(
+    nights: Path, drop: float, kind: str, expected: str
+) -> None:
+    page = render(
+        collect(
+            ReportOptions(
+                run=str(nights / "n3"),
+                against=str(nights / "n0"),
+                by=("system", "language"),
+                scoring={"fail_if_drop": drop},
+            )
+        )
+    )
+    assert f'class="answer {kind}"' in page
+    assert expected in answer(page)
+
+
+def test_rows_that_have_lost_their_scores_are_in_the_answer(tmp_path: Path) -> None:
+    rows = {"system": pa.array(["a", "b"] * 50)}
+    before = made_run(tmp_path / "before", {"x.parquet": scored(F1[:100], **rows)})
+    lost = np.where(np.arange(100) < 6, np.nan, F1[:100])
+    lost[1] = F1[1]
+    run = made_run(tmp_path / "run", {"x.parquet": scored(lost, **rows)})
+    options = {"run": str(run), "against": str(before), "by": ("system",)}
+    words = answer(render(collect(ReportOptions(**options))))
+    assert "5 rows that had a score in the other run have none here: a 3, b 2" in words
+    alone = answer(render(collect(ReportOptions(run=str(run)))))
+    assert alone.startswith("Mean F1 0.")
+    assert "over 95 of 100 rows" in alone
+    assert "5 of 100 rows have no scores: the means leave them out." in alone
+
+
 def test_the_ranking_is_over_the_rows_of_all_systems(report: ReportData) -> None:
     assert report.ranking is not None
     assert report.ranking.rows == 400 - 2
@@ -252,6 +313,9 @@ def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str
         ({"confidence": 1.0}, "--confidence cannot be used: got 1.0"),
         ({"rows": -1}, "--rows cannot be used: got -1"),
         ({"system_column": "system"}, "--system needs --key"),
+        ({"scoring": {"fail_if_drop": 0.1}}, "--fail-if-drop needs --against: got none"),
+        ({"scoring": {"fail_if_drop": -1.0}, "against": "x"}, "--fail-if-drop cannot be used"),
+        ({"scoring": {"max_missing_fraction": 2.0}, "against": "x"}, "--max-missing-fraction can"),
     ],
 )
 def test_options_are_checked_before_any_run_is_opened(values: dict, words: str) -> None:

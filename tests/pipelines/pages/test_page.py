@@ -8,17 +8,21 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bertscore_beam.compare import Group
 from bertscore_beam.pages import (
     MOST_CHARACTERS,
     MOST_ROWS,
     Cost,
     GroupRow,
+    Night,
+    ReasonCount,
     ReportData,
     ReportOptions,
     render,
 )
+from tests.support.labels import label_boxes
 from tests.support.read_html import Reader
-from tests.support.report_data import HOSTILE, TEXTS, group_row, made_report
+from tests.support.report_data import HOSTILE, SIGNATURE, TEXTS, group_row, made_report
 
 OPTIONS = ReportOptions(run="scores", confidence=0.9)
 EMPTY = ReportData(
@@ -121,7 +125,7 @@ def test_a_long_text_is_cut_and_what_is_left_out_is_counted(with_texts: str) -> 
 def test_every_section_is_there_and_can_be_reached(with_texts: str) -> None:
     sections = re.findall(r'<h2 id="(\w+)">', with_texts)
     assert sections == [
-        "scores", "ranking", "change", "trend", "distribution", "lengths", "languages",
+        "scores", "change", "ranking", "trend", "distribution", "lengths", "languages",
         "rejects", "rows", "cost", "settings",
     ]  # fmt: skip
     assert re.findall(r'<li><a href="#(\w+)">', with_texts) == sections
@@ -156,6 +160,19 @@ def test_the_signature_is_spelled_out(with_texts: str) -> None:
     assert "Scores are not rescaled: they are plain similarities." in with_texts
 
 
+def test_what_languages_share_is_said_once() -> None:
+    other = SIGNATURE.replace("idf:none", "idf:ab12").replace("baseline:none", "baseline:de@c")
+    page = render(replace(EMPTY, signatures={"en": SIGNATURE, "de": other, "fr": SIGNATURE}))
+    section = page.partition('<h2 id="settings">')[2]
+    assert section.count("The encoder is all-MiniLM-L6-v2.") == 1
+    assert section.count("Every token has the same weight: no idf.") == 2  # en and fr
+    assert section.count("Rare tokens weigh more: idf, from the table ab12.") == 1
+    assert section.count("<table>") == 2
+    assert section.count("<tr>") == 2 + 15 + 3 * 2
+    assert section.count(SIGNATURE) == 2
+    assert section.count(other) == 1
+
+
 def test_a_run_without_rows_has_a_page(empty: str) -> None:
     assert "No row has scores." in empty
     assert "Rescaled scores. Intervals have a confidence of 90%." in empty
@@ -170,6 +187,60 @@ def test_distributions_of_rescaled_scores_say_that_they_are_before_rescaling() -
     assert "Rows by F1 before rescaling" in page
     assert "F1 before rescaling below which a share of the rows is" in page
     assert "before rescaling" not in render(replace(report, rescaled=False))
+
+
+@pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Sans Mono", "DejaVu Serif"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("candidate-v2", "de-en"), ("empty_candidate_system", "zh-en"), ("b", None)],
+        [("MAXIMUM-WIDTH-SYSTEM-01", "WMT22-EN-DE"), ("a" * 90, "b" * 90, "c" * 90)],
+        [("x" * 300,), ("i",)],
+        [("1",), ("2",)],
+    ],
+    ids=["usual", "long", "one_long", "short"],
+)
+def test_labels_of_charts_lie_inside_whatever_the_font(font: str, names: list[Group]) -> None:
+    """The fonts of matplotlib are wider than most; the third is a fixed width."""
+    groups = tuple(group_row(*name, f1=0.6 + at / 20) for at, name in enumerate(names))
+    nights = tuple(
+        Night(
+            run=f"scores/the-night-of-2026-11-{day}",
+            started="2026-11-20 02:00:00",
+            total=group_row(f1=0.7),
+            groups=tuple((row.name, row.f1) for row in groups),
+        )
+        for day in range(10, 40, 3)
+    )
+    histogram = replace(group_row(f1=0.6), histogram=(3, 1_234_567))
+    report = replace(
+        EMPTY, groups=groups, nights=nights, total=histogram, bins=(0.1, 0.5, 1.0),
+        lengths=(replace(group_row(f1=0.5), name=("1048576", "2097151")),),
+        reasons=(ReasonCount("only_special_tokens", 1_234_567, 3),),
+    )  # fmt: skip
+    charts = re.findall(r"<svg .*?</svg>", render(report), re.DOTALL)
+    assert len(charts) == 14
+    for chart in charts:
+        width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', chart).groups())
+        labels = label_boxes(chart, font)
+        assert len(labels) > 2
+        for words, left, top, right, bottom in labels:
+            assert left >= 0, (words, left)
+            assert right <= width, (words, right - width)
+            assert top >= 0, (words, top)
+            assert bottom <= height, (words, bottom - height)
+
+
+def test_runs_are_named_by_their_folders_if_these_lie_side_by_side() -> None:
+    nights = [
+        Night(run=run, started=f"2026-11-2{day} 02:00:00", total=group_row(f1=0.7))
+        for day, run in enumerate(["s3://a/scores/n<1>", "s3://a/scores/n2/", "s3://b/scores/n3"])
+    ]
+    for shown, expected in ((nights[:2], ["n&lt;1&gt;", "n2"]), (nights, ["2026-11-20 02:00"])):
+        page = render(replace(EMPTY, nights=tuple(shown)))
+        chart = re.findall(r"<svg .*?</svg>", page, re.DOTALL)[0]
+        assert all(name in chart for name in expected)
+        assert (">\u2068n2" in chart) == (len(shown) == 2)
 
 
 def test_many_groups_are_cut_and_it_is_said() -> None:
