@@ -27,7 +27,10 @@ from .estimates import (
     within_item_kendall as within_item_kendall,
 )
 from .intervals import (
+    carriers as carriers,
+    carriers_of as carriers_of,
     check_confidence as check_confidence,
+    few_carry as few_carry,
     mean_intervals as mean_intervals,
     method_of as method_of,
     student_quantile as student_quantile,

@@ -378,12 +378,10 @@ class ScoreSummary(Sums):
         """
         sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         means = {name: value / self.scored if self.scored else None for name, value in sums.items()}
-        others = self.scored - (self.cancelling or 0)
-        is_known = others and self.cancelling_f1 is not None
-        return means | {
-            "cancelling": self.cancelling,
-            "f1_without_cancelling": (self.f1 - self.cancelling_f1) / others if is_known else None,
-        }
+        without = None
+        if self.cancelling_f1 is not None and (others := self.scored - (self.cancelling or 0)):
+            without = (self.f1 - self.cancelling_f1) / others
+        return means | {"cancelling": self.cancelling, "f1_without_cancelling": without}
 
     @property
     def truncated_fraction(self) -> float:
