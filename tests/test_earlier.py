@@ -48,6 +48,7 @@ def test_a_finished_output_folder_is_finished(folder, capsys):
     before = {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS}
     shown = run(capsys, *score(folder))
     assert shown["summary"]["parts_kept"] == len(PARTS)
+    assert shown["summary"]["cancelling"] is None  # that version did not count these rows
     assert {name: (folder / "scores" / name).stat().st_mtime_ns for name in PARTS} == before
 
 

@@ -23,7 +23,10 @@ from .estimates import (
     within_item_kendall as within_item_kendall,
 )
 from .intervals import (
+    carriers as carriers,
+    carriers_of as carriers_of,
     check_confidence as check_confidence,
+    few_carry as few_carry,
     mean_intervals as mean_intervals,
     method_of as method_of,
     student_quantile as student_quantile,
@@ -46,7 +49,11 @@ from .paired import (
     holm as holm,
     paired_result as paired_result,
 )
-from .scores import Scores as Scores, ScoreSummary as ScoreSummary
+from .scores import (
+    Scores as Scores,
+    ScoreSummary as ScoreSummary,
+    cancelling as cancelling,
+)
 from .sums import (
     MEASURES as MEASURES,
     STATISTIC_BINS as STATISTIC_BINS,

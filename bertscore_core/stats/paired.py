@@ -39,9 +39,9 @@ rows, or clusters, with replacement. The comment on resampling below says how th
 rows than fit in memory.
 
 **Which to use.** The t interval, its p value and the gate are right from some ten pairs or clusters
-on if no single row dominates; that was tested by simulation. Randomization needs no assumption on
-the shape of the differences, so its p value counts for small samples and for nights in which few
-rows have changed. Where the two p values differ much, few rows or clusters decide the result.
+on if differences are roughly normal; the more skewed they are, the more pairs it takes. So it is
+with randomization: swapping the sides must be as if nothing had happened, which says that
+differences are symmetric, and means of 0 alone do not. `few_carry` tells where few pairs decide.
 
 **Many groups.** Among twenty groups that have not changed, one has p < .05. `holm` corrects p
 values so that the chance of even one false alarm over all groups stays below the level, whatever
@@ -68,7 +68,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats.intervals import check_confidence
+from bertscore_core.stats.intervals import carriers, check_confidence
 from bertscore_core.stats.sums import Sums
 
 # Resample paired differences: random sign flips, and the bootstrap.
@@ -328,6 +328,7 @@ class PairedResult:
         randomization_p: Two-sided, by approximate randomization.
         bootstrap_p: Two-sided, by the bootstrap of differences shifted to a mean of 0.
         bootstrap_interval: The two-sided interval by quantiles of the bootstrap.
+        carriers: How many pairs, or clusters, carry the variance; see `few_carry`.
     """
 
     pairs: int
@@ -344,6 +345,7 @@ class PairedResult:
     randomization_p: float | None = None
     bootstrap_p: float | None = None
     bootstrap_interval: tuple[float, float] | None = None
+    carriers: float | None = None
 
     def drop_p_value(self, drop: float) -> float | None:
         """Return the p value of the claim that the true difference is below -drop.
@@ -398,6 +400,7 @@ def paired_result(
         upper=mean + _reach(confidence, error, degrees),
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
+        carriers=_carriers(sums, mean) if clusters is None else carriers(_moves(clusters, n, mean)),
         **tests,
     )
 
@@ -491,9 +494,25 @@ def _row_variance(sums: PairedSums) -> float:
 
 
 def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
-    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
+    moves = _moves(clusters, n, mean)
     groups = len(clusters)
     return (groups - 1) / groups * float(moves @ moves)
+
+
+def _moves(clusters: ClusterSums, n: int, mean: float) -> Doubles:
+    """Return how far the mean moves without each cluster. Shape (G,)."""
+    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
+    return np.asarray(moves, dtype=np.float64)
+
+
+def _carriers(sums: PairedSums, mean: float) -> float | None:
+    """Return how many pairs carry the variance; exact up to `KEPT` changed pairs.
+
+    Of more, those that are not kept are far more than few, and lie near their mean.
+    """
+    units = sums.units()
+    counts = np.append(np.ones(len(units.kept)), units.rest)
+    return carriers(np.append(units.kept, units.rest_mean) - mean, counts)
 
 
 def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:

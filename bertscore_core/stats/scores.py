@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SHOWN_PAIRS = 10
 """Pairs in the HTML of a notebook: the first ones."""
 
+# What rounding moves precision and recall by, and what F1 may move by, in float32.
+_ROUNDING, _MOST_MOVED = 3e-7, 1e-6
+
 _QUANTILES = (0.05, 0.5, 0.95)
 _COLUMNS = ("mean", "error", "low", "high", "q05", "median", "q95")
 
@@ -295,6 +298,21 @@ class Scores:
             )
 
 
+def cancelling(precision: FloatArray, recall: FloatArray, f1: FloatArray) -> BoolArray:
+    """Return where raw precision and recall nearly cancel, so that rounding may move F1 far.
+
+    F1 = 2PR / (P + R) has a pole at P = -R, and no bound near it. If P and R both move by 3e-7, F1
+    moves by at most 3e-7 * 2 (P^2 + R^2) / (P + R)^2. Here that is above 1e-6. P and R have
+    opposite signs then: with equal signs it is 6e-7 at most. An F1 beyond [-1, 1] is of such a
+    pair, too; with several references its P and R may not be those of the row.
+
+    Shapes: (N,), also of the result.
+    """
+    p, r = precision.astype(np.float64), recall.astype(np.float64)
+    moved = _ROUNDING * 2 * (p**2 + r**2) > _MOST_MOVED * (p + r) ** 2
+    return np.asarray(moved | (np.abs(f1) > 1 + 1e-4), dtype=np.bool_)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary(Sums):
     """Sums over scored rows, from which corpus scores are computed. Merged with `+`.
@@ -302,6 +320,8 @@ class ScoreSummary(Sums):
     Attributes:
         rows: Rows seen.
         scored: Rows with scores; over these the measures are added up.
+        cancelling: Scored rows that `cancelling` names; None if they were not counted.
+        cancelling_f1: Their F1 added up; the same.
         truncated: Scored rows with a text that was cut at the maximum length.
         windowed: Scored rows with a text in several windows.
         reasons: Number of rows by the reason they have, with and without scores.
@@ -313,6 +333,8 @@ class ScoreSummary(Sums):
     precision: float = 0.0
     recall: float = 0.0
     f1: float = 0.0
+    cancelling: int | None = 0
+    cancelling_f1: float | None = 0.0
     truncated: int = 0
     windowed: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -321,24 +343,26 @@ class ScoreSummary(Sums):
     @classmethod
     def of(
         cls,
-        precision: npt.NDArray[np.floating],
-        recall: npt.NDArray[np.floating],
-        f1: npt.NDArray[np.floating],
+        scores: npt.NDArray[np.floating],
         *,
+        cancelling: npt.NDArray[np.bool_],
         truncated: npt.NDArray[np.bool_],
         windowed: npt.NDArray[np.bool_],
         rows: int,
         reasons: Mapping[str, int],
         rejected_reasons: Mapping[str, int],
     ) -> "ScoreSummary":
-        """Sum the scores of the scored rows. Each array has shape (scored,)."""
+        """Sum precision, recall and F1 of the scored rows, (3, scored); others have (scored,)."""
+        # fsum is exact, so the order of rows does not matter.
+        precision, recall, f1 = (math.fsum(values.tolist()) for values in scores)
         return cls(
             rows=rows,
-            scored=len(f1),
-            # fsum is exact, so the order of rows does not matter.
-            precision=math.fsum(precision.tolist()),
-            recall=math.fsum(recall.tolist()),
-            f1=math.fsum(f1.tolist()),
+            scored=scores.shape[1],
+            precision=precision,
+            recall=recall,
+            f1=f1,
+            cancelling=int(np.count_nonzero(cancelling)),
+            cancelling_f1=math.fsum(scores[2, cancelling].tolist()),
             truncated=int(np.count_nonzero(truncated)),
             windowed=int(np.count_nonzero(windowed)),
             reasons=dict(reasons),
@@ -347,9 +371,17 @@ class ScoreSummary(Sums):
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Corpus precision, recall and F1: means over the scored rows, None if there are none."""
+        """Corpus precision, recall and F1: means over the scored rows, None if there are none.
+
+        Then the number of rows that `cancelling` names, and mean F1 without them; None if they were
+        not counted.
+        """
         sums = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {name: value / self.scored if self.scored else None for name, value in sums.items()}
+        means = {name: value / self.scored if self.scored else None for name, value in sums.items()}
+        without = None
+        if self.cancelling_f1 is not None and (others := self.scored - (self.cancelling or 0)):
+            without = (self.f1 - self.cancelling_f1) / others
+        return means | {"cancelling": self.cancelling, "f1_without_cancelling": without}
 
     @property
     def truncated_fraction(self) -> float:

@@ -220,6 +220,15 @@ class ScoreStatistics(Sums):
         """Standard error of `raw_means` if rows are independent. Shape (3,)."""
         return np.asarray(self.raw_deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
 
+    @property
+    def has_unbounded_f1(self) -> bool:
+        """Whether F1 of a row is far beyond [-1, 1]: its squares are larger than bins allow."""
+        edges = np.arange(STATISTIC_BINS + 1) * (2 / STATISTIC_BINS) - 1
+        most = np.maximum(np.square(edges[:-1]), np.square(edges[1:]))
+        histogram = self.histograms[2]
+        bound = float(histogram.counts @ most[histogram.bins])
+        return self.raw_squares[2] / _SCALE > bound + 1e-5 * self.scored  # for rounding
+
     def quantiles(self, shares: Sequence[float]) -> Doubles:
         """Return the raw scores that Q shares, from 0 to 1, of the scored rows are below.
 

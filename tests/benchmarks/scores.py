@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -38,6 +39,7 @@ from tests.benchmarks.harness import Recorder, interleave, peak_mb
 from tests.support.crawl_texts import sentences
 from tests.support.hosted_texts import sentences_of_hosts
 from tests.support.mixed import LANGUAGES, mixed_table, of_language
+from tests.support.nights import SHAPES, coverage as simulate_coverage
 from tests.support.tiny_models import build_tiny_model
 
 EMBEDDED = "all-MiniLM-L6-v2"
@@ -146,6 +148,24 @@ def host_errors(
             spread_in_naive_errors=float(spread[layer] / naive[layer]),
             relative_error=float(1 / np.sqrt(2 * (samples - 1))),
         )
+
+
+def coverage(
+    recorder: Recorder,
+    *,
+    samples: int = 4000,
+    rows: Sequence[int] = (10, 30, 100, 1000),
+    shapes: Sequence[str] = tuple(SHAPES),
+) -> None:
+    """How often intervals of 95% hold the true mean, tests reject it, and warnings say so.
+
+    For scores and differences that are normal, skewed, or 0 now and then. Sign flips are tested on
+    a thousand samples.
+    """
+    for shape in shapes:
+        for number in rows:
+            shares = simulate_coverage(shape, number, samples, resamples=499)
+            recorder.add(model="none", what=f"{shape}, {number} rows", n=samples, **asdict(shares))
 
 
 def paired(hosts: list[list[str]], sample: int) -> pa.Table:

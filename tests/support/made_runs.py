@@ -36,6 +36,7 @@ from bertscore_beam.records import (
 from bertscore_beam.run import RUN_FILE, SUCCESS_FILE, SUMMARY_FILE, identity_digest
 from bertscore_beam.score import SCHEMA_VERSION
 from bertscore_core import ScoreSummary, Signature
+from bertscore_core.stats import cancelling
 from bertscore_core.tokens import Work
 
 _FIELDS = TableFields(candidate_column="candidate", reference_column="reference")
@@ -224,9 +225,9 @@ def _write_part(
 
 def _summary(table: pa.Table) -> ScoreSummary:
     there = table[columns.F1].is_valid().to_numpy()
-    measures = (
+    measures = [
         table[name].to_numpy()[there] for name in (columns.PRECISION, columns.RECALL, columns.F1)
-    )
+    ]
     reasons = Counter(
         reason for reason in column_of(table, columns.ERROR).unique().to_pylist() if reason
     )
@@ -235,7 +236,8 @@ def _summary(table: pa.Table) -> ScoreSummary:
     rejected = {word: int(((errors == word) & ~there).sum()) for word in reasons}
     truncated = table[columns.TRUNCATED].to_numpy(zero_copy_only=False)[there].astype(np.bool_)
     return ScoreSummary.of(
-        *measures,
+        np.stack(measures),
+        cancelling=cancelling(*measures),
         truncated=truncated,
         windowed=np.zeros(len(truncated), dtype=np.bool_),
         rows=len(table),

@@ -1,9 +1,21 @@
-"""Simulated nights: paired differences of rows, with and without clusters, drawn anew each time."""
+"""Simulated nights: scores and paired differences of rows, drawn anew each time."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscore_core.stats import ClusterSums, PairedResult, PairedSums, paired_result
+from bertscore_core.stats import (
+    ClusterSums,
+    GroupedRows,
+    PairedResult,
+    PairedSums,
+    carriers_of,
+    few_carry,
+    mean_intervals,
+    paired_result,
+    statistics_by_group,
+)
 
 ROWS = 400
 SPREAD = 0.03
@@ -80,3 +92,84 @@ def true_error(clusters: np.ndarray | None = None) -> float:
 def firing_rate(results: list[PairedResult], drop: float, level: float = 0.05) -> float:
     """Return the share of nights on which a gate for this drop fires."""
     return float(np.mean([one.drop_p_value(drop) < level for one in results]))
+
+
+SHAPES = {
+    "normal": 0.85,
+    "gamma, skewness -1.4": 0.85,
+    "gamma, skewness -4": 0.85,
+    "2% zeros": 0.98 * 0.85,
+    "10% zeros": 0.9 * 0.85,
+}
+"""Distributions of scores, and their means."""
+
+
+def draw(shape: str, rows: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw scores of one of `SHAPES`; their differences have its shape as well. Shape (rows,)."""
+    if shape.startswith("gamma"):
+        form = 2.0 if shape.endswith("1.4") else 0.25
+        return 0.95 - random.gamma(form, 0.1 / form, rows)
+    scores = random.normal(0.85, 0.03, rows)
+    scores[random.random(rows) < {"2": 0.02, "1": 0.1}.get(shape[0], 0)] = 0
+    return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Shares of samples whose interval of a group holds the mean, and is warned about.
+
+    `pairs` is the same of differences of which few are high and most are low, with the interval of
+    Student's t; `gate` and `flips` reject their true mean, at 5%.
+    """
+
+    group: float
+    group_warned: float
+    pairs: float
+    pairs_warned: float
+    gate: float
+    flips: float
+
+
+def coverage(shape: str, rows: int, samples: int, *, resamples: int = 0, seed: int = 0) -> Coverage:
+    """Simulate intervals of 95%, and tests of the true difference, over samples of a shape.
+
+    Only the first thousand samples are tested by sign flips, of which there are `resamples`.
+    """
+    random, mean, found = np.random.default_rng(seed), SHAPES[shape], []
+    for number in range(samples):
+        scores = draw(shape, rows, random)
+        low, high, is_warned = interval_of_group(scores)
+        flips = resamples if number < 1000 else 0
+        paired = paired_result(PairedSums.of(mean - scores), resamples=flips, seed=number)
+        start, end = paired.interval or (0.0, 0.0)
+        found.append(
+            (
+                low <= mean <= high,
+                is_warned,
+                start <= 0 <= end,
+                few_carry(paired.carriers, rows),
+                (paired.drop_p_value(0.0) or 0.0) < 0.05,
+                np.nan if paired.randomization_p is None else paired.randomization_p <= 0.05,
+            )
+        )
+    shares = np.nanmean(np.array(found, dtype=np.float64)[:, :5], axis=0).tolist()
+    flipped = [row[5] for row in found[:1000]]
+    return Coverage(
+        **dict(zip(Coverage.__slots__, [*shares, float(np.mean(flipped))], strict=True))
+    )
+
+
+def interval_of_group(scores: npt.NDArray[np.float64]) -> tuple[float, float, bool]:
+    """Return the interval of the mean of scores, and whether `groups` warns about it."""
+    rows = GroupedRows(
+        groups=np.zeros(len(scores), dtype=np.int64),
+        number=1,
+        scores=np.stack([scores] * 3, axis=1),
+        raw=None,
+        truncated=np.zeros(len(scores), dtype=np.bool_),
+        reasons={},
+        reused=None,
+    )
+    (statistics,) = statistics_by_group(rows)
+    low, high = mean_intervals(statistics)[:, 2].tolist()
+    return low, high, few_carry(carriers_of(statistics.histograms[2]), len(scores))

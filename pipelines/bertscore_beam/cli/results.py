@@ -27,7 +27,14 @@ def print_groups(options: GroupsOptions) -> int:
         groups = groups_of_run(options.run, options.by, options.confidence)
         if options.output is not None:
             write_table(groups, options.output)
-    return answer(groups.document(), [groups.shown()])
+    return report(
+        Outcome(
+            shown=(groups.shown(),),
+            document=groups.document(),
+            warnings=groups.warnings,
+            is_answer=True,
+        )
+    )
 
 
 def compare(options: "CompareOptions") -> int:

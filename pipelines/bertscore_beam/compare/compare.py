@@ -37,7 +37,7 @@ from bertscore_beam.records import (
     read_rows,
 )
 from bertscore_core.errors import ConfigError, InputError
-from bertscore_core.stats import RESAMPLES, PairedResult, check_student, holm
+from bertscore_core.stats import RESAMPLES, PairedResult, check_student, few_carry, holm
 
 # What the reader of a comparison has to know besides its numbers.
 
@@ -111,7 +111,23 @@ def _rough(whole: GroupComparison, groups: Sequence[GroupComparison]) -> list[st
             f"{few:,} of {len(groups):,} groups have fewer than {least} {units}: their errors are "
             "rough or unknown."
         )
+    what = "pairs" if is_by_row else "clusters"
+    if _is_carried(whole, least):
+        words.append(
+            f"Few {what} carry most of the variance, as many as {whole.result.carriers:.1f}: the "
+            "error, the interval and the tests may be wrong. Look at the rows that moved furthest."
+        )
+    carried = sum(_is_carried(group, least) for group in groups)
+    if carried:
+        words.append(
+            f"In {carried:,} of {len(groups):,} groups few {what} carry most of the variance: "
+            "their errors, intervals and tests may be wrong."
+        )
     return words
+
+
+def _is_carried(group: GroupComparison, least: int) -> bool:
+    return _units(group) >= least and few_carry(group.result.carriers, _units(group))
 
 
 def _units(group: GroupComparison) -> float:

@@ -19,6 +19,7 @@ from bertscore_beam.records import (
     described,
     group_rows,
     merge_groups,
+    narrow_words,
     open_finished,
     show_groups,
     table_of_groups,
@@ -48,6 +49,12 @@ class RunGroups:
             "confidence": self.confidence,
             "groups": [described(row, self.by) for row in self.rows],
         }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader has to know besides."""
+        words = narrow_words(self.rows)
+        return () if words is None else (words,)
 
     def shown(self) -> Shown:
         """Return the groups as a table for people."""

@@ -31,6 +31,7 @@ from .groups import (
     grouped_rows as grouped_rows,
     in_order as in_order,
     merge_groups as merge_groups,
+    narrow_words as narrow_words,
     read_groups as read_groups,
     show_groups as show_groups,
     show_groups_scored as show_groups_scored,

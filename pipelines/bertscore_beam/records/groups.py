@@ -38,6 +38,8 @@ from bertscore_core.stats import (
     MEASURES,
     GroupedRows,
     ScoreStatistics,
+    carriers_of,
+    few_carry,
     mean_intervals,
     method_of,
     statistics_by_group,
@@ -189,7 +191,8 @@ def group_row(
         "reused": statistics.reused,
         "reasons": dict(statistics.reasons),
         "rejected_reasons": dict(statistics.rejected_reasons),
-        "interval": method_of(statistics.scored) if statistics.scored > 1 else None,
+        "interval": method_of(statistics.scored),
+        "f1_carriers": carriers_of(statistics.histograms[MEASURES.index("f1")]),
     }
     ends = mean_intervals(statistics, confidence)
     means, errors = statistics.means, statistics.standard_errors
@@ -206,6 +209,22 @@ def group_row(
             numbers[f"raw_{measure}_{name}"] = value
         values |= {name: _number(value) for name, value in numbers.items()}
     return GroupRow(group=group, values=values)
+
+
+def narrow_words(rows: Sequence[GroupRow]) -> str | None:
+    """Return the warning about groups whose variance few rows carry; None without one."""
+    named = [
+        "all rows" if row.group is None else " / ".join(map(_named, row.group))
+        for row in rows
+        if few_carry(row.values["f1_carriers"], row.values["scored"])
+    ]
+    if not named:
+        return None
+    return (
+        f"few rows carry most of the variance of {len(named):,} of {len(rows):,} groups (all rows "
+        f"is one), such as {named[0]}: their intervals may hold the true mean far less often than "
+        "they say. The column bertscore_f1_carriers says how many carry it."
+    )
 
 
 def _number(value: Any) -> float | None:
@@ -405,7 +424,7 @@ def _cells(group: Mapping[str, Any], by: Sequence[str]) -> tuple[str, ...]:
     if group["group"] is None:
         names = ["all rows", *("" for _ in by[1:])]
     else:
-        names = ["(null)" if value is None else value for value in group["group"].values()]
+        names = list(map(_named, group["group"].values()))
     low, high = group["f1_low"], group["f1_high"]
     return (
         *names,
@@ -416,6 +435,10 @@ def _cells(group: Mapping[str, Any], by: Sequence[str]) -> tuple[str, ...]:
         "" if low is None else f"{_shown_number(low)} to {_shown_number(high)}",
         _shown_number(group["raw_f1_q50"]),
     )
+
+
+def _named(value: str | None) -> str:
+    return "(null)" if value is None else value
 
 
 def _shown_number(value: float | None) -> str:

@@ -199,16 +199,21 @@ def record_from_json(data: bytes) -> PartRecord | None:
             fields[name] = sys.intern(fields[name])
         nested = {
             "digests": RowDigests(**fields["digests"]),
-            "summary": ScoreSummary(**fields["summary"]),
+            "summary": _summary(fields["summary"]),
             "work": Work(**fields["work"]),
             "languages": {
-                language: LanguageRows(label=rows["label"], summary=ScoreSummary(**rows["summary"]))
+                language: LanguageRows(label=rows["label"], summary=_summary(rows["summary"]))
                 for language, rows in fields.get("languages", {}).items()
             },
         }
         return PartRecord(**fields | nested)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _summary(fields: Mapping[str, Any]) -> ScoreSummary:
+    uncounted = {"cancelling": None, "cancelling_f1": None}  # by the version that wrote it
+    return ScoreSummary(**uncounted | dict(fields))
 
 
 def record_path(part_name: str) -> str:

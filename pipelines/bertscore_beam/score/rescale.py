@@ -6,7 +6,6 @@ It is a job without a pipeline: what there is to compute is a subtraction and a 
 few threads are faster than workers could start. Lock, dry run and resume are those of every job.
 """
 
-import math
 import time
 import uuid
 from collections.abc import Iterator
@@ -65,7 +64,7 @@ from bertscore_beam.run import (
 from bertscore_beam.score.finish import index_rows
 from bertscore_beam.score.rows import rows_of_part, taken_rows
 from bertscore_beam.score.scored_table import ScoredPairs, part_metadata, score_columns
-from bertscore_beam.score.show_run import show_summary
+from bertscore_beam.score.show_run import cancelling_words, show_summary
 from bertscore_core import ScoreSummary, Signature
 from bertscore_core.baseline import Baseline, idf_mismatch
 from bertscore_core.errors import ConfigError, SignatureError
@@ -289,6 +288,7 @@ def conclude_rescale(job: RescaleJob) -> Outcome:
     return Outcome(
         shown=(show_summary(summary, folder.shown), *show_groups_scored(summary)),
         document={"output": folder.shown, "summary": summary},
+        warnings=tuple(filter(None, [cancelling_words(summary)])),
     )
 
 
@@ -321,14 +321,9 @@ def _copy(job: RescaleJob, names: list[str]) -> None:
 
 def _summary(planned: RescalePlan, records: list[PartRecord]) -> dict[str, Any]:
     """Return the summary: that of the run, with other means."""
-    scored = sum(record.summary.scored for record in records)
-    sums = {
-        name: math.fsum(getattr(record.summary, name) for record in records)
-        for name in ("precision", "recall", "f1")
-    }
     return {
         **planned.summary,
-        **{name: value / scored if scored else None for name, value in sums.items()},
+        **ScoreSummary.merge([record.summary for record in records]).means,
         "seconds": round(max(time.time() - planned.started, 0.0), 3),
         "pairs_per_second": None,
         "signature": planned.signature.format(),

@@ -21,6 +21,7 @@ from bertscore_beam.dump import (
 from bertscore_beam.idf import IdfTables
 from bertscore_beam.records import LanguageRows, RowScores, RunSettings
 from bertscore_core import Scores, ScoreSummary, Signature
+from bertscore_core.stats import MEASURES, cancelling
 from bertscore_core.tokens import BoolArray, Work
 
 # Pairs with scores or a reason: some of them, scored with one setting, and all of a table.
@@ -99,9 +100,8 @@ class ScoredPairs:
         scored = self.scores.scored & chosen[self.rows]
         reasons = (self.reasons[row] for row in np.flatnonzero(chosen).tolist())
         return ScoreSummary.of(
-            self.scores.precision[scored],
-            self.scores.recall[scored],
-            self.scores.f1[scored],
+            np.stack([getattr(self.scores, name)[scored] for name in MEASURES]),
+            cancelling=cancelling(*(getattr(self.scores, f"raw_{m}")[scored] for m in MEASURES)),
             truncated=self.scores.truncated[scored],
             windowed=self.scores.windows[scored] > 1,
             rows=int(np.count_nonzero(chosen)),

@@ -57,6 +57,16 @@ def test_an_interval_is_about_two_errors_to_each_side():
     np.testing.assert_allclose(half, 1.96 * found.errors, rtol=0.08)
 
 
+@pytest.mark.parametrize(("freedom", "expected"), [(1e6, 0.92), (4, 0.853)])
+def test_intervals_of_thirty_rows_hold_the_true_value_less_often_than_they_say(freedom, expected):
+    rng, hits = np.random.default_rng(3), []
+    for _ in range(300):
+        people, noise = rng.standard_t(freedom, (2, 30))
+        low, high = pearson(people, people + 0.9 * noise).intervals(resamples=500)[0]
+        hits.append(low <= (1 + 0.9**2) ** -0.5 <= high)
+    assert np.mean(hits) == pytest.approx(expected, abs=0.06)
+
+
 def test_a_perfect_agreement_leaves_no_room():
     found = kendall([1, 2, 3, 4], [[1, 2, 3, 4], [4, 3, 2, 1]])
     assert found.intervals().tolist() == [[1, 1], [-1, -1]]

@@ -4,17 +4,22 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats import (
     GroupedRows,
     ScoreStatistics,
+    carriers,
+    carriers_of,
+    few_carry,
     mean_intervals,
     method_of,
     statistics_by_group,
     student_quantile,
 )
+from tests.support.nights import coverage
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -96,6 +101,60 @@ def test_quantiles_of_students_t_are_those_of_scipy(share: float) -> None:
         assert student_quantile(share, freedom) == pytest.approx(expected, rel=1e-10)
 
 
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 50))
+def test_rows_equally_far_from_the_mean_carry_the_variance_all_alike(nulls, times) -> None:
+    assert carriers(np.array([1.0, -1.0]), times) == pytest.approx(2 * times)
+    assert carriers(np.array([*np.zeros(len(nulls)), 0.5]), [*nulls, times]) == pytest.approx(times)
+    assert carriers(np.zeros(3)) is None
+
+
+def test_few_carry_the_variance_of_some_zeros_and_not_of_normal_scores() -> None:
+    scores = normal(np.random.default_rng(2), 100)
+    assert not few_carry(carriers_of(statistics_of(scores).histograms[2]), 100)
+    scores[:3] = -1
+    number = carriers_of(statistics_of(scores).histograms[2])
+    assert number == pytest.approx(stats_carriers(scores), rel=0.01)
+    assert few_carry(number, 100)
+    narrow = np.full(100, 0.7)
+    narrow[0] += 1e-3
+    assert carriers_of(statistics_of(narrow).histograms[2]) is None
+
+
+def stats_carriers(scores: np.ndarray) -> float:
+    return len(scores) / float(stats.kurtosis(scores, fisher=False))
+
+
+# Of 4,000 samples each: intervals of a group hold the mean, and are warned about; those of pairs
+# hold it, and the gate fires, in hundredths.
+SEEN = {
+    ("normal", 10): (95, 1, 95, 5),
+    ("normal", 100): (95, 0, 95, 5),
+    ("gamma, skewness -1.4", 30): (95, 15, 94, 8),
+    ("gamma, skewness -4", 30): (91, 73, 87, 17),
+    ("gamma, skewness -4", 1000): (95, 0, 95, 6),
+    ("2% zeros", 30): (53, 45, 54, 50),
+    ("2% zeros", 100): (86, 82, 87, 13),
+    ("10% zeros", 10): (65, 38, 65, 35),
+    ("10% zeros", 100): (96, 3, 93, 9),
+}
+
+
+@pytest.mark.parametrize(
+    ("samples", "cases"),
+    [
+        (150, [("normal", 10), ("2% zeros", 30), ("2% zeros", 100)]),
+        pytest.param(2000, SEEN, marks=pytest.mark.long),
+    ],
+)
+def test_skewed_scores_and_rare_zeros_are_covered_as_the_docs_say(samples, cases) -> None:
+    for case in cases:
+        seen = coverage(*case, samples, seed=1)
+        found = 100 * np.array([seen.group, seen.group_warned, seen.pairs, seen.gate])
+        expected = np.array(SEEN[case])
+        noise = 3.3 * np.sqrt(np.maximum(expected * (100 - expected), 100) / samples)
+        assert (np.abs(found - expected) < noise + 0.5).all(), (case, found)
+
+
 def test_equal_scores_have_an_interval_of_no_width() -> None:
     ends = mean_intervals(statistics_of(np.full(50, 0.75)))
     np.testing.assert_array_equal(ends, np.full((2, 3), 0.75))
@@ -108,9 +167,26 @@ def test_nearly_equal_scores_have_the_interval_of_students_t() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4 * stats.sem(values))
 
 
-def test_one_row_has_no_interval() -> None:
-    assert np.isnan(mean_intervals(statistics_of(np.array([0.7])))).all()
-    assert np.isnan(mean_intervals(ScoreStatistics())).all()
+def test_three_rows_or_fewer_have_no_interval() -> None:
+    for number in (0, 1, 3):
+        values = np.linspace(0.7, 0.8, number)
+        found = statistics_of(values) if number else ScoreStatistics()
+        assert np.isnan(mean_intervals(found)).all()
+        assert method_of(number) is None
+    assert np.isfinite(mean_intervals(statistics_of(np.linspace(0.7, 0.8, 4)))).all()
+
+
+def test_intervals_end_where_scores_do_but_for_an_f1_near_its_pole() -> None:
+    values = np.array([1.0, 1.0, 1.0, -0.9])
+    ends = mean_intervals(statistics_of(values))
+    assert (ends >= -1).all()
+    assert (ends[1] == 1).all()
+    rescaled = statistics_of(values, scale=2.0)
+    assert mean_intervals(rescaled)[1, 0] > 1
+    assert mean_intervals(rescaled, raw=True)[1, 0] == 1
+    beyond = mean_intervals(statistics_of(np.array([0.2, 0.3, 0.2, -2.5])))
+    assert (beyond[0] < [-0.99, -0.99, -1.5]).all()
+    assert beyond[0, 0] == -1
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, float("nan")])

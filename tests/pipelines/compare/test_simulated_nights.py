@@ -88,16 +88,8 @@ def test_the_smallest_difference_that_rows_show_is_seen_on_four_of_five_nights(c
 
 def warned(result):
     """Return whether `compare` warns that there are few clusters."""
-    whole = GroupComparison(
-        group=WHOLE,
-        counts=replace(NO_ROWS, pairs=result.pairs),
-        mean=0.0,
-        against_mean=0.0,
-        result=result,
-        p_adjusted=None,
-    )
     few = f"There are only {result.effective_clusters:.1f} effective clusters: the error is rough."
-    return few in warnings_of(whole, (), SettingsDifference(noise=0), is_keyed=True)
+    return few in warnings_about(result)
 
 
 @pytest.mark.long
@@ -163,6 +155,31 @@ def test_randomization_and_bootstrap_reject_at_their_level():
         drawn.append(one.bootstrap_p <= 0.05)
     assert near(float(np.mean(flips)), 0.05)
     assert 0.05 < float(np.mean(drawn)) < 0.08  # it knows no degrees of freedom
+
+
+@pytest.mark.parametrize("by_cluster", [False, True])
+def test_a_difference_that_few_pairs_or_clusters_decide_has_a_warning(by_cluster):
+    d = np.random.default_rng(3).normal(0, SPREAD, ROWS)
+    clusters = equal_clusters(40) if by_cluster else None
+    words = "clusters carry most" if by_cluster else "pairs carry most"
+    for changed, expected in ((0, 0), (3, 1)):
+        d[:changed] = 2.0
+        whole, tied = (warnings_about(compare_paired(x, clusters, resamples=0)) for x in (d, d * 0))
+        assert sum(f"Few {words}" in said for said in whole) == expected
+        assert not any("carry most" in said for said in tied)
+
+
+def warnings_about(result):
+    """Return the warnings of `compare` about the result of all rows."""
+    whole = GroupComparison(
+        group=WHOLE,
+        counts=replace(NO_ROWS, pairs=result.pairs),
+        mean=0.0,
+        against_mean=0.0,
+        result=result,
+        p_adjusted=None,
+    )
+    return warnings_of(whole, (), SettingsDifference(noise=0), is_keyed=True)
 
 
 def family(change, count, *, groups=10, seed=0):

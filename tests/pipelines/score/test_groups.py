@@ -1,6 +1,7 @@
 """Groups of rows: which rows belong together, and their statistics against those of pandas."""
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from bertscore_beam.records import (
     group_row,
     group_rows,
     in_order,
+    narrow_words,
     packed_rows,
     statistics_of,
     table_of_groups,
@@ -23,6 +25,7 @@ from bertscore_beam.records import (
 )
 from bertscore_core.errors import ConfigError, InputError
 from tests.support.jobs import job_options, prepare_score
+from tests.support.made_runs import scored
 
 
 def found_groups(**columns):
@@ -161,6 +164,18 @@ def test_a_group_without_scores_has_no_means():
     assert total.values["rows"] == total.values["rejected"] == table.num_rows > 3
     for name in ("f1", "f1_error", "f1_low", "raw_f1_q50", "interval", "reused"):
         assert total.values[name] is None
+
+
+def test_groups_whose_variance_few_rows_carry_are_named():
+    scores = np.random.default_rng(0).normal(0.8, 0.03, 300)
+    scores[[3, 9]] = 0
+    systems = [["A", "B", None][row % 3] for row in range(300)]
+    rows = group_rows(statistics_of(scored(scores, system=pa.array(systems)), ["system"], None))
+    assert "of 2 of 4 groups (all rows is one), such as all rows:" in narrow_words(rows)
+    assert "of 1 of 3 groups (all rows is one), such as (null):" in narrow_words(
+        [replace(row, group=(None,)) for row in rows if row.group == ("A",)] + rows[2:]
+    )
+    assert narrow_words(rows[2:]) is None
 
 
 def test_too_many_groups_are_refused_by_the_column_with_the_most_values():

@@ -117,6 +117,27 @@ def test_rows_of_long_texts_are_those_of_a_run_with_the_baseline(nights, tmp_pat
     assert summary_of(out)["reasons"] == summary_of(tmp_path / "fresh")["reasons"]
 
 
+def test_rows_near_the_pole_of_f1_are_counted_and_named_scored_rescaled_and_reused(
+    nights, tmp_path, capsys
+):
+    texts = {"candidate": ["hello", "a cat", "a dog"], "reference": ["or", "a cat sat", "the dog"]}
+    pq.write_table(pa.table(texts), tmp_path / "pole.parquet")
+    dump, baseline = tmp_path / "pole.parquet", ("--baseline", nights / "one.tsv")
+    assert score(dump, tmp_path / "raw") == cli.DONE
+    assert run("rescale", tmp_path / "raw", *baseline, "--output", tmp_path / "later") == cli.DONE
+    taken = ("--rescale", *baseline, "--reuse", tmp_path / "raw")
+    assert score(dump, tmp_path / "taken", *taken) == cli.DONE
+    said = capsys.readouterr().err
+    assert said.count("precision and recall of 1 of 3 scored rows nearly cancel") == 3
+    for name in ("raw", "later", "taken"):
+        summary, parts = summary_of(tmp_path / name), pq.read_table(tmp_path / name)
+        f1 = parts["bertscore_f1"].to_numpy().astype(float)
+        assert f1[0] < -2 < summary["f1"] == pytest.approx(f1.mean())
+        assert summary["cancelling"] == 1
+        assert summary["f1_without_cancelling"] == pytest.approx(f1[1:].mean())
+        assert f"{summary['f1_without_cancelling']:.6f}" in said
+
+
 def test_score_goes_on_from_it_and_takes_scores_from_it(nights, tmp_path):
     out = tmp_path / "out"
     assert run("rescale", nights / "raw", "--baseline", nights / "two.tsv", "--output", out) == 0
