@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bertscore_beam.cli.show import answer, report, say
+from bertscore_beam.cli.show import report, say
 from bertscore_beam.files import before_work, mask_credentials, reaching, write_atomically
 from bertscore_beam.options import GroupsOptions
 from bertscore_beam.pages import (
