@@ -51,8 +51,12 @@ def _walk(
         plain = re.sub("[\u2068\u2069]", "", words)
         width = TextPath((0, 0), plain, size=size, prop=font).get_extents().x1
         start = -width * _ALIGN[element.get("text-anchor", "start")]
-        corners = [(x + c * dx, y + s * dx) for dx in (start, start + width)]
-        (left, right), (top, bottom) = (sorted(values) for values in zip(*corners, strict=True))
-        boxes.append(Label(plain, left, top - 0.8 * size * c, right, bottom + 0.2 * size * c))
+        corners = [
+            (x + c * dx - s * dy, y + s * dx + c * dy)
+            for dx in (start, start + width)
+            for dy in (-0.8 * size, 0.2 * size)
+        ]
+        across, down = zip(*corners, strict=True)
+        boxes.append(Label(plain, min(across), min(down), max(across), max(down)))
     for child in element:
         _walk(child, (c, s, x, y), font, boxes)

@@ -60,7 +60,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvas:
-    """Pixels of a chart: its width, most of them for names beside the plot, and a fixed height."""
+    """Pixels of a chart: its width, the most that names beside the plot take, and a height."""
 
     width: int
     label: int
@@ -278,7 +278,7 @@ def _frame(
     labels = [_cut(name, room) for name in names]
     widest = max(map(_width, labels), default=0.0)
     # Slanted names reach to the left of their places, and the first place is beside the axis.
-    left = max(0.0, widest * 0.82 - _AXIS) if is_below else 0.0
+    left = max(0.0, widest * 0.82 + 6 - _AXIS) if is_below else 0.0
     params = [{"name": "names", "value": labels}, *body.get("params", ())]
     return {
         "width": canvas.width,

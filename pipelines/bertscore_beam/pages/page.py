@@ -152,7 +152,7 @@ def _trend_groups(data: ReportData) -> list[Group]:
             if name in means and estimate.mean is not None:
                 means[name].append(estimate.mean)
     known = [name for name, own in means.items() if own]
-    known.sort(key=lambda name: min(means[name]) - max(means[name]))
+    known.sort(key=lambda name: round(min(means[name]) - max(means[name]), 9))
     return known[: charts.MOST_LINES]
 
 

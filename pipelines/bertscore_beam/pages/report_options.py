@@ -8,6 +8,7 @@ from bertscore_beam.compare import CompareOptions
 from bertscore_beam.files import mask_credentials
 from bertscore_beam.options import COLUMN, COLUMNS, RUN, Options
 from bertscore_core.errors import ConfigError
+from bertscore_core.stats import check_confidence
 
 MOST_ROWS = 1000
 """Most rows of each kind on a page."""
@@ -89,11 +90,7 @@ class ReportOptions(Options):
                 f"--output cannot be written: got {mask_credentials(self.output)!r}; expected a "
                 "name that ends in .html. Rename it."
             )
-        if not 0 < self.confidence < 1:
-            raise ConfigError(
-                f"--confidence cannot be used: got {self.confidence}; expected a number between 0 "
-                "and 1, such as 0.95."
-            )
+        check_confidence(self.confidence)
         if not 0 <= self.rows <= MOST_ROWS:
             raise ConfigError(
                 f"--rows cannot be used: got {self.rows}; expected from 0 to {MOST_ROWS}."

@@ -11,7 +11,7 @@ import pytest
 from bertscore_beam.dump import columns
 from bertscore_beam.pages import MOST_BARS, ReportData, ReportOptions, collect, render
 from bertscore_beam.records import SHARES
-from bertscore_core.errors import BertScoreError, ConfigError
+from bertscore_core.errors import BertScoreError
 from tests.support.made_runs import SIGNATURE, made_run, scored
 from tests.support.read_html import Reader
 
@@ -310,7 +310,7 @@ def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"confidence": 1.0}, "--confidence cannot be used: got 1.0"),
+        ({"confidence": 1.0}, "the confidence cannot be used: got 1.0"),
         ({"rows": -1}, "--rows cannot be used: got -1"),
         ({"system_column": "system"}, "--system needs --key"),
         ({"scoring": {"fail_if_drop": 0.1}}, "--fail-if-drop needs --against: got none"),
@@ -319,5 +319,5 @@ def test_what_cannot_be_reported_is_said(nights: Path, options: dict, words: str
     ],
 )
 def test_options_are_checked_before_any_run_is_opened(values: dict, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(BertScoreError, match=words):
         ReportOptions(run="nowhere", **values)
