@@ -14,8 +14,8 @@ from bertscore_core.model import (
     EncoderOptions,
     ModelFiles,
     can_pack,
-    check_backend,
     check_layer,
+    check_openvino,
     choose_backend,
     choose_dtype,
     device_kind,
@@ -24,7 +24,7 @@ from bertscore_core.model import (
     resolve_device,
     resolve_model,
 )
-from bertscore_core.scorer_config import MaxLength, ScorerConfig, has_same_model
+from bertscore_core.scorer_config import MaxLength, ScorerConfig, model_part
 from bertscore_core.signature import ANY_BATCH, Signature
 from bertscore_core.tokenizer import TextTokenizer, load_tokenizer
 
@@ -156,7 +156,7 @@ def settle(config: ScorerConfig) -> Settings:
 def share_model(settings: Settings, config: ScorerConfig) -> Settings:
     """Settle a configuration that differs from settled ones in language and baseline alone."""
     config = _with_dtype(config, settings.files)
-    if not has_same_model(settings.config, config):
+    if model_part(settings.config) != model_part(config):
         raise ConfigError(
             f"{config.model_name} cannot be scored with the encoder of {settings.files.name}: got "
             "a configuration that differs in more than language and baseline; expected the rest to "
@@ -218,8 +218,8 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
             max_length=tokenizer.longest_input,
             own_code=config.trust_remote_code,
         )
-    if config.backend != "torch":
-        check_backend(config.backend, dtype=config.dtype, device=resolve_device(config.device))
+    if config.backend == "openvino":
+        check_openvino(config.dtype, resolve_device(config.device))
     return config.backend
 
 

@@ -92,13 +92,6 @@ def attend(
     return kernel(queries, keys, values, cu_seq_lens_q, max_length_q, scale), None
 
 
-def register() -> None:
-    """Tell transformers of `attend`. Only those who load an encoder need its large modules."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(ATTENTION, attend)
-
-
 logger = logging.getLogger(__name__)
 
 _Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float], Tensor]
@@ -327,7 +320,9 @@ def pack(
     expected = as_forward(module)(ids.to(device), inside.long().to(device))[:, inside.to(device)]
     forward = as_forward(packed_forward(module))
     try:
-        register()
+        from transformers import AttentionInterface  # here, since it imports large modules
+
+        AttentionInterface.register(ATTENTION, attend)
         model.set_attn_implementation(ATTENTION)
         rows, ends = packing.lay_out(np.concatenate(texts), lengths, filler=0)
         batch = PackedBatch.of(

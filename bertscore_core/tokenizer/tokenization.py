@@ -136,11 +136,8 @@ class TextTokenizer:
         self.max_length = None if in_windows else max_length
         self.adds_prefix_space = adds_prefix_space
         self.pad_id: int = tokenizer.pad_token_id
-        self.zero_weight_ids: tuple[int, ...] = tuple(
-            sorted(
-                {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None},
-            )
-        )
+        separators = {tokenizer.sep_token_id, tokenizer.cls_token_id} - {None}
+        self.zero_weight_ids: tuple[int, ...] = tuple(sorted(separators))
         if self._backend is not None:
             self._backend.no_padding()
             self._backend.no_truncation()
@@ -337,9 +334,8 @@ def load_tokenizer(
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: {error}"
         ) from error
-    if len(tokenizer) <= len(
-        tokenizer.all_special_ids
-    ):  # transformers 5 makes this if there are no files
+    # transformers 5 makes a tokenizer of nothing else if there are no files.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ModelLoadError(
             f"the tokenizer of {files.name} cannot be loaded from {files.folder}: got no "
             "vocabulary beside the special tokens; expected tokenizer.json, vocab.txt or the like "
@@ -347,15 +343,14 @@ def load_tokenizer(
         )
     # Of the same backend, since transformers 5 has only one tokenizer for both.
     apply_rule = apply_fast_rule if fast else apply_legacy_rule
-    rule = apply_rule(
-        tokenizer, folder=files.folder, stated=files.tokenizer_config()
-    )  # first, since it may change how many special tokens there are
+    # First, since it may change how many special tokens there are.
+    rule = apply_rule(tokenizer, folder=files.folder, stated=files.tokenizer_config())
+    if adds_prefix_space is None:
+        adds_prefix_space = files.adds_prefix_space()
     return TextTokenizer(
         tokenizer,
         max_length=_settle_length(files, tokenizer, max_length),
-        adds_prefix_space=(
-            files.adds_prefix_space() if adds_prefix_space is None else adds_prefix_space
-        ),
+        adds_prefix_space=adds_prefix_space,
         rule=rule,
         in_windows=in_windows,
     )

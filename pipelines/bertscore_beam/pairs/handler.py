@@ -23,8 +23,6 @@ from bertscore_beam.pairs.pair_settings import (
     ByLanguage,
     ConfigLike,
     Idf,
-    check_idf,
-    read_idf,
     settle_pairs,
 )
 from bertscore_beam.records import EVERY_LANGUAGE, RunSettings
@@ -198,7 +196,6 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         self._reference_field = reference_field
         by_language = config if isinstance(config, ByLanguage) else None
         self._language_field = by_language.field if by_language else None
-        self._idf = idf
         self._memory = by_language.model_memory if by_language else ModelMemory()
 
     @property
@@ -244,7 +241,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         Raises:
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._on_worker()
+        settings, idf = self._settings.on_worker()
         return {
             language: Signature.parse(text) for language, text in settings.signatures(idf).items()
         }
@@ -256,7 +253,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             ConfigError: This worker's backend has another version than the launcher's.
             IdfError: An idf table cannot be read, is missing, or belongs to another tokenizer.
         """
-        settings, idf = self._on_worker()
+        settings, idf = self._settings.on_worker()
         scorers = LoadedScorers(self._memory)
         if settings.sole is not None:
             with ending_with_the_device():
@@ -264,19 +261,6 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         return PairScorer(
             scorers=scorers, settings=settings, idf=idf, signatures=settings.signatures(idf)
         )
-
-    def _on_worker(self) -> tuple[RunSettings, IdfTables | None]:
-        """Return the settings with their signatures, and the idf tables, which fit them."""
-        settings, idf = self._settings.on_worker(), read_idf(self._idf)
-        if idf is not None:
-            check_idf(
-                idf,
-                {
-                    language: (one.signature.tokenizer, one.max_length)
-                    for language, one in settings.by_language.items()
-                },
-            )
-        return settings, idf
 
     def run_inference(
         self,
