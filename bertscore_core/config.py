@@ -137,7 +137,7 @@ def settle(config: ScorerConfig) -> Settings:
     files = _settle_files(config)
     config = _with_dtype(config, files)
     architecture = read_architecture(files, trust_remote_code=config.trust_remote_code)
-    num_layers = settle_layer(config.num_layers, files, all_layers=config.all_layers)
+    num_layers = _settle_layer(config.num_layers, files, all_layers=config.all_layers)
     tokenizer = _settle_tokenizer(config, files)
     backend = _settle_backend(config, files, tokenizer)
     settings = Settings(
@@ -198,7 +198,7 @@ def _settle_files(config: ScorerConfig) -> ModelFiles:
 
 
 def _settle_tokenizer(config: ScorerConfig, files: ModelFiles) -> TextTokenizer:
-    check_positions(config.max_length, files)
+    _check_positions(config.max_length, files)
     return load_tokenizer(
         files,
         max_length=config.max_length,
@@ -226,7 +226,7 @@ def _settle_backend(config: ScorerConfig, files: ModelFiles, tokenizer: TextToke
 def _settle_packing(
     config: ScorerConfig, files: ModelFiles, architecture: Any, backend: str
 ) -> bool:
-    """On a CPU it does not pay: with torch it took 5% longer."""
+    # On a CPU it does not pay: with torch it took 5% longer.
     own_code = config.trust_remote_code and "auto_map" in files.config
     return (
         backend == "torch"
@@ -261,8 +261,7 @@ def _settle_baseline(config: ScorerConfig, files: ModelFiles) -> Baseline | None
 # Checks of what is asked for against what a model has: positions and layers.
 
 
-def check_positions(max_length: MaxLength, files: ModelFiles) -> None:
-    """Check that the encoder has a position for every token of the longest text asked for."""
+def _check_positions(max_length: MaxLength, files: ModelFiles) -> None:
     # Else the encoder would fail at the first long text, perhaps hours into a run.
     positions = files.positions
     if positions is None:
@@ -281,8 +280,7 @@ def check_positions(max_length: MaxLength, files: ModelFiles) -> None:
         )
 
 
-def settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
-    """Return the layer to score: the one asked for, or that of the registry."""
+def _settle_layer(num_layers: int | None, files: ModelFiles, *, all_layers: bool) -> int:
     known = files.spec.num_layers if files.spec is not None else None
     num_layers = known if num_layers is None else num_layers
     if num_layers is not None:

@@ -68,11 +68,8 @@ def attend(
 
     Queries have the shape (1, heads, T, D), keys and values (1, heads or fewer, T, D). A mask is an
     error: `cu_seq_lens_q`, (N + 1,), int32, says where the texts end, and `max_length_q` has the
-    tokens of the longest.
-
-    Returns:
-        The mixed values, shape (1, T, heads, D), and no weights. After the last text they are
-        undefined.
+    tokens of the longest. Returns the mixed values, (1, T, heads, D), undefined after the last
+    text, and no weights.
     """
     if cu_seq_lens_q is None or max_length_q is None or attention_mask is not None:
         raise RuntimeError(

@@ -32,18 +32,15 @@ _WORD_END = re.compile(
 )
 
 
-def beginning_of(text: str, size: int) -> str:
-    """Return the beginning of a long text, up to the first end of a word after `size` characters.
-
-    Return the whole text if it is not much longer, or if there is no such place.
-    """
+def _beginning_of(text: str, size: int) -> str:
+    # Up to the first end of a word after `size` characters; all of a text that is not much longer.
     if len(text) <= 2 * size:
         return text
     end = _WORD_END.search(text, size)
     return text if end is None else text[: end.end()]
 
 
-def reads_word_by_word(tokenizer: Any) -> bool:
+def _reads_word_by_word(tokenizer: Any) -> bool:
     """Tell whether text after a space never changes the tokens before it.
 
     True if the backend normalises character by character, splits at every space before its model
@@ -60,7 +57,6 @@ def reads_word_by_word(tokenizer: Any) -> bool:
 
 
 def _keeps_spaces(step: Mapping[str, Any] | None) -> bool:
-    """Tell whether a normaliser, given by its saved state, never looks across a space."""
     match step:
         case None | {"type": "BertNormalizer" | "Precompiled" | "Lowercase" | "StripAccents"}:
             return True
@@ -145,7 +141,7 @@ class TextTokenizer:
         self.fingerprint = self._fingerprint()
         if self._backend is not None and self.max_length is not None:
             self._backend.enable_truncation(self.max_length, direction=tokenizer.truncation_side)
-        self._reads_heads = self._backend is not None and reads_word_by_word(tokenizer)
+        self._reads_heads = self._backend is not None and _reads_word_by_word(tokenizer)
         self.empty_ids: tuple[int, ...] = tuple(self.encode([""]).ids.tolist())
         self.windows = self._window_shape(max_length) if in_windows and max_length else None
 
@@ -230,7 +226,7 @@ class TextTokenizer:
         if self.max_length is None or not self._reads_heads:
             return list(self._backend.encode_batch_fast(prepared))  # type: ignore[union-attr]
         size = self.max_length * _HEAD_CHARACTERS
-        heads = [beginning_of(text, size) for text in prepared]
+        heads = [_beginning_of(text, size) for text in prepared]
         for head, text in zip(heads, prepared, strict=True):
             if len(head) < len(text):
                 text.encode()  # finds lone surrogates in the rest of the text, too
@@ -238,7 +234,7 @@ class TextTokenizer:
         for index, text in enumerate(prepared):
             # Too short, if no token was cut off: try with more of the text.
             while len(heads[index]) < len(text) and not encodings[index].overflowing:
-                heads[index] = beginning_of(text, 4 * len(heads[index]))
+                heads[index] = _beginning_of(text, 4 * len(heads[index]))
                 (encodings[index],) = self._backend.encode_batch_fast(  # type: ignore[union-attr]
                     [heads[index]]
                 )

@@ -37,8 +37,7 @@ PairLike: TypeAlias = Any
 """A mapping, beam.Row or NamedTuple with the fields, or an object with them as attributes."""
 
 
-def read_text(value: object) -> Text:
-    """Return the text of a field, None for a null, or why it cannot be read."""
+def _read_text(value: object) -> Text:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -46,30 +45,27 @@ def read_text(value: object) -> Text:
     return value if is_encodable(value) else UnreadableText.INVALID_UTF8
 
 
-def read_references(value: object) -> list[Text] | None:
-    """Return the references of a field, one or several, None for a null. Shape (references,)."""
+def _read_references(value: object) -> list[Text] | None:
     if value is None:
         return None
     if isinstance(value, np.ndarray) and value.ndim == 1:  # pandas reads lists in Parquet as arrays
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return [read_text(item) for item in value]
-    return [read_text(value)]
+        return [_read_text(item) for item in value]
+    return [_read_text(value)]
 
 
-def shape_of(pair: PairLike) -> str:
-    """Describe the type and the fields of an element, never its values."""
+def _shape_of(pair: PairLike) -> str:
+    # Never its values.
     kind = type(pair).__name__
     return f"a {kind} of {sorted(map(str, pair))}" if isinstance(pair, Mapping) else f"a {kind}"
 
 
-def has_field(pair: PairLike, name: str) -> bool:
-    """Tell whether a pair has a field."""
+def _has_field(pair: PairLike, name: str) -> bool:
     return name in pair if isinstance(pair, Mapping) else hasattr(pair, name)
 
 
-def field_of(pair: PairLike, name: str) -> Any:
-    """Return a field of a pair; a missing field counts as null."""
+def _field_of(pair: PairLike, name: str) -> Any:
     return pair.get(name) if isinstance(pair, Mapping) else getattr(pair, name, None)
 
 
@@ -270,14 +266,14 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
     ) -> list[PredictionResult]:
         """Score one batch and return the results in its order."""
         self._check_fields(batch, model.fields_seen, model.pairs_without)
-        references = [field_of(pair, self._reference_field) for pair in batch]
+        references = [_field_of(pair, self._reference_field) for pair in batch]
         texts = PairTexts.of(
-            [read_text(field_of(pair, self._candidate_field)) for pair in batch],
-            [read_references(reference) for reference in references],
+            [_read_text(_field_of(pair, self._candidate_field)) for pair in batch],
+            [_read_references(reference) for reference in references],
         )
         languages, keys = [EVERY_LANGUAGE] * len(batch), key_of_all(len(batch))
         if self._language_field is not None:
-            languages = [language_of(field_of(pair, self._language_field)) for pair in batch]
+            languages = [language_of(_field_of(pair, self._language_field)) for pair in batch]
             texts, keys = (
                 texts.in_languages(languages, model.settings),
                 keys_of_languages(languages),
@@ -302,7 +298,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
 
     def get_num_bytes(self, batch: Sequence[PairLike]) -> int:
         """Return the size of the candidates in characters; Beam's default pickles every batch."""
-        candidates = (field_of(pair, self._candidate_field) for pair in batch)
+        candidates = (_field_of(pair, self._candidate_field) for pair in batch)
         return sum(len(text) for text in candidates if isinstance(text, str))
 
     def get_metrics_namespace(self) -> str:
@@ -322,10 +318,10 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
         if self._language_field is not None:
             roles["language"] = self._language_field
         for pair in batch:
-            seen.update(name for name in roles.values() if has_field(pair, name))
-            if not any(has_field(pair, name) for name in names):
+            seen.update(name for name in roles.values() if _has_field(pair, name))
+            if not any(_has_field(pair, name) for name in names):
                 raise InputError(
-                    f"an element has neither of the fields: got {shape_of(pair)}; expected "
+                    f"an element has neither of the fields: got {_shape_of(pair)}; expected "
                     f"{names[0]!r} and {names[1]!r}. Name the right ones with candidate_field and "
                     "reference_field; (key, pair) is for RunInference with "
                     "KeyedModelHandler(BertScoreModelHandler(...))."
@@ -339,7 +335,7 @@ class BertScoreModelHandler(ModelHandler[PairLike, PredictionResult, PairScorer]
             if without[name] >= _ENOUGH_PAIRS:
                 raise InputError(
                     f"no element has the {role} field {name!r}: got {without[name]} elements, one "
-                    f"of them {shape_of(batch[0])}; expected {name!r} in some. Name the right "
+                    f"of them {_shape_of(batch[0])}; expected {name!r} in some. Name the right "
                     f"one with {role}_field; pairs without a {role} have None there."
                 )
 
