@@ -13,7 +13,6 @@ from bertscore_core import (
     Signature,
     UnknownLanguageError,
     UnknownModelError,
-    find_baseline,
     parse_baseline,
     settle,
 )
@@ -150,12 +149,6 @@ def test_folder_needs_a_layer_and_a_baseline_whatever_its_name(tiny_folder, tmp_
     assert settle(ScorerConfig(model=folder, num_layers=1)).num_layers == 1
     with pytest.raises(BaselineNotFoundError, match=f"no baseline is published for {name}"):
         settle(ScorerConfig(model=folder, num_layers=1, rescale=True, language="en"))
-
-
-def test_language_chooses_model_and_baseline():
-    assert ScorerConfig(language="en").model_name == "roberta-large"
-    assert ScorerConfig(language="ru").model_name == "bert-base-multilingual-cased"
-    assert find_baseline("de", "bert-base-multilingual-cased").name.startswith("de/")
 
 
 @pytest.mark.model

@@ -99,18 +99,6 @@ def test_best_of_several_references_is_taken_for_each_measure(scorer):
     assert np.argmax([s.precision[0] for s in single]) != np.argmax([s.recall[0] for s in single])
 
 
-def test_every_text_is_encoded_once(scorer, monkeypatch):
-    rows = []
-    start = type(scorer.encoder).start
-    monkeypatch.setattr(
-        type(scorer.encoder),
-        "start",
-        lambda self, ids, lengths: (rows.append(len(ids)), start(self, ids, lengths))[1],
-    )
-    scorer.score(["a cat", "a dog"] * 20, ["the cat"] * 40)
-    assert sum(rows) == 3
-
-
 def blocks(lengths, candidates, references, *, outputs, tokens):
     """Return the blocks of pairs, for a budget of so many tokens."""
     texts = TokenizedTexts.from_rows([[1] * length for length in lengths])
