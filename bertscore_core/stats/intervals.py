@@ -148,7 +148,7 @@ def interval_in_errors(
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """Return a quantile of Student's t, to about 12 digits. It does without scipy.
+    """Return a quantile of Student's t, to about 12 digits: `Scores.summary` has no scipy.
 
     Newton's method, from the normal quantile: that is too near to 0, and above 0 the distribution
     function is concave, so that every step is towards the quantile and none beyond it.

@@ -21,12 +21,11 @@ from bertscore_beam.run import (
     Runner,
     Say,
     Stage,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     declare_success,
     read_layers,
-    read_run,
+    read_same_command,
     settle_workers,
     with_scoring,
 )
@@ -78,9 +77,10 @@ def plan_tune(options: TuneOptions, runner: Runner) -> TunePlan:
 
 def check_folder(plan: TunePlan, folder: OutputFolder) -> None:
     """Check that the output folder is new, or one of this command."""
-    check_same_command(folder, plan.identity)
-    if not plan.options.overwrite:
-        check_same_run(read_run(folder), plan.identity)
+    overwrite = plan.options.overwrite
+    before = read_same_command(folder, plan.identity, may_be_damaged=overwrite)
+    if not overwrite:
+        check_same_run(before, plan.identity)
 
 
 def _model(options: TuneOptions, runner: Runner, name: str) -> TuneModel:
