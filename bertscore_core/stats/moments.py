@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import Doubles, Sums, bins_of, scores_at
+from bertscore_core.stats.sums import Doubles, KeyedSums, Sums, bins_of, scores_at
 from bertscore_core.tokens import FloatArray, IntArray
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
@@ -116,7 +116,7 @@ def _host_factor(shares: Doubles) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HostSums(Sums):
+class HostSums(KeyedSums):
     """Sums over the scores of the pairs that touch each bucket of hosts.
 
     Attributes:
@@ -145,7 +145,7 @@ class HostSums(Sums):
         first, second = hosts.astype(np.int64).T
         across = np.flatnonzero(first != second)  # a pair within one bucket touches it once
         which = np.concatenate([np.arange(number), across])
-        return cls._summed(
+        return cls.summed(
             np.concatenate([first, second[across]]),
             np.where(first == second, 2, 1)[which],
             np.ones(len(which), dtype=np.int64),
@@ -159,35 +159,6 @@ class HostSums(Sums):
         return cls(
             buckets=none, sides=none, pairs=none, sums=np.zeros((0, rows, 3), dtype=np.int64)
         )
-
-    @classmethod
-    def merge(cls, several: Sequence[Self]) -> Self:
-        """Return the sums over several sets of pairs together; at least one."""
-        return cls._summed(
-            *(np.concatenate([getattr(sums, name) for sums in several]) for name in cls.__slots__)
-        )
-
-    @classmethod
-    def _summed(cls, buckets: IntArray, sides: IntArray, pairs: IntArray, sums: IntArray) -> Self:
-        order = np.argsort(buckets, kind="stable")
-        names, starts = np.unique(buckets[order], return_index=True)
-        if len(names):  # `reduceat` adds up runs, such as those of equal buckets; it refuses none
-            sides, pairs, sums = (np.add.reduceat(v[order], starts) for v in (sides, pairs, sums))
-        return cls(buckets=names, sides=sides, pairs=pairs, sums=sums)
-
-    def check(self, rows: int, pairs: int) -> None:
-        """Check that the sums belong together, and to so many layers and pairs."""
-        number = len(self.buckets)
-        shapes = (self.sides.shape, self.pairs.shape, self.sums.shape)
-        fits = shapes == ((number,), (number,), (number, rows, 3))
-        if not (
-            fits
-            and (np.diff(self.buckets) > 0).all()
-            and ((self.buckets >= 0) & (self.buckets < HOST_BUCKETS)).all()
-            and ((self.pairs > 0) & (self.pairs <= self.sides)).all()
-            and int(self.sides.sum()) in ({2 * pairs} if number else {0})
-        ):
-            raise ValueError("its sums by host do not belong together")
 
 
 def _check_hosts(hosts: npt.NDArray[np.integer], pairs: int) -> None:
@@ -434,23 +405,12 @@ class Moments(Sums):
                 arrays = {name: archive[name].astype(np.int64) for name in names}
             sums = {name: arrays.pop(name) for name in _shapes(0)}
             by_host = {name.removeprefix("host_"): array for name, array in arrays.items()}
-            moments = cls(**sums, hosts=HostSums(**by_host))
-            moments._check_consistent()
         except Exception as error:
             raise InputError(
                 f"{source} holds no sums of scores ({error}); expected a file written by "
                 "`bertscore-beam baseline`. Delete it and run that command again."
             ) from error
-        return moments
-
-    def _check_consistent(self) -> None:
-        rows = len(self.squares)
-        shapes = _shapes(rows)
-        if any(getattr(self, name).shape != shape for name, shape in shapes.items()) or not bool(
-            (self.histogram.sum(axis=-1) == self.num_pairs).all()
-        ):
-            raise ValueError("its sums do not belong together")
-        self.hosts.check(rows, self.num_pairs)
+        return cls(**sums, hosts=HostSums(**by_host))
 
 
 def _check(scores: FloatArray) -> None:

@@ -69,7 +69,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats.intervals import carriers, check_confidence
-from bertscore_core.stats.sums import Sums
+from bertscore_core.stats.sums import KeyedSums
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -247,7 +247,7 @@ def _largest(d: Doubles) -> Doubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterSums(Sums):
+class ClusterSums(KeyedSums):
     """Sums over the differences of each of G clusters, 24 bytes for each. Merged with `+`.
 
     Attributes:
@@ -265,34 +265,11 @@ class ClusterSums(Sums):
         cls, differences: npt.NDArray[np.floating[Any]], clusters: npt.NDArray[np.uint64]
     ) -> Self:
         """Return the sums over differences, none of them NaN, and their clusters. Shape (N,)."""
-        return cls._summed(clusters, differences, np.ones(len(clusters), dtype=np.int64))
-
-    @classmethod
-    def _summed(
-        cls,
-        clusters: npt.NDArray[np.uint64],
-        totals: npt.NDArray[np.floating[Any]],
-        counts: npt.NDArray[np.int64],
-    ) -> Self:
-        names, places = np.unique(clusters, return_inverse=True)
-        return cls(
-            clusters=names,
-            totals=np.asarray(
-                np.bincount(places, weights=totals, minlength=len(names)), dtype=np.float64
-            ),
-            # Counts are added as doubles, which hold whole numbers up to 2**53.
-            counts=np.bincount(places, weights=counts, minlength=len(names)).astype(np.int64),
-        )
+        ones = np.ones(len(clusters), dtype=np.int64)
+        return cls.summed(clusters, differences.astype(np.float64), ones)
 
     def __len__(self) -> int:
         return len(self.clusters)
-
-    @classmethod
-    def merge(cls, every: Sequence[Self]) -> Self:
-        """Return the sums over several sets of pairs together; at least one."""
-        return cls._summed(
-            *(np.concatenate([getattr(one, name) for one in every]) for name in cls.__slots__)
-        )
 
     @property
     def effective(self) -> float:

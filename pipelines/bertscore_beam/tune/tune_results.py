@@ -23,7 +23,6 @@ from bertscore_core.stats import (
     Doubles,
     Estimates,
     Resampled,
-    SystemAgreement,
     accuracy_with_ties,
     auc,
     darr,
@@ -169,7 +168,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
     """Return the statistics that the columns of the judgements allow, by name."""
     how = {"resamples": options.resamples, "seed": options.seed}
 
-    def of_systems(rows: GroupRows) -> SystemAgreement:
+    def of_systems(rows: GroupRows) -> tuple[Resampled, Resampled]:
         return system_agreement(rows.people, rows.scores, rows.systems, rows.items, **how)
 
     def soft(rows: GroupRows) -> Resampled:
@@ -189,14 +188,14 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
                 "item_kendall": lambda rows: within_item_kendall(
                     rows.people, rows.scores, rows.items
                 ),
-                "item_accuracy": lambda rows: (
-                    accuracy_with_ties(rows.people, rows.scores, rows.items).estimates
+                "item_accuracy": lambda rows: accuracy_with_ties(
+                    rows.people, rows.scores, rows.items
                 ),
             }
         if judgements.systems is not None:
             statistics |= {
-                "system_pearson": lambda rows: of_systems(rows).pearson,
-                "system_accuracy": lambda rows: of_systems(rows).accuracy,
+                "system_pearson": lambda rows: of_systems(rows)[0],
+                "system_accuracy": lambda rows: of_systems(rows)[1],
             }
             if judgements.items is not None:
                 statistics["system_soft_accuracy"] = soft
@@ -207,7 +206,7 @@ def statistics_of(judgements: Judgements, options: TuneOptions) -> dict[str, Sta
 
 def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
     """Return how each setting chooses among hybrid systems, by the name of the number."""
-    made = hybrid_agreement(
+    return hybrid_agreement(
         rows.people,
         rows.scores,
         rows.items,
@@ -215,12 +214,6 @@ def hybrids_of(rows: GroupRows, options: TuneOptions) -> dict[str, Doubles]:
         choices=_CHOICES * options.hybrids,
         seed=options.seed,
     )
-    return {
-        "hybrid_pearson": made.pearson,
-        "hybrid_hits_at_1": made.hits_at_1,
-        "hybrid_reciprocal_rank": made.reciprocal_rank,
-        "hybrid_difference": made.difference,
-    }
 
 
 def mean_of(parts: Sequence[Agreement]) -> Agreement:
