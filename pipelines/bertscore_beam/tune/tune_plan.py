@@ -68,8 +68,6 @@ class TunePlan:
     @property
     def device_words(self) -> str | None:
         """What to say of the backend if the device was left to the workers; None otherwise."""
-        if not self.models:
-            return None
         return unseen_device_words(self.options, self.runner, self.models[0].config)
 
     @property
