@@ -3,7 +3,7 @@
 Scores are rounded to steps of 2**-36 and added up as integers. So the same scores give the same
 bits, however they are cut into parts and in whatever order the parts are merged. A sum of floats
 would not. Sums are also kept by host, since pairs that share a host resemble each other: see
-`host_robust_errors`.
+`_host_robust_errors`.
 
     part 1 + part 2 + ... = Moments  ->  means, errors, quantiles  ->  Baseline
 """
@@ -67,41 +67,23 @@ HOST_BUCKETS = 1 << HOST_BITS
 """Number of buckets that hosts may belong to: 0 to 255."""
 
 
-def host_robust_errors(
-    sides: IntArray, counts: IntArray, apart: Doubles, naive: Doubles
-) -> Doubles:
-    """Return the standard error of the means of pairs that share hosts.
+def _host_robust_errors(hosts: "HostSums", means: Doubles, naive: Doubles) -> Doubles:
+    """Return the standard error of the means of pairs that share hosts, never below the naive one.
 
-    Args:
-        sides: Sentences of each bucket in the pairs. Shape (K,), sum 2 N.
-        counts: Pairs that touch each bucket. Shape (K,).
-        apart: Sum of score minus mean over the pairs that touch each bucket. Shape (K, ...).
-        naive: Standard error of the means if pairs were independent. Shape (...).
-
-    Returns:
-        Shape as `naive`; NaN where there is no error, and never below `naive`.
+    Shapes: (L + 1, 3) all; NaN where there is no error.
     """
-    pairs = int(sides.sum()) // 2
-    if pairs < 2 or len(sides) < 2 or (counts == pairs).any():
+    counts, pairs = hosts.pairs, int(hosts.sides.sum()) // 2
+    if pairs < 2 or len(counts) < 2 or (counts == pairs).any():
         return np.full(naive.shape, np.nan)
-    factor = _host_factor(sides / (2 * pairs))
+    apart = hosts.sums / _SCALE - counts[:, None, None] * means
+    factor = _host_factor(hosts.sides / (2 * pairs))
     # With independent pairs S^2 / untouched is on average (pairs of the bucket) * (their variance).
     untouched = 1 - counts / pairs
-    weights = (1 / untouched).reshape(-1, *[1] * naive.ndim)
-    shared = factor * (weights * apart**2).sum(axis=0)
+    shared = factor * (apart**2 / untouched[:, None, None]).sum(axis=0)
     # Taken away: what independent pairs would give too much. Their variance is naive^2 * pairs.
     own = (factor * counts.sum() - pairs) * pairs * naive**2
     variance = (shared - own) / pairs**2
     return np.asarray(np.sqrt(np.maximum(variance, naive**2)), dtype=np.float64)
-
-
-def effective_hosts(sides: IntArray) -> float:
-    """Return how many hosts of equal size would give the same error; NaN if hosts are not known.
-
-    It is at most `HOST_BUCKETS`. `sides` are as for `host_robust_errors`.
-    """
-    total = sides.sum()
-    return float(total**2 / (sides.astype(np.float64) ** 2).sum()) if total else float("nan")
 
 
 def _host_factor(shares: Doubles) -> float:
@@ -301,7 +283,9 @@ class Moments(Sums):
     @property
     def means(self) -> Doubles:
         """Mean of precision, recall and F1. Shape (L + 1, 3); NaN without pairs."""
-        return _mean(self.sums, self.num_pairs)
+        if not self.num_pairs:
+            return np.full(self.sums.shape, np.nan)
+        return np.asarray(self.sums / (self.num_pairs * _SCALE), dtype=np.float64)
 
     @property
     def deviations(self) -> Doubles:
@@ -322,9 +306,7 @@ class Moments(Sums):
         naive = self.naive_errors
         if not self.knows_hosts:
             return naive
-        hosts = self.hosts
-        apart = hosts.sums / _SCALE - hosts.pairs[:, None, None] * self.means
-        return host_robust_errors(hosts.sides, hosts.pairs, apart, naive)
+        return _host_robust_errors(self.hosts, self.means, naive)
 
     @property
     def knows_hosts(self) -> bool:
@@ -333,8 +315,13 @@ class Moments(Sums):
 
     @property
     def effective_hosts(self) -> float:
-        """How many hosts of equal size would give the same error; NaN if hosts are not known."""
-        return effective_hosts(self.hosts.sides)
+        """How many hosts of equal size would give the same error, at most `HOST_BUCKETS`.
+
+        NaN if hosts are not known.
+        """
+        sides = self.hosts.sides
+        total = sides.sum()
+        return float(total**2 / (sides.astype(np.float64) ** 2).sum()) if total else math.nan
 
     @property
     def gaps(self) -> Doubles:
@@ -446,11 +433,6 @@ def _histogram(values: Doubles) -> IntArray:
     cells = np.arange(rows)[:, None, None] * 3 + np.arange(3)
     flat = np.bincount((cells * BINS + bins).ravel(), minlength=rows * 3 * BINS)
     return flat.reshape(rows, 3, BINS).astype(np.int64)
-
-
-def _mean(total: IntArray, pairs: int) -> Doubles:
-    """Divide sums of steps by a number of pairs. Shape as given; NaN for 0."""
-    return total / (pairs * _SCALE) if pairs else np.full(total.shape, np.nan)
 
 
 def _deviation(squares: IntArray, means: Doubles, pairs: int) -> Doubles:

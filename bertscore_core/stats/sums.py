@@ -214,24 +214,14 @@ class ScoreStatistics(Sums):
         return _means(self.raw_sums, self.scored)
 
     @property
-    def deviations(self) -> Doubles:
-        """Sample standard deviation of the final scores. Shape (3,); NaN below two scored rows."""
-        return _deviations(self.sums, self.squares, self.scored)
-
-    @property
-    def raw_deviations(self) -> Doubles:
-        """The same of the raw scores."""
-        return _deviations(self.raw_sums, self.raw_squares, self.scored)
-
-    @property
     def standard_errors(self) -> Doubles:
-        """Standard error of `means` if rows are independent. Shape (3,)."""
-        return np.asarray(self.deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+        """Standard error of `means` if rows are independent. Shape (3,); NaN below two of them."""
+        return _standard_errors(self.sums, self.squares, self.scored)
 
     @property
     def raw_standard_errors(self) -> Doubles:
-        """Standard error of `raw_means` if rows are independent. Shape (3,)."""
-        return np.asarray(self.raw_deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)
+        """The same of the raw scores."""
+        return _standard_errors(self.raw_sums, self.raw_squares, self.scored)
 
     @property
     def has_unbounded_f1(self) -> bool:
@@ -417,7 +407,7 @@ def _means(sums: Three, number: int) -> Doubles:
     return np.array(values, dtype=np.float64)
 
 
-def _deviations(sums: Three, squares: Three, number: int) -> Doubles:
+def _standard_errors(sums: Three, squares: Three, number: int) -> Doubles:
     if number < 2:
         return np.full(3, np.nan)
     variances = [
@@ -425,4 +415,4 @@ def _deviations(sums: Three, squares: Three, number: int) -> Doubles:
         max(square * number * _SCALE - total**2, 0) / (number * (number - 1) * _SCALE**2)
         for total, square in zip(sums, squares, strict=True)
     ]
-    return np.sqrt(np.array(variances, dtype=np.float64))
+    return np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)
