@@ -55,16 +55,7 @@ def checked(people: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Doubles, Doub
 def numbered(
     keys: npt.NDArray[np.generic] | Sequence[object], rows: int, name: str
 ) -> tuple[IntArray, int]:
-    """Number the different keys of rows from 0, in sorted order.
-
-    Args:
-        keys: One for each row. Shape (N,).
-        rows: Number of rows, N.
-        name: What the keys are, for the message.
-
-    Returns:
-        The number of each row's key, shape (N,), and how many keys there are.
-    """
+    """Number the keys of rows from 0, in sorted order; return also how many keys there are."""
     if len(keys) != rows:
         raise InputError(f"got {len(keys)} {name} for {rows} rows; expected one for each row.")
     different, numbers = np.unique(np.asarray(keys), return_inverse=True)
@@ -85,16 +76,7 @@ def numbered(
 
 
 def count_below(values: IntArray, prefixes: IntArray, limits: IntArray) -> IntArray:
-    """Count, for each question, the values below a limit among the first few.
-
-    Args:
-        values: Whole numbers from 0. Shape (n,).
-        prefixes: How many of the first values each question looks at, 0 to n. Shape (q,).
-        limits: What these values must be below, from 0. Shape (q,).
-
-    Returns:
-        Shape (q,), int64.
-    """
+    """Count, for each of q questions, the values below a limit among the first few of n values."""
     top = int(max(values.max(initial=0), limits.max(initial=0)))
     level = values.astype(np.int64)
     begins = np.zeros(len(limits), dtype=np.int64)
@@ -276,13 +258,9 @@ def _p_below(lags: Doubles, errors: Doubles, drawn: Doubles, shrink: Doubles) ->
     """Compare lags in errors with the greatest difference that is drawn of any two settings.
 
     Step by step (Romano and Wolf, 2005): the worst setting is compared with the differences of all,
-    each better one with those of the settings that remain.
-
-    Args:
-        lags: Of each setting behind the best. Shape (S,).
-        errors: Of the lags. Shape (S,).
-        drawn: Statistics of settings that are equally good, but for a constant. Shape (B, S).
-        shrink: What the errors of each draw are too small by. Shape (B,).
+    each better one with those of the settings that remain. `drawn` are statistics of settings that
+    are equally good, but for a constant, (B, S), and `shrink` is what their errors are too small
+    by, (B,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(np.abs(lags) < ROUNDING, 0.0, lags / errors)

@@ -102,13 +102,9 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What is resampled: rows or clusters, some of them one by one, and a rest.
+    """What is resampled: the differences of rows or clusters, some of them one by one, and a rest.
 
-    Attributes:
-        kept: The differences that are resampled one by one. Shape (K,).
-        sizes: Weight of each kept unit in the mean, where it is not the same for all; only without
-            a rest. Shape (K,) or None.
-        rest: Number of the others, and mean and sum of squares of their differences.
+    `sizes` are the weights of the kept ones in the mean, where these differ; only without a rest.
     """
 
     kept: Doubles
@@ -139,10 +135,7 @@ def flip_signs(units: Units, resamples: int, random: np.random.Generator) -> flo
 
 
 def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doubles:
-    """Return the sum of differences, where units have sizes the mean, of units drawn again.
-
-    Of each of R samples, drawn with replacement. Shape (R,).
-    """
+    """Return the sums of R samples of units drawn with replacement, or means if they have sizes."""
     kept, sizes = units.kept, units.sizes
     n = len(kept) + units.rest
     samples = []
@@ -153,28 +146,20 @@ def bootstrap(units: Units, resamples: int, random: np.random.Generator) -> Doub
         sums = times @ kept
         if sizes is not None:
             sums = sums / (times @ sizes)
-        samples.append(sums + _rest(units, n - drawn, random))
+        if units.rest_squares:
+            spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
+            noise = random.normal(size=count)
+            sums += (n - drawn) * units.rest_mean + np.sqrt((n - drawn) * spread) * noise
+        samples.append(sums)
     return np.concatenate(samples)
 
 
 def times_drawn(drawn: npt.NDArray[np.int64], number: int, random: np.random.Generator) -> Doubles:
-    """Draw from a number of units with replacement, and return how often each is drawn.
-
-    `drawn` says how many are drawn in each sample, (B,). Shape (B, K).
-    """
+    """Return how often each of K units is drawn if so many are, in B samples. Shape (B, K)."""
     chosen = random.integers(0, max(1, number), int(drawn.sum()))
     chosen += np.repeat(np.arange(len(drawn)) * number, drawn)
     times = np.bincount(chosen, minlength=len(drawn) * number)
     return times.reshape(len(drawn), number).astype(np.float64)
-
-
-def _rest(units: Units, drawn: npt.NDArray[np.int64], random: np.random.Generator) -> Doubles:
-    if not units.rest_squares:
-        return np.zeros(len(drawn))
-    spread = max(0.0, units.rest_squares / units.rest - units.rest_mean**2)
-    noise = random.normal(size=len(drawn))
-    sums: Doubles = drawn * units.rest_mean + np.sqrt(drawn * spread) * noise
-    return sums
 
 
 def _batches(resamples: int, width: int) -> list[int]:
@@ -364,7 +349,9 @@ def paired_result(
     )
     if mean is None or units < LEAST_UNITS:
         return known
-    variance = _row_variance(sums) if clusters is None else _cluster_variance(clusters, n, mean)
+    variance, number_of_carriers = (
+        _of_rows(sums, mean) if clusters is None else _of_clusters(clusters, n, mean)
+    )
     error = math.sqrt(variance)
     degrees = units - 1.0
     half = _reach((1 + confidence) / 2, error, degrees)
@@ -377,7 +364,7 @@ def paired_result(
         upper=mean + _reach(confidence, error, degrees),
         detectable=half + _reach(POWER, error, degrees) if error else None,
         p_value=min(1.0, 2 * _tail(-abs(mean), error, degrees)),
-        carriers=_carriers(sums, mean) if clusters is None else carriers(_moves(clusters, n, mean)),
+        carriers=number_of_carriers,
         **tests,
     )
 
@@ -465,31 +452,22 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _row_variance(sums: PairedSums) -> float:
-    n = sums.count
-    return max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
-
-
-def _cluster_variance(clusters: ClusterSums, n: int, mean: float) -> float:
-    moves = _moves(clusters, n, mean)
-    groups = len(clusters)
-    return (groups - 1) / groups * float(moves @ moves)
-
-
-def _moves(clusters: ClusterSums, n: int, mean: float) -> Doubles:
-    """Return how far the mean moves without each cluster. Shape (G,)."""
-    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
-    return np.asarray(moves, dtype=np.float64)
-
-
-def _carriers(sums: PairedSums, mean: float) -> float | None:
-    """Return how many pairs carry the variance; exact up to `KEPT` changed pairs.
+def _of_rows(sums: PairedSums, mean: float) -> tuple[float, float | None]:
+    """Return the variance of the mean, and how many pairs carry it: exact up to `KEPT` of them.
 
     Of more, those that are not kept are far more than few, and lie near their mean.
     """
-    units = sums.units()
+    n, units = sums.count, sums.units()
+    variance = max(0.0, sums.squares - sums.total**2 / n) / (n - 1) / n
     counts = np.append(np.ones(len(units.kept)), units.rest)
-    return carriers(np.append(units.kept, units.rest_mean) - mean, counts)
+    return variance, carriers(np.append(units.kept, units.rest_mean) - mean, counts)
+
+
+def _of_clusters(clusters: ClusterSums, n: int, mean: float) -> tuple[float, float | None]:
+    # How far the mean moves without each cluster.
+    moves = (clusters.totals - mean * clusters.counts) / (n - clusters.counts)
+    number = len(clusters)
+    return (number - 1) / number * float(moves @ moves), carriers(moves)
 
 
 def _numbered(clusters: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint64]:

@@ -179,14 +179,7 @@ def _texts_of(judgements: Judgements, part: Part) -> bytes:
 
 
 def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, ModelScores]:
-    """Score all judgements with one model; scores that are there are kept.
-
-    Yields:
-        The stage that scores what is left to score, if anything is.
-
-    Returns:
-        All scores.
-    """
+    """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = job.plan.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
     how = "-".join(f"{weighting.matching}.{weighting.weights}" for weighting in weightings)
