@@ -310,34 +310,35 @@ def soft_system_accuracy(
     table = _by_system_and_item(np.concatenate([judged[None], rows]), systems, items)
     known = np.isfinite(table[0])
     pairs = [(i, j) for i, j in combinations(range(len(known)), 2) if (known[i] & known[j]).any()]
-    values, replicates = np.full(len(rows), np.nan), np.full((resamples, len(rows)), np.nan)
     if not pairs:
-        return Resampled(values=values, replicates=replicates)
+        undefined = np.full((resamples, len(rows)), np.nan)
+        return Resampled(values=undefined[0], replicates=undefined)
+
+    def differences() -> Iterator[Doubles]:
+        return (np.nan_to_num(table[:, first] - table[:, second]) for first, second in pairs)
+
     rng = np.random.default_rng(seed)
     reached, differs = np.zeros((len(pairs), len(table))), np.zeros(len(table), dtype=np.bool_)
     block = max(1, _BLOCK // known.shape[1])
     for start in range(0, permutations, block):
         many = min(block, permutations - start)
         signs = rng.choice([-1.0, 1.0], (many, known.shape[1]))
-        for row, (i, j) in zip(reached, pairs, strict=True):
-            apart = np.nan_to_num(table[:, i] - table[:, j])
+        for row, apart in zip(reached, differences(), strict=True):
             differs |= apart.any(axis=1)
             least = apart.sum(axis=1) - ROUNDING * np.abs(apart).sum(axis=1)
             row += (signs @ apart.T >= least).sum(axis=0)
     values = _soft(reached / permutations).mean(axis=0)
     flat = ~(differs[0] & differs[1:])
     values[flat] = np.nan
-    start = 0
+    blocks = []
     for weights in draws(known.shape[1], resamples, seed):
         total = np.zeros((len(weights), len(rows)))
-        for i, j in pairs:
-            apart = np.nan_to_num(table[:, i] - table[:, j])
+        for apart in differences():
             with np.errstate(invalid="ignore"):
                 ratio = weights @ apart.T / np.sqrt(weights @ (apart**2).T)
             total += _soft(ndtr(-np.nan_to_num(ratio, nan=-np.inf)))  # equal systems: p = 1
-        replicates[start : start + len(weights)] = np.where(flat, np.nan, total / len(pairs))
-        start += len(weights)
-    return Resampled(values=values, replicates=replicates)
+        blocks.append(np.where(flat, np.nan, total / len(pairs)))
+    return Resampled(values=values, replicates=np.concatenate(blocks))
 
 
 def _by_system_and_item(rows: Doubles, systems: Items, items: Items) -> Doubles:
@@ -396,14 +397,12 @@ def _system_means(rows: Doubles, numbers: IntArray, many: int) -> Doubles:
 def _redrawn_rows(
     rows: Doubles, numbers: IntArray, many: int, resamples: int, seed: int
 ) -> Doubles:
-    means = np.empty((resamples, len(rows), many))
+    means = []
     for system in range(many):
         own = rows[:, numbers == system]
-        start = 0
-        for weights in draws(own.shape[1], resamples, seed + system):
-            means[start : start + len(weights), :, system] = weights @ own.T / own.shape[1]
-            start += len(weights)
-    return means
+        drawn = draws(own.shape[1], resamples, seed + system)
+        means.append(np.concatenate([weights @ own.T / own.shape[1] for weights in drawn]))
+    return np.stack(means, axis=2)
 
 
 def _redrawn_items(
@@ -418,18 +417,16 @@ def _redrawn_items(
 
     A system of which no item is drawn has no mean in that resample: NaN.
     """
-    means = np.empty((resamples, len(rows), many))
-    start = 0
+    blocks = []
     for weights in draws(items[1], resamples, seed):
+        means = np.empty((len(weights), len(rows), many))
         for system in range(many):
             own = numbers == system
             shares = weights[:, items[0][own]]
             with np.errstate(invalid="ignore"):
-                means[start : start + len(weights), :, system] = (
-                    shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
-                )
-        start += len(weights)
-    return means
+                means[..., system] = shares @ rows[:, own].T / shares.sum(axis=1, keepdims=True)
+        blocks.append(means)
+    return np.concatenate(blocks)
 
 
 def _pearson(means: Doubles) -> Doubles:

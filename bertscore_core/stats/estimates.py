@@ -195,7 +195,15 @@ class Estimates:
         within it. A statistic at an end of its range has an interval of width 0, as in any
         bootstrap. Equal seeds and data give equal intervals.
         """
-        tails = self._tails(resamples, seed)
+        clusters = self.clusters
+        if clusters < 2:
+            return np.full((len(self.values), 2), np.nan)
+        means = [
+            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
+        ]
+        # Few clusters spread less than the population that they are drawn from.
+        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
+        tails = np.quantile(spread, _TAILS, axis=0)
         width = 1 - self.lowest
         share = np.clip((self.values - self.lowest) / width, 0, 1)
         inside = (share > 0) & (share < 1)
@@ -203,17 +211,6 @@ class Estimates:
         bounds = expit(logit(middle) + tails / (width * middle * (1 - middle)))
         bounds = np.where(inside, bounds, np.where(np.isnan(tails), np.nan, share))
         return np.asarray(self.lowest + width * bounds.T, dtype=np.float64)
-
-    def _tails(self, resamples: int, seed: int) -> Doubles:
-        clusters = self.clusters
-        if clusters < 2:
-            return np.full((2, len(self.values)), np.nan)
-        means = [
-            weights @ self.influences.T / clusters for weights in draws(clusters, resamples, seed)
-        ]
-        # Few clusters spread less than the population that they are drawn from.
-        spread = np.concatenate(means) * np.sqrt(clusters / (clusters - 1))
-        return np.asarray(np.quantile(spread, _TAILS, axis=0), dtype=np.float64)
 
     def p_below(self, best: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
         """Return p values of one setting being better than each other one, for a choice of many.

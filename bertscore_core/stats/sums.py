@@ -273,20 +273,23 @@ class ScoreStatistics(Sums):
 
     @classmethod
     def _of_fields(cls, fields: Any) -> "ScoreStatistics":
-        name, counts, sums, reasons, rejected, histograms = fields
+        name, (rows, scored, truncated, reused), sums, reasons, rejected, histograms = fields
         if name != FORMAT:
             raise ValueError(f"format {name}")
-        packed = [PackedHistogram.of(np.array(b), np.array(c)) for b, c in histograms]
+        final_sums, squares, raw_sums, raw_squares = map(tuple, sums)
+        first, second, third = (
+            PackedHistogram.of(np.array(bins), np.array(counts)) for bins, counts in histograms
+        )
         return cls(
-            rows=counts[0],
-            scored=counts[1],
-            truncated=counts[2],
-            reused=counts[3],
-            sums=_three(sums[0]),
-            squares=_three(sums[1]),
-            raw_sums=_three(sums[2]),
-            raw_squares=_three(sums[3]),
-            histograms=(packed[0], packed[1], packed[2]),
+            rows=rows,
+            scored=scored,
+            truncated=truncated,
+            reused=reused,
+            sums=final_sums,
+            squares=squares,
+            raw_sums=raw_sums,
+            raw_squares=raw_squares,
+            histograms=(first, second, third),
             reasons=reasons,
             rejected_reasons=rejected,
         )
@@ -395,11 +398,6 @@ def _histograms(values: Doubles, groups: IntArray, number: int) -> list[PackedHi
         PackedHistogram.of(bins[first:end], counts[first:end])
         for first, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     ]
-
-
-def _three(values: Sequence[int]) -> Three:
-    first, second, third = values
-    return first, second, third
 
 
 def _means(sums: Three, number: int) -> Doubles:
