@@ -182,7 +182,7 @@ def _score_with_model(job: TuneJob, model: TuneModel) -> Generator[Stage, None, 
     """Score all judgements with one model, but those of which there are scores."""
     weightings, parts = job.plan.weightings, job.plan.parts
     # The names say of which texts the scores are, and how made.
-    how = "-".join(f"{weighting.matching}.{weighting.weights}" for weighting in weightings)
+    how = "-".join(f"{weighting.matching}.{weighting.idf}" for weighting in weightings)
     corpus = parts[0].name.partition("-")[0]
     groups = range(len(job.plan.judgements.names)) if model.config.idf else ()
     scoring = ScoreParts(

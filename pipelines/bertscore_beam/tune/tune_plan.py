@@ -18,8 +18,8 @@ MEASURES = ("precision", "recall", "f1")
 
 def weightings_of(options: TuneOptions) -> tuple[Weighting, ...]:
     """Return the weightings to compare, in the order in which scores are kept."""
-    matchings = {"greedy": (False,), "optimal": (True,), "both": (False, True)}[options.matching]
-    idf = {"none": (False,), "corpus": (True,), "both": (False, True)}[options.idf]
+    matchings = ("greedy", "optimal") if options.matching == "both" else (options.matching,)
+    idf = ("none", "corpus") if options.idf == "both" else (options.idf,)
     return tuple(Weighting(*pair) for pair in itertools.product(matchings, idf))
 
 

@@ -100,7 +100,7 @@ def compared(
             layer=layer,
             measure=measure,
             matching=weighting.matching,
-            idf=weighting.weights,
+            idf=weighting.idf,
             digest=model.digest,
         )
         for model in plan.models
@@ -438,7 +438,7 @@ def _recommend(
     scores: Mapping[str, ModelScores],
 ) -> list[Row]:
     recommended = []
-    idf = plan.weightings[0].weights
+    idf = plan.weightings[0].idf
     statistic = statistics_of(plan.judgements, plan.options)[plan.options.statistic]
     for model in plan.models:
         f1 = {"digest": model.digest, "matching": "greedy", "measure": "f1"}
