@@ -59,7 +59,8 @@ def pearson(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = N
         estimation and outlier detection with correlation coefficients", Biometrika 62 (1975).
     """
     judged, rows = checked(people, scores)
-    return Estimates.by_cluster(*_correlation(_standard(judged), _standard(rows)), clusters)
+    standard = _standard(judged)
+    return Estimates.of_each([_correlation(standard, row) for row in _standard(rows)], clusters)
 
 
 def spearman(people: npt.ArrayLike, scores: npt.ArrayLike, clusters: Clusters = None) -> Estimates:
@@ -139,11 +140,9 @@ def _standard(values: Doubles) -> Doubles:
     return np.asarray(apart / np.where(constant, np.nan, spread), dtype=np.float64)
 
 
-def _correlation(judged: Doubles, rows: Doubles) -> tuple[Doubles, Doubles]:
-    size = judged.shape[0]
-    values = np.clip(rows @ judged / size, -1, 1) if size else np.full(len(rows), np.nan)
-    influences = rows * judged - values[:, None] / 2 * (rows**2 + judged**2)
-    return values, influences
+def _correlation(judged: Doubles, row: Doubles) -> tuple[float, Doubles]:
+    value = float(np.clip(row @ judged / len(row), -1, 1)) if len(row) else np.nan
+    return value, row * judged - value / 2 * (row**2 + judged**2)
 
 
 def _grades(values: Doubles) -> Doubles:

@@ -135,38 +135,30 @@ class Estimates:
     effective: float | None = None
 
     @classmethod
-    def by_cluster(
-        cls,
-        values: Doubles,
-        influences: Doubles,
-        clusters: npt.NDArray[np.generic] | Sequence[object] | None,
-        lowest: float = -1.0,
-    ) -> "Estimates":
-        """Add up the influences of rows, shape (S, N), by cluster.
-
-        Raises:
-            InputError: there is not one cluster for each row.
-        """
-        effective = None
-        if clusters is not None:
-            numbers, many = numbered(clusters, influences.shape[1], "clusters")
-            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
-            effective = len(numbers) ** 2 / squares if squares else 0.0
-            sums = [np.bincount(numbers, row, many) for row in influences]
-            together = np.array(sums, dtype=np.float64).reshape(-1, many)
-            influences = together * (many / max(len(numbers), 1))
-        return cls(values=values, influences=influences, lowest=lowest, effective=effective)
-
-    @classmethod
     def of_each(
         cls,
         estimates: Sequence[tuple[float, Doubles]],
         clusters: npt.NDArray[np.generic] | Sequence[object] | None,
         lowest: float = -1.0,
     ) -> "Estimates":
-        """Put the values and influences of each setting together; see `by_cluster`."""
-        values, influences = zip(*estimates, strict=True)
-        return cls.by_cluster(np.array(values), np.array(influences), clusters, lowest)
+        """Put settings together: the value of each, and influences of N rows, added up by cluster.
+
+        Raises:
+            InputError: there is not one cluster for each row.
+        """
+        influences, effective = np.array([influence for _, influence in estimates]), None
+        if clusters is not None:
+            numbers, many = numbered(clusters, influences.shape[1], "clusters")
+            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
+            effective = len(numbers) ** 2 / squares if squares else 0.0
+            sums = [np.bincount(numbers, row, many) for row in influences]
+            influences = np.array(sums, dtype=np.float64) * (many / max(len(numbers), 1))
+        return cls(
+            values=np.array([value for value, _ in estimates], dtype=np.float64),
+            influences=influences,
+            lowest=lowest,
+            effective=effective,
+        )
 
     def of(self, settings: Sequence[int]) -> "Estimates":
         """Return these settings alone, in this order."""
@@ -400,8 +392,7 @@ def darr(
     rankings = (lower - begins) + (ends - upper)  # of each row; every pair has two rows
     total = int(rankings.sum()) // 2
     if not total:
-        undefined = np.full(rows.shape, np.nan)
-        return Estimates.by_cluster(undefined.mean(axis=1), undefined, items)
+        return Estimates.of_each([(np.nan, np.full(size, np.nan))] * len(rows), items)
     back = np.argsort(order)
     # A ranking within an item is wholly of one cluster; between rows, half of it is of each, but
     # the statistic is quadratic in the rows.
