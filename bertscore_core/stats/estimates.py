@@ -22,6 +22,7 @@ from scipy.special import expit, logit
 
 from bertscore_core.errors import InputError
 from bertscore_core.stats.paired import times_drawn
+from bertscore_core.stats.sums import effective_number
 from bertscore_core.tokens import IntArray
 
 # What every statistic of agreement takes, and the rule for numbers that are missing.
@@ -149,8 +150,7 @@ class Estimates:
         influences, effective = np.array([influence for _, influence in estimates]), None
         if clusters is not None:
             numbers, many = numbered(clusters, influences.shape[1], "clusters")
-            squares = float((np.bincount(numbers).astype(np.float64) ** 2).sum())
-            effective = len(numbers) ** 2 / squares if squares else 0.0
+            effective = effective_number(np.bincount(numbers))
             sums = [np.bincount(numbers, row, many) for row in influences]
             influences = np.array(sums, dtype=np.float64) * (many / max(len(numbers), 1))
         return cls(

@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 from bertscore_core.baseline import Baseline
 from bertscore_core.errors import InputError
-from bertscore_core.stats.sums import Doubles, KeyedSums, Sums, bins_of, scores_at
+from bertscore_core.stats.sums import (
+    Doubles,
+    KeyedSums,
+    Sums,
+    bins_of,
+    effective_number,
+    scores_at,
+)
 from bertscore_core.tokens import FloatArray, IntArray
 
 # The standard error of a mean over random pairs of sentences, which knows hosts.
@@ -319,9 +326,7 @@ class Moments(Sums):
 
         NaN if hosts are not known.
         """
-        sides = self.hosts.sides
-        total = sides.sum()
-        return float(total**2 / (sides.astype(np.float64) ** 2).sum()) if total else math.nan
+        return effective_number(self.hosts.sides) or math.nan
 
     @property
     def gaps(self) -> Doubles:

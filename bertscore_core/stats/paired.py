@@ -69,7 +69,7 @@ import numpy.typing as npt
 
 from bertscore_core.errors import ConfigError, InputError
 from bertscore_core.stats.intervals import carriers, check_confidence
-from bertscore_core.stats.sums import KeyedSums
+from bertscore_core.stats.sums import KeyedSums, effective_number
 
 # Resample paired differences: random sign flips, and the bootstrap.
 #
@@ -259,8 +259,7 @@ class ClusterSums(KeyedSums):
     @property
     def effective(self) -> float:
         """Number of equal clusters that would weigh as much as these (Kish); 0 without any."""
-        squares = float(np.square(self.counts.astype(np.float64)).sum())
-        return float(self.counts.sum()) ** 2 / squares if squares else 0.0
+        return effective_number(self.counts)
 
 
 POWER = 0.8

@@ -72,6 +72,16 @@ class KeyedSums(Sums):
         return cls.summed(*map(np.concatenate, fields))
 
 
+def effective_number(weights: npt.NDArray[Any], counts: npt.ArrayLike = 1) -> float:
+    """Return how many equal weights would weigh as much (Kish): (sum of w)^2 / sum of w^2.
+
+    Each weight is there `counts` times. 0 without a weight.
+    """
+    own, times = weights.astype(np.float64), np.asarray(counts, dtype=np.float64)
+    squares = float((own**2 * times).sum())
+    return float((own * times).sum()) ** 2 / squares if squares else 0.0
+
+
 # Histograms of raw scores over bins of equal width from -1 to 1, dense and packed.
 
 Doubles = npt.NDArray[np.float64]

@@ -63,12 +63,6 @@ def test_means_and_spread_are_those_of_float64(given_scores):
     np.testing.assert_allclose(found.gap_errors**2, errors**2, atol=1e-9, rtol=0)
 
 
-def test_naive_error_is_the_spread_over_the_root_of_the_pairs():
-    found = Moments.of(*random_scores(400))
-    np.testing.assert_allclose(found.naive_errors, found.deviations / 20)
-    assert found.deviations == pytest.approx(np.full((3, 3), 0.05), rel=0.15)
-
-
 @given(SCORES)
 def test_pairs_of_unknown_hosts_count_as_independent(given_scores):
     found = Moments.of(given_scores[0])
