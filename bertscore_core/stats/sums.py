@@ -384,13 +384,13 @@ def _sums(values: Doubles, groups: IntArray, number: int) -> list[Three]:
 def _exact_sums(values: Doubles, groups: IntArray, number: int) -> list[int]:
     totals = [0] * number
     for first in range(0, len(values), _EXACT_ROWS):
-        some = slice(first, first + _EXACT_ROWS)
-        steps = np.rint(values[some] * float(_SCALE))
+        chunk = slice(first, first + _EXACT_ROWS)
+        steps = np.rint(values[chunk] * float(_SCALE))
         # In pieces of 32 bits, so that doubles hold the sums of each without rounding.
         for shift in (0, 32, 64):
             above = np.floor(steps / 2.0**32)
             piece = steps - above * 2.0**32 if shift < 64 else steps
-            sums = np.bincount(groups[some], weights=piece, minlength=number).tolist()
+            sums = np.bincount(groups[chunk], weights=piece, minlength=number).tolist()
             totals = [
                 total + (int(added) << shift) for total, added in zip(totals, sums, strict=True)
             ]
