@@ -93,8 +93,8 @@ FAULTS = (
     ),
     Fault(
         "core",
-        "np.asarray(self.deviations / math.sqrt(max(self.scored, 1)), dtype=np.float64)",
-        "np.asarray(self.deviations / max(self.scored, 1), dtype=np.float64)",
+        "np.asarray(np.sqrt(variances) / math.sqrt(number), dtype=np.float64)",
+        "np.asarray(np.sqrt(variances) / number, dtype=np.float64)",
     ),
     Fault(
         "core",

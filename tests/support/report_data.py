@@ -163,6 +163,7 @@ def made_report(*, with_texts: bool) -> ReportData:
         bins=tuple(at / 64 for at in range(65)),
         groups=groups,
         ranking=Ranking(
+            test="randomization",
             group=WHOLE,
             rows=900,
             confidence=0.95,

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,10 +29,9 @@ from bertscore_beam.run import (
     OutputFolder,
     Runner,
     Say,
-    check_same_command,
     check_same_run,
     check_stands_alone,
-    read_run,
+    read_same_command,
     settle_workers,
     unseen_device_words,
     with_scoring,
@@ -152,14 +150,13 @@ def check_folder(plan: BaselinePlan, folder: OutputFolder) -> dict[str, Any]:
     """
     names = folder.files()
     check_stands_alone(folder.root, names)
-    check_same_command(folder, plan.identity)
-    if plan.options.overwrite:
-        with suppress(SignatureError):  # a damaged file can be overwritten
-            return read_run(folder) or {}
+    overwrite, holds_data = plan.options.overwrite, _holds_data(names)
+    may_be_damaged = overwrite or not holds_data
+    before = read_same_command(folder, plan.identity, may_be_damaged=may_be_damaged)
+    if overwrite:
+        return before or {}
+    if not holds_data:
         return {}
-    if not _holds_data(names):
-        return {}
-    before = read_run(folder)
     _check_layout(folder, before)
     check_same_run(before, plan.identity)
     described = {stem: folder.read_json(stem + DESCRIPTION_SUFFIX) for stem in _tables(names)}

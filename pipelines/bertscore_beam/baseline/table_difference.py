@@ -403,7 +403,7 @@ def rank_correlation(
 ) -> float | None:
     """Return Spearman's rank correlation; None where it is not defined: equal values on a side.
 
-    Equal values share their mean rank.
+    Equal values share their mean rank. scipy's would be another package of the extra `baseline`.
     """
     ranks = [_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
     scale = math.sqrt(float(np.sum(ranks[0] ** 2) * np.sum(ranks[1] ** 2)))

@@ -32,6 +32,7 @@ from bertscore_beam.files import real_path, resolve
 from bertscore_beam.records import (
     FinishedRun,
     RowPlace,
+    group_order,
     input_schemas,
     open_finished,
     read_rows,
@@ -57,6 +58,7 @@ def warnings_of(
     is_keyed: bool,
     without_key: int = 0,
     without_system: int = 0,
+    too_strict: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the warnings of a comparison, as sentences."""
     counts = whole.counts
@@ -84,6 +86,12 @@ def warnings_of(
             "compared.",
         ),
         (without_system, f"{without_system:,} rows name no system, and are not compared."),
+        (
+            too_strict,
+            f"The p values of {' and of '.join(too_strict)} are those of the t test: corrected for "
+            f"the number of tests, none from {RESAMPLES:,} random swaps can be below "
+            f"{1 - whole.result.confidence:g}.",
+        ),
     )
     said = [sentence for applies, sentence in sentences if applies]
     return (*said, *(_rough(whole, groups) if counts.pairs else ()))
@@ -325,17 +333,14 @@ def _comparison(
     _check_references(options, sums.counts(None), side, other)
     names: list[Group] = [WHOLE]
     if options.by:
-        names += sorted(paired.groups, key=lambda group: [(v is None, v or "") for v in group])
-    # The whole comes first, and is resampled even where there are too many groups for it.
-    wholes, all_groups = len(paired.pairs), len(paired.pairs) * len(names)
+        names += sorted(paired.groups, key=group_order)
+    resamples, too_strict = _resamples(options, len(paired.pairs), len(names) - 1)
     groups = [
         sums.compared(
             name,
             None if name == WHOLE else paired.groups[name],
             confidence=options.confidence,
-            resamples=RESAMPLES
-            if (wholes if name == WHOLE else all_groups) <= MOST_RESAMPLED
-            else 0,
+            resamples=resamples[name != WHOLE],
             seed=options.seed,
         )
         for name in names
@@ -380,8 +385,34 @@ def _comparison(
             is_keyed=bool(options.key),
             without_key=reader.without_key,
             without_system=reader.without_system,
+            too_strict=too_strict,
         ),
     )
+
+
+def _resamples(
+    options: CompareOptions, pairs: int, groups: int
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return how often all rows and each group are resampled, and which would be so in vain.
+
+    A p value from random swaps is never below 1 / (swaps + 1), and is multiplied by the number of
+    tests. Where that cannot be below 1 - confidence, the t test decides. All rows are resampled
+    even where there are too many groups for it.
+    """
+    number_of_tests = {
+        "all rows": max(len(options.measure), pairs if options.is_ranking else 1),
+        "groups": max(len(options.measure) * groups, pairs if options.is_ranking and groups else 0),
+    }
+    too_strict = [
+        name
+        for name, tests in number_of_tests.items()
+        if tests / (RESAMPLES + 1) >= 1 - options.confidence
+    ]
+    resampled = zip(number_of_tests, (pairs, pairs * (groups + 1)), strict=True)
+    return tuple(
+        RESAMPLES if many <= MOST_RESAMPLED and name not in too_strict else 0
+        for name, many in resampled
+    ), tuple(too_strict)
 
 
 def check_paired(compared: Compared) -> None:

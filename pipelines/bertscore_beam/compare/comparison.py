@@ -259,12 +259,14 @@ class Ranking:
         rows: Rows that all systems have scored: the means are over these.
         confidence: 1 - confidence is the level of the tests, corrected for the number of pairs of
             systems by Holm's method.
+        test: What the p values are from: `randomization`, or the `t test`.
         systems: The best first.
     """
 
     group: Group
     rows: int
     confidence: float
+    test: str
     systems: tuple[RankedSystem, ...]
     pairs: tuple[RankedPair, ...] = ()
     measure: str = "f1"

@@ -126,8 +126,14 @@ def rank(
                 wins=wins,
             )
         )
+    by_flips = any(pair.result.randomization_p is not None for pair in compared.values())
     return Ranking(
-        group=group, rows=rows, confidence=confidence, systems=tuple(ranked), pairs=tuple(pairs)
+        group=group,
+        rows=rows,
+        confidence=confidence,
+        test="randomization" if by_flips else "t test",
+        systems=tuple(ranked),
+        pairs=tuple(pairs),
     )
 
 

@@ -52,12 +52,12 @@ from bertscore_beam.run import (
     Say,
     Shown,
     Stage,
-    check_same_command,
     check_stands_alone,
     declare_success,
     delete_input,
     escape_line,
     import_stage,
+    read_same_command,
     slow_words,
 )
 from bertscore_core.errors import ConfigError, InputError
@@ -119,7 +119,7 @@ def plan_import(options: ImportOptions, runner: Runner) -> ImportPlan:
         runner.check_output(output)
         there = list_files(output)
         check_stands_alone(output, there)
-        check_same_command(OutputFolder(output), _IDENTITY)
+        read_same_command(OutputFolder(output), _IDENTITY, may_be_damaged=True)
         _check_is_ours(output, there)
     with reaching("input", *options.input):
         files = expand_inputs(options.input, exclude=output, input_format=options.input_format)
@@ -181,7 +181,7 @@ def show_import(plan: ImportPlan) -> tuple[Shown, ...]:
 
 def begin_import(plan: ImportPlan, folder: OutputFolder, say: Say) -> ImportJob:
     """Delete what earlier runs have made of other versions, and find out what is left to do."""
-    check_same_command(folder, _IDENTITY)
+    read_same_command(folder, _IDENTITY, may_be_damaged=True)
     run = uuid.uuid4().hex
     folder.delete(SUCCESS_FILE)
     folder.write_json(RUN_FILE, {"run": run, "identity": _IDENTITY})

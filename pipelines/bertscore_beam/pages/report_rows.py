@@ -52,6 +52,7 @@ from bertscore_beam.pages.words import signature_sentences
 from bertscore_beam.records import (
     FinishedRun,
     RowPlace,
+    group_order,
     merge_groups,
     open_finished,
     read_rows,
@@ -336,10 +337,9 @@ def _groups(groups: Mapping[Group, ScoreStatistics], confidence: float) -> tuple
         sorted(
             rows,
             key=lambda row: (
-                -math.inf if row.f1.mean is None else row.f1.mean,
-                [value or "" for value in row.name],
+                math.inf if row.f1.mean is None else -row.f1.mean,
+                group_order(row.name),
             ),
-            reverse=True,
         )
     )
 

@@ -26,6 +26,7 @@ from .groups import (
     add_merging as add_merging,
     check_columns as check_columns,
     described as described,
+    group_order as group_order,
     group_row as group_row,
     group_rows as group_rows,
     grouped_rows as grouped_rows,

@@ -238,11 +238,12 @@ def group_rows(part: PartStatistics, confidence: float = CONFIDENCE) -> list[Gro
 
 
 def in_order(rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Return rows of groups in order: numbers by value, then texts, then no value."""
-    return sorted(rows, key=lambda row: (row.group is not None, _order(row.group or ())))
+    """Return rows of groups in order, that of all rows first; see `group_order`."""
+    return sorted(rows, key=lambda row: (row.group is not None, group_order(row.group or ())))
 
 
-def _order(group: Group) -> tuple[tuple[int, float, str], ...]:
+def group_order(group: Group) -> tuple[tuple[int, float, str], ...]:
+    """Return a key by which groups are sorted: numbers by value, then texts, then no value."""
     return tuple(_place(value) for value in group)
 
 

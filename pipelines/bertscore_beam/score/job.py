@@ -9,7 +9,6 @@ pending --> splits --> WithIdf --> by name --> ScoreSplits --> FinishRun
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -65,7 +64,6 @@ from bertscore_beam.run import (
     import_stage,
     keep_imports,
     lacking,
-    read_run,
     slow_words,
     worker_errors,
 )
@@ -90,7 +88,7 @@ from bertscore_beam.score.show_run import (
     without_setting_words,
 )
 from bertscore_beam.score.steps import ScoreSplits
-from bertscore_core import ScorerConfig, Signature, SignatureError
+from bertscore_core import ScorerConfig, Signature
 from bertscore_core.baseline import idf_mismatch
 
 
@@ -197,7 +195,8 @@ def start_run(job: ScoreJob) -> int:
     # One after the other, the marker first: the summary must not be missing beside a marker.
     for name in (SUCCESS_FILE, SUMMARY_FILE, GROUPS_FILE, FILES_FILE):
         folder.delete(name)
-    _renew_run(folder, job.spec.run)
+    if job.before is not None:  # so that a marker of the old run is not valid any more
+        folder.write_json(RUN_FILE, {**job.before, "run": job.spec.run})
     folder.delete_temporary()
     parts = (*job.superseded, *standing.outdated)
     notes = {f"{at}/{name}" for at in (REJECTED_ROWS, ROWS_FOLDER) for name in folder.files(at)}
@@ -237,14 +236,6 @@ def _signatures(settings: RunSettings) -> dict[str, object]:
     if settings.sole is not None:
         return {"signature": settings.sole.signature.format()}
     return {"signatures": settings.signatures(None)}
-
-
-def _renew_run(folder: OutputFolder, run: str) -> None:
-    """Name the new run in `_run.json`, so that a marker of the old run is not valid any more."""
-    with suppress(SignatureError):  # a damaged file names no run
-        before = read_run(folder)
-        if before is not None:
-            folder.write_json(RUN_FILE, {**before, "run": run})
 
 
 def score_stages(run: ScoreRun) -> Iterator[Stage]:

@@ -66,13 +66,12 @@ from bertscore_beam.records import (
 from bertscore_beam.run import (
     OutputFolder,
     Runner,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     given_split_rows,
     identity_digest,
     imports_among,
-    read_run,
+    read_same_command,
     unseen_device_words,
 )
 from bertscore_beam.score.idf_of_run import IdfSource, find_idf
@@ -193,6 +192,7 @@ class ScoreJob:
         superseded: Parts to delete first: stale ones, and with --overwrite those of missing inputs.
         idf: Where the idf table is.
         imports: The imports of the folder.
+        before: What `_run.json` says of the earlier run; None without one, or if it is damaged.
     """
 
     planned: ScorePlan
@@ -202,6 +202,7 @@ class ScoreJob:
     superseded: tuple[str, ...]
     idf: IdfSource
     imports: frozenset[str]
+    before: Mapping[str, object] | None
 
     @property
     def kept(self) -> Iterator[str]:
@@ -375,13 +376,13 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
     settings = planned.settings.with_idf(idf.label)
     identity = job_identity(settings, planned.fields, idf.label)
     digest = identity_digest(identity)
-    check_same_command(folder, identity)
+    before = read_same_command(folder, identity, may_be_damaged=options.overwrite)
     identity |= language_identity(settings)
     previous = None
     records = found.records
     sizes = read_sizes(folder, files, plan, records)
     if not options.overwrite:
-        previous = read_run(folder)
+        previous = before
         earlier = comparable(previous, identity, sketched=bool(plan.sketched))
         check_same_run(earlier, with_known_languages(identity, previous))
         if previous is None:
@@ -424,6 +425,7 @@ def resume_score(planned: ScorePlan, folder: OutputFolder) -> ScoreJob:
         superseded=(*standing.stale, *to_delete),
         idf=idf,
         imports=imports_among(files.others),
+        before=before,
     )
 
 

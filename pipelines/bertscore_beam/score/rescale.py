@@ -52,13 +52,12 @@ from bertscore_beam.run import (
     Say,
     Shown,
     Stage,
-    check_same_command,
     check_same_run,
     check_stands_alone,
     declare_success,
     identity_digest,
     read_baseline,
-    read_run,
+    read_same_command,
     worker_errors,
 )
 from bertscore_beam.score.finish import index_rows
@@ -217,9 +216,10 @@ def show_rescale(planned: RescalePlan) -> tuple[Shown, ...]:
 
 def begin_rescale(planned: RescalePlan, folder: OutputFolder, say: Say) -> RescaleJob:
     """Compare the run with the locked folder, delete what is not of it, and start."""
-    check_same_command(folder, planned.identity)
-    if not planned.options.overwrite:
-        check_same_run(read_run(folder), planned.identity)
+    overwrite = planned.options.overwrite
+    before = read_same_command(folder, planned.identity, may_be_damaged=overwrite)
+    if not overwrite:
+        check_same_run(before, planned.identity)
     found = find_records(folder)
     records = found.records.bin(0)
     wanted = {record.part_name: record for record in planned.records}

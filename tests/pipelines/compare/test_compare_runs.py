@@ -17,6 +17,8 @@ from bertscore_beam.compare import (
     tables_of,
 )
 from bertscore_beam.dump import columns
+from bertscore_beam.pages import ReportOptions, collect
+from bertscore_beam.records import group_rows, statistics_of
 from bertscore_core.errors import BertScoreError, ConfigError
 from bertscore_core.stats import holm
 from tests.support.made_runs import SIGNATURE, made_run, many_rows, scored
@@ -107,6 +109,30 @@ def test_groups_and_clusters_are_those_of_their_rows_alone(two):
     assert found.groups[int(np.argmin(p_values))].p_adjusted == pytest.approx(
         min(1, 12 * min(p_values))
     )
+
+
+def test_groups_are_in_the_order_of_the_command_groups(tmp_path):
+    order = ["-2", "9.5", "10", "100", "A", "b", None]
+    rows = with_f1(table(rows=70), np.full(70, 0.75))
+    rows = rows.append_column("set", pa.array([order[row * 3 % 7] for row in range(70)]))
+    run, against = (made_run(tmp_path / name, {"a": rows}) for name in ("now", "before"))
+    groups = [one.group for one in sole(run, against, by=("set",)).groups]
+    assert groups == [(value,) for value in order]
+    assert groups == [row.group for row in group_rows(statistics_of(rows, ["set"], None))[1:]]
+    page = collect(ReportOptions(run=str(run), by=("set",)))
+    assert [row.name for row in page.groups] == groups  # where means are equal
+
+
+def test_groups_have_the_t_test_where_the_swaps_are_too_few_for_so_many(two):
+    found = sole(*two[:2], by=("system", "language"), confidence=0.98)
+    tests = [one.result.randomization_p is None for one in (found.whole, *found.groups)]
+    assert tests == [False] + [True] * 12
+    assert [one.p_adjusted for one in found.groups] == holm(
+        [one.result.p_value for one in found.groups]
+    )
+    (words,) = [words for words in found.warnings if "t test" in words]
+    assert "The p values of groups are" in words
+    assert "none from 499 random swaps can be below 0.02" in words
 
 
 def test_several_measures_are_one_family_of_tests_and_each_has_a_gate(tmp_path):

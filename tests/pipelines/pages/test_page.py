@@ -153,6 +153,14 @@ def test_numbers_are_shown_as_they_are(with_texts: str) -> None:
     assert "null_candidate" in with_texts
 
 
+def test_a_ranking_by_the_t_test_is_said_to_be(without_texts: str) -> None:
+    report = made_report(with_texts=False)
+    assert report.ranking is not None
+    assert "row by row. Every system" in without_texts
+    page = render(replace(report, ranking=replace(report.ranking, test="t test")))
+    assert "row by row, by the t test. Every system" in page
+
+
 def test_the_signature_is_spelled_out(with_texts: str) -> None:
     assert "The encoder is all-MiniLM-L6-v2." in with_texts
     assert "Every token has the same weight: no idf." in with_texts

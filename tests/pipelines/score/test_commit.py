@@ -22,7 +22,7 @@ from bertscore_beam.records import (
     record_path,
     rows_file,
 )
-from bertscore_beam.run import OutputFolder, RunLock
+from bertscore_beam.run import RUN_FILE, OutputFolder, RunLock
 from bertscore_beam.score import PLANS_FOLDER, conclude_score, run_of, score_stages, start_run
 from bertscore_core import SignatureError
 from tests.support.dumps import read_output, write_dump
@@ -316,3 +316,14 @@ def test_start_of_a_run_changes_nothing_from_the_moment_it_loses_its_folder(fini
     )
     looks = assert_nothing_changes_after_loss(monkeypatch, output, lambda: start_run(job))
     assert looks > 8
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_start_of_a_run_reads_what_the_earlier_one_wrote_of_itself_once(
+    finished, monkeypatch, overwrite
+):
+    read, names = OutputFolder.read, []
+    monkeypatch.setattr(OutputFolder, "read", lambda *args: names.append(args[1]) or read(*args))
+    dump, output = finished
+    start(prepare_score(job_options(dump, output, overwrite=overwrite)))
+    assert names.count(RUN_FILE) == 1
