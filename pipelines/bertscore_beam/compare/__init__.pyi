@@ -22,6 +22,7 @@ from .comparison import (
     SettingsDifference as SettingsDifference,
     compare_settings as compare_settings,
     noise_of as noise_of,
+    stated_signatures as stated_signatures,
 )
 from .comparison_tables import (
     answer_of as answer_of,

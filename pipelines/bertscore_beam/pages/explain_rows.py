@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from bertscore_beam.compare import noise_of
 from bertscore_beam.dump import Rows, TableFields, columns, only_strings, texts_from_column
 from bertscore_beam.idf import NO_KEY, WHOLE, IdfTables, load_idf, row_keys
 from bertscore_beam.options import IDF_WORDS, language_map
+from bertscore_beam.pages.one_pass import lowest_rows
 from bertscore_beam.records import IDF_FILE, FinishedRun, RowPlace, read_columns, read_rows
 from bertscore_core import (
     Baseline,
@@ -75,17 +75,11 @@ def extreme_rows(run: FinishedRun, count: int, *, worst: bool) -> list[RowPlace]
     Rows without a score are left out; of equal scores the first are taken. One column is read, part
     by part, and `count` rows are kept.
     """
-    sign = 1.0 if worst else -1.0
+    sign = 1 if worst else -1
     extremes: list[tuple[float, RowPlace]] = []
     for part in read_columns(run, [columns.F1]):
-        values = sign * part.table[columns.F1].to_numpy(zero_copy_only=False)
-        # A null is NaN here, which is sorted to the end. Stable, as all sorts here.
-        rows = np.argsort(values, kind="stable")[:count]
-        extremes += [
-            (float(values[row]), RowPlace(part.input_name, part.first_row + row))
-            for row in rows[~np.isnan(values[rows])].tolist()
-        ]
-        extremes = sorted(extremes, key=lambda extreme: extreme[0])[:count]
+        f1 = part.table[columns.F1].to_numpy(zero_copy_only=False)  # NaN for a null
+        extremes = lowest_rows(extremes, part, sign * f1, count)
     return [place for _, place in extremes]
 
 

@@ -7,13 +7,14 @@ style but the page's own.
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bertscore_beam.compare import Group, GroupComparison, verdict
+from bertscore_beam.compare import WHOLE, Group, GroupComparison, verdict
 from bertscore_beam.pages import charts, words
 from bertscore_beam.pages.charts import Chart, draw
 from bertscore_beam.pages.report_data import ReportData
@@ -37,8 +38,6 @@ def render(data: ReportData) -> str:
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     measure = "rescaled F1" if data.rescaled else "F1"
     raw_measure = "F1 before rescaling" if data.rescaled else "F1"
-    edges = list(zip(data.bins, data.bins[1:], strict=False))
-    filled = [at for at, count in enumerate(data.total.histogram) if count]
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -47,7 +46,10 @@ def render(data: ReportData) -> str:
             style=Markup(style),  # noqa: S704 (our own file)
             policy=_policy(style),
             sections=_sections(data),
-            charts=_charts(data, measure, raw_measure, filled),
+            charts=_charts(data, measure, raw_measure),
+            version=version("bertscore-beam"),
+            total=data.total.values,
+            quantiles=charts.QUANTILES,
             measure=measure,
             raw_measure=raw_measure,
             most_rows=MOST_ROWS,
@@ -56,7 +58,6 @@ def render(data: ReportData) -> str:
             lost=_lost(data),
             verdict=verdict,
             settings=_settings(data.signatures),
-            bins_of_counts=[edges[at] for at in filled],
             trend_groups=_trend_groups(data),
         )
     )
@@ -71,6 +72,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "by_number": words.by_number,
         "cut_text": _cut_text,
         "line": escape_line,
         "number": words.number,
@@ -117,14 +119,10 @@ def _sections(data: ReportData) -> list[tuple[str, str]]:
     return [(name, title) for name, title, is_shown in sections if is_shown]
 
 
-def _charts(
-    data: ReportData, measure: str, raw_measure: str, filled: list[int]
-) -> Mapping[str, Chart]:
+def _charts(data: ReportData, measure: str, raw_measure: str) -> Mapping[str, Chart]:
     drawn: dict[str, Chart] = {}
-    if filled:
-        first, last = filled[0], filled[-1] + 1
-        edges, counts = data.bins[first : last + 1], data.total.histogram[first:last]
-        drawn["histogram"] = draw(charts.histogram_chart, edges, counts, raw_measure)
+    if data.histogram:
+        drawn["histogram"] = draw(charts.histogram_chart, data.histogram, raw_measure)
     if data.groups:
         drawn["groups"] = draw(charts.groups_chart, data.groups, measure)
         drawn["quantiles"] = draw(charts.quantiles_chart, data.groups, raw_measure)
@@ -132,8 +130,8 @@ def _charts(
         drawn["lengths"] = draw(charts.lengths_chart, data.lengths, measure)
     if data.languages:
         drawn["languages"] = draw(charts.groups_chart, data.languages, measure)
-    if data.reasons:
-        drawn["reasons"] = draw(charts.reasons_chart, data.reasons)
+    if reasons := data.total.values["reasons"]:
+        drawn["reasons"] = draw(charts.reasons_chart, words.by_number(reasons))
     changes = () if data.against is None else data.against.by_change
     if any(group.result.difference is not None for group in changes):
         drawn["changes"] = draw(charts.changes_chart, changes)
@@ -146,17 +144,18 @@ def _charts(
 
 def _trend_groups(data: ReportData) -> list[Group]:
     """Return the groups of the newest run whose F1 moved most over the runs made alike."""
-    means: dict[Group, list[float]] = {row.name: [] for row in data.groups}
-    for night in data.nights:
-        for name, estimate in night.groups if night.comparable else ():
-            if name in means and estimate.mean is not None:
-                means[name].append(estimate.mean)
-    known = [name for name, own in means.items() if own]
-    known.sort(key=lambda name: round(min(means[name]) - max(means[name]), 9))
-    return known[: charts.MOST_LINES]
+    moves: dict[Group, float] = {}
+    for row in data.groups:
+        name = row.group or WHOLE
+        means = [
+            night.groups[name] for night in data.nights if night.comparable and name in night.groups
+        ]
+        if means:
+            moves[name] = round(max(means) - min(means), 9)
+    return sorted(moves, key=lambda name: -moves[name])[: charts.MOST_LINES]
 
 
-def _settings(signatures: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+def _settings(signatures: Mapping[str | None, str]) -> dict[str, Sequence[Any]]:
     """Return fields of signatures with their meaning: those shared, and those of a language."""
     fields = {name: words.signature_sentences(text) for name, text in signatures.items()}
     first, *others = (dict.fromkeys(own) for own in fields.values()) if fields else ({},)

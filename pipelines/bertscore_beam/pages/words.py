@@ -51,6 +51,11 @@ def shown_name(name: Group) -> str:
     return " / ".join(marked) or ALL_ROWS
 
 
+def by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return counts, the largest first, and equal ones by name."""
+    return sorted(counts.items(), key=lambda count: (-count[1], count[0]))
+
+
 def number(value: int | None) -> str:
     """Return a count with separators of thousands."""
     return NOT_KNOWN if value is None else f"{value:,}"
