@@ -3,7 +3,6 @@ from .compare import (
     check_paired as check_paired,
     compare_runs as compare_runs,
     judge as judge,
-    keys_of as keys_of,
     unpaired_words as unpaired_words,
     warnings_of as warnings_of,
 )
@@ -35,7 +34,6 @@ from .comparison_tables import (
 from .keyed_rows import (
     ABSENT as ABSENT,
     ENTRY as ENTRY,
-    RowColumns as RowColumns,
     RowReader as RowReader,
     pair_entries as pair_entries,
     row_buckets as row_buckets,

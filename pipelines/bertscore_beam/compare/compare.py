@@ -264,7 +264,7 @@ def _place(run: FinishedRun) -> str:
 
 
 def _check_columns(options: CompareOptions, runs: Sequence[FinishedRun]) -> None:
-    named = options.columns(options.measure[0]).options
+    named = options.choosing_columns
     for run in runs if named else ():
         for schema in input_schemas(run):
             try:
@@ -352,8 +352,7 @@ def _comparison(
     moved = _moved(paired, sums)
     explain = None
     if not options.is_ranking:
-        keys = keys_of(run, [RowPlace(row.file, row.row) for row in moved], options.key)
-        moved = tuple(replace(row, key=key) for row, key in zip(moved, keys, strict=True))
+        moved = _with_keys(moved, run, options.key)
         fallen = next((f"{row.file}:{row.row}" for row in moved if row.change < 0), None)
         if fallen is not None:
             words = ("bertscore-beam", "explain", run.folder.shown, f"--row={fallen}")
@@ -425,16 +424,17 @@ def _moved(paired: Paired, sums: PairedGroups) -> tuple[MovedRow, ...]:
     )
 
 
-def keys_of(
-    run: FinishedRun, places: Sequence[RowPlace], key: Sequence[str]
-) -> list[tuple[str | None, ...]]:
-    """Return the values that rows have in some columns, as texts; see `read_rows` for errors."""
+def _with_keys(
+    moved: tuple[MovedRow, ...], run: FinishedRun, key: Sequence[str]
+) -> tuple[MovedRow, ...]:
+    """Put the values that identify a row beside it, as texts."""
     if not key:
-        return [()] * len(places)
-    return [
-        tuple(values_as_text(column_of(table, name))[0] for name in key)
-        for table in read_rows(run, places, key)
-    ]
+        return moved
+    tables = read_rows(run, [RowPlace(row.file, row.row) for row in moved], key)
+    return tuple(
+        replace(row, key=tuple(values_as_text(column_of(table, name))[0] for name in key))
+        for row, table in zip(moved, tables, strict=True)
+    )
 
 
 def _rankings(

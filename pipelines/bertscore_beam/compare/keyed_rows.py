@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bertscore_beam.compare.compare_options import CompareOptions
 from bertscore_beam.compare.comparison import WHOLE, Group
 from bertscore_beam.dump import (
     MOST_GROUPS,
@@ -56,32 +57,10 @@ Entries = npt.NDArray[np.void]
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowColumns:
-    """The columns that a comparison needs; those of the key are none if file and position pair."""
-
-    measure: str
-    key: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    cluster: str | None = None
-    system: str | None = None
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The option that names each column."""
-        single = {self.cluster: "--cluster", self.system: "--system"}
-        return {
-            **dict.fromkeys(self.by, "--by"),
-            **dict.fromkeys(self.key, "--key"),
-            **{name: option for name, option in single.items() if name is not None},
-        }
-
-
 class RowReader:
     """Reads rows as entries, and numbers their files, groups and systems alike in all runs.
 
     Attributes:
-        columns: The columns that a comparison needs.
         files: Number of each input file, in order of appearance; so are the next two.
         groups: Number of each group.
         systems: Number of each system.
@@ -89,11 +68,11 @@ class RowReader:
         without_system: Rows left out since they name no system.
     """
 
-    def __init__(self, columns: RowColumns, systems: Sequence[str] = ()) -> None:
-        self.columns = columns
+    def __init__(self, options: CompareOptions, measure: str) -> None:
+        self._options, self._measure = options, measure
         self.files: dict[str, int] = {}
         self.groups: dict[Group, int] = {}
-        self.systems = {name: number for number, name in enumerate(systems)}
+        self.systems = {name: number for number, name in enumerate(options.systems or ())}
         self.without_key = self.without_system = 0
 
     def read(
@@ -110,9 +89,9 @@ class RowReader:
             InputError: A part is damaged, or there are too many groups.
             ConfigError: There are too many systems.
         """
-        wanted = self.columns
-        score, raw = columns.SCORES[wanted.measure], columns.RAW_SCORES[wanted.measure]
-        names = [score, raw, columns.REFERENCE_TOKENS, *wanted.options]
+        options = self._options
+        score, raw = columns.SCORES[self._measure], columns.RAW_SCORES[self._measure]
+        names = [score, raw, columns.REFERENCE_TOKENS, *options.choosing_columns]
         for part in read_columns(run, [*names, *([] if references is None else [references])]):
             table = part.table
             entries = np.zeros(len(table), dtype=ENTRY)
@@ -123,13 +102,13 @@ class RowReader:
             self._put_places(entries, part)
             entries["reference"] = _references(table, references)
             self._put_groups(entries, table)
-            if wanted.cluster is not None:
-                _put_clusters(entries, column_of(table, wanted.cluster))
+            if options.cluster is not None:
+                _put_clusters(entries, column_of(table, options.cluster))
             usable = np.ones(len(entries), dtype=np.bool_)
-            if wanted.key:
-                usable &= _put_keys(entries, [column_of(table, name) for name in wanted.key])
+            if options.key:
+                usable &= _put_keys(entries, [column_of(table, name) for name in options.key])
                 self.without_key += int(np.count_nonzero(~usable))
-            if wanted.system is not None:
+            if options.systems is not None:
                 named = self._put_systems(entries, table, usable)
                 self.without_system += int(np.count_nonzero(usable & ~named))
                 usable &= named
@@ -145,7 +124,7 @@ class RowReader:
         entries["low"] = entries["row"]
 
     def _put_groups(self, entries: Entries, table: pa.Table) -> None:
-        by = self.columns.by
+        by = self._options.by
         if not by:
             self.groups.setdefault(WHOLE, 0)
             return
@@ -159,7 +138,7 @@ class RowReader:
 
         Only systems that have a usable row are numbered.
         """
-        rows = groups_of(table, [str(self.columns.system)])
+        rows = groups_of(table, [self._options.system_column])
         systems = [system for (system,) in rows.groups]
         sides = np.zeros(len(systems), dtype=np.int64)
         for code in np.unique(rows.codes[usable]).tolist():

@@ -303,39 +303,22 @@ def pair_sides(
     references: str | None,
     noises: Sequence[float],
 ) -> Paired:
-    """Read all rows, and add them up by pair of sides.
+    """Read all rows, put them on the disk, and add them up by pair of sides.
 
-    Args:
-        options: What to compare.
-        measure: The scores to compare: one of those of the options.
-        runs: Without systems each is a side.
-        references: Column of references to digest; None if that is not needed.
-        noises: How far a score before rescaling may move without a reason, in the comparison with
-            each AGAINST; one number for all systems.
+    Without systems each run is a side. `references` is the column of references to digest; None if
+    that is not needed. `noises` has a number for each AGAINST, or one for all systems.
     """
-    reader = RowReader(options.columns(measure), options.systems or ())
-    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
-        rows = _read(options, runs, references, reader, buckets)
-        names = _names(options, runs, reader, rows)
-        return _pair(options, names, noises, reader, buckets)
-
-
-def _read(
-    options: CompareOptions,
-    runs: Sequence[FinishedRun],
-    references: str | None,
-    reader: RowReader,
-    buckets: Buckets,
-) -> _Rows:
-    """Put all rows on the disk; return the number of rows of each side."""
+    reader = RowReader(options, measure)
     rows = np.zeros(MOST_GROUPS + 1, dtype=np.int64)
     wanted = len(options.systems or ())
-    for side, run in enumerate(runs):
-        for entries in reader.read(run, side=side, references=references):
-            own = entries[entries["side"] < wanted] if wanted else entries
-            rows += np.bincount(own["side"], minlength=len(rows))
-            buckets.add(own)
-    return rows
+    with closing(row_buckets(sum(run.rows for run in runs))) as buckets:
+        for side, run in enumerate(runs):
+            for entries in reader.read(run, side=side, references=references):
+                own = entries[entries["side"] < wanted] if wanted else entries
+                rows += np.bincount(own["side"], minlength=len(rows))
+                buckets.add(own)
+        names = _names(options, runs, reader, rows)
+        return _pair(options, names, noises, reader, buckets)
 
 
 def _names(

@@ -1,6 +1,4 @@
 from .explain_rows import (
-    RowChanges as RowChanges,
-    RowExplanation as RowExplanation,
     StoredRow as StoredRow,
     explain_row as explain_row,
     extreme_rows as extreme_rows,

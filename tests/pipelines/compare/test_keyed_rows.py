@@ -7,7 +7,7 @@ import pytest
 from bertscore_beam.compare import (
     ABSENT,
     ENTRY,
-    RowColumns,
+    CompareOptions,
     RowReader,
     keyed_rows,
     pair_entries,
@@ -29,7 +29,8 @@ def entries_of(tmp_path):
         folder = made_run(
             tmp_path / str(len(list(tmp_path.iterdir()))), {"a": rows}, part_rows=-(-count // parts)
         )
-        reader = RowReader(RowColumns(**{"measure": "f1", **wanted}))
+        options = CompareOptions(run="run", against=("other",), **wanted)
+        reader = RowReader(options, *options.measure)
         return np.concatenate(list(reader.read(open_finished(str(folder))))), reader
 
     return read
@@ -91,7 +92,7 @@ def test_a_row_without_a_cluster_is_one_by_itself(entries_of):
 
 def test_other_measures_take_their_columns(entries_of):
     recall = np.array([0.25, 0.5])
-    assert entries_of({"measure": "recall"}, recall=recall)[0]["score"].tolist() == [0.25, 0.5]
+    assert entries_of({"measure": ("recall",)}, recall=recall)[0]["score"].tolist() == [0.25, 0.5]
 
 
 def random_entries(count, sides, seed=0):
