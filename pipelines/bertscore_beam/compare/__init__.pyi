@@ -31,11 +31,4 @@ from .comparison_tables import (
     verdict as verdict,
     warnings_in as warnings_in,
 )
-from .keyed_rows import (
-    ABSENT as ABSENT,
-    ENTRY as ENTRY,
-    RowReader as RowReader,
-    pair_entries as pair_entries,
-    row_buckets as row_buckets,
-)
 from .paired_sides import rank as rank
