@@ -7,7 +7,6 @@ with probability 1.5e-23.
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +53,7 @@ _CLUSTER_KEY = "bertscore-groups"
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 Entries = npt.NDArray[np.void]
+Numbers = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -212,27 +212,13 @@ def row_buckets(rows: int) -> Buckets:
     return Buckets(bits, lambda entries: entries["high"] + entries["low"] * _GOLDEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bucket:
-    """Some rows of all sides, together by key.
+def pair_entries(entries: Entries, sides: int) -> tuple[Numbers, Numbers]:
+    """Put the rows of each key together, of any number of sides.
 
-    Attributes:
-        entries: The rows. Shape (N,), of the type `ENTRY`.
-        places: For each of K keys and S sides the position of its row in `entries`, or `ABSENT`.
-            Shape (K, S).
-        repeated: For each side, rows whose key another row of the side has, too; one of them is
-            in `places`. Shape (S,).
-        repeated_keys: The number of such keys. Shape (S,).
+    Returns:
+        For each of K keys and S sides the position of its row in the entries, or `ABSENT`, and how
+        many rows the side has of the key. Both of shape (K, S).
     """
-
-    entries: Entries
-    places: npt.NDArray[np.int64]
-    repeated: npt.NDArray[np.int64]
-    repeated_keys: npt.NDArray[np.int64]
-
-
-def pair_entries(entries: Entries, sides: int) -> Bucket:
-    """Put the rows of each key together, of any number of sides, S."""
     order = np.lexsort((entries["low"], entries["high"]))
     keys = entries[["high", "low"]][order]
     first = np.ones(len(order), dtype=np.bool_)
@@ -240,13 +226,7 @@ def pair_entries(entries: Entries, sides: int) -> Bucket:
     numbers = np.cumsum(first) - 1
     many = int(numbers[-1]) + 1 if len(numbers) else 0
     slots = numbers * sides + entries["side"][order]
-    counts = np.bincount(slots, minlength=many * sides).reshape(many, sides)
+    counts = np.bincount(slots, minlength=many * sides)
     places = np.full(many * sides, ABSENT, dtype=np.int64)
     places[slots] = order
-    several = counts > 1
-    return Bucket(
-        entries=entries,
-        places=places.reshape(many, sides),
-        repeated=(counts * several).sum(axis=0),
-        repeated_keys=several.sum(axis=0),
-    )
+    return places.reshape(many, sides), counts.reshape(many, sides)
